@@ -1,0 +1,173 @@
+package codec
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	kjson "sigs.k8s.io/json"
+)
+
+// protobufMagic opens every protobuf encoding of an API object.
+var protobufMagic = [...]byte{'k', '8', 's', 0}
+
+// Decode reads one object that a client sent as version v. With strict set,
+// unknown and duplicate fields are reported: the object is complete and err is
+// a runtime strict decoding error. Any other error means that the body is
+// unusable; its text is kube-apiserver's. The object is neither defaulted nor
+// converted. A body without apiVersion and kind is taken to be of version v.
+func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
+	if media == JSON {
+		// The common case in one pass: a well-formed object of this version.
+		// What has a fault is read again below, where faults get their words.
+		if obj, ok := v.decodePlainJSON(body, strict); ok {
+			return obj, nil
+		}
+	}
+	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.into())
+	if err != nil && !runtime.IsStrictDecodingError(err) {
+		return nil, asUndecodable(body, v.GVK.Kind, gvk, err)
+	}
+	obj, ok := decoded.(Object)
+	if !ok || *gvk != v.GVK {
+		return nil, &MismatchError{Got: *gvk, Want: v.GVK}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return obj, err
+}
+
+// into is what the serializers decode into: only untyped objects need one, a
+// typed one is made by the creater once the kind is known.
+func (v *Version) into() runtime.Object {
+	if v.Untyped {
+		return v.New()
+	}
+	return nil
+}
+
+func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
+	obj := v.New()
+	if v.Untyped {
+		return v.decodePlainUntyped(obj, body, strict)
+	}
+	if strict {
+		strictErrs, err := kjson.UnmarshalStrict(body, obj)
+		if err != nil || len(strictErrs) > 0 {
+			return nil, false
+		}
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(body, obj); err != nil {
+		return nil, false
+	}
+	return obj, v.claim(obj)
+}
+
+func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Object, bool) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, false
+	}
+	content := map[string]any{}
+	if strict {
+		strictErrs, err := kjson.UnmarshalStrict(body, &content)
+		if err != nil || len(strictErrs) > 0 {
+			return nil, false
+		}
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &content); err != nil {
+		return nil, false
+	}
+	u.Object = content
+	return u, v.claim(u)
+}
+
+// claim accepts an object whose type is v's or unsaid, and sets its type.
+func (v *Version) claim(obj Object) bool {
+	kind := obj.GetObjectKind()
+	if got := kind.GroupVersionKind(); !got.Empty() && got != v.GVK {
+		return false
+	}
+	kind.SetGroupVersionKind(v.GVK)
+	return true
+}
+
+type serializer interface {
+	Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error)
+}
+
+func (v *Version) serializer(media Media, strict bool) serializer {
+	types := versionTypes{v}
+	if media == Protobuf {
+		return protobuf.NewSerializer(types, types)
+	}
+	return jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, types, types,
+		jsonserializer.SerializerOptions{Yaml: media == YAML, Strict: strict})
+}
+
+// versionTypes is the smallest "scheme": it knows one version of one kind.
+type versionTypes struct{ v *Version }
+
+func (t versionTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if gvk != t.v.GVK {
+		return nil, &MismatchError{Got: gvk, Want: t.v.GVK}
+	}
+	return t.v.New(), nil
+}
+
+func (t versionTypes) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, error) {
+	if reflect.TypeOf(obj) != reflect.TypeOf(t.v.New()) {
+		return nil, false, runtime.NewNotRegisteredErrForType("", reflect.TypeOf(obj))
+	}
+	return []schema.GroupVersionKind{t.v.GVK}, false, nil
+}
+
+func (t versionTypes) Recognizes(gvk schema.GroupVersionKind) bool { return gvk == t.v.GVK }
+
+// MismatchError says that a body holds another kind than its path serves.
+type MismatchError struct{ Got, Want schema.GroupVersionKind }
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q",
+		e.Got.Kind, e.Got.Version, e.Want.Kind, e.Got.Kind, e.Got.GroupVersion())
+}
+
+// UndecodableError says that a body is no object of the kind its path serves.
+type UndecodableError struct {
+	message string
+	err     error
+}
+
+func (e *UndecodableError) Error() string { return e.message }
+func (e *UndecodableError) Unwrap() error { return e.err }
+
+// asUndecodable words a decoding failure as kube-apiserver does: by kind where
+// that could be read, by the first bytes of the body where not.
+func asUndecodable(body []byte, want string, got *schema.GroupVersionKind, err error) error {
+	if mismatch, ok := err.(*MismatchError); ok {
+		return mismatch
+	}
+	if got != nil && got.Kind != "" {
+		return &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err), err}
+	}
+	return &UndecodableError{fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, excerpt(body)), err}
+}
+
+// excerpt shows the beginning of a body: as text where it is likely JSON, as
+// hexadecimal digits where not.
+func excerpt(body []byte) string {
+	const max = 30
+	if len(body) == 0 {
+		return "<empty>"
+	}
+	cut, more := body, ""
+	if len(cut) > max {
+		cut, more = cut[:max], " ..."
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		return string(cut) + more
+	}
+	return fmt.Sprintf("%x%s", cut, more)
+}

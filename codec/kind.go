@@ -1,0 +1,106 @@
+// Package codec turns bytes into objects and back. A Version says how one kind
+// looks in one API version, a Kind holds the versions of a kind together with
+// the one it is stored in, and a Record is one stored object at one revision,
+// from which readers take bytes that are already there, or an object of their
+// own. It knows no keys, no HTTP and no rules of any resource.
+//
+// Imports: nothing of ours.
+package codec
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Object is an API object with metadata: a pointer to a type of k8s.io/api or
+// an *unstructured.Unstructured.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Version is one kind in one API version. It is immutable.
+type Version struct {
+	GVK schema.GroupVersionKind
+	// New returns an empty object; its TypeMeta may be empty.
+	New func() Object
+	// Default fills the fields that clients may leave out; nil where there are
+	// none. It must be idempotent.
+	Default func(Object)
+	// ToHub and FromHub convert to and from the kind's hub version. They may
+	// share memory with their argument, which is not used afterwards. Both
+	// are nil for the hub itself.
+	ToHub, FromHub func(Object) (Object, error)
+	// Untyped says that objects are *unstructured.Unstructured: they have no
+	// protobuf form and no strategic merge patch.
+	Untyped bool
+}
+
+// Kind is a kind with all its versions. It is immutable.
+type Kind struct {
+	// Hub is the version in which the server works: rules, admission and the
+	// cache see objects in this version.
+	Hub *Version
+	// Stored is the version written to storage; nil means Hub.
+	Stored *Version
+	// Versions are all that storage may hold or clients may ask for, Hub and
+	// Stored among them; nil means Hub alone.
+	Versions []*Version
+	// Fields returns the fields that field selectors may name, beyond
+	// metadata.name and metadata.namespace; nil where there are none. Its
+	// argument is in the hub version and must not be changed.
+	Fields func(Object) fields.Set
+}
+
+func (k *Kind) stored() *Version {
+	if k.Stored != nil {
+		return k.Stored
+	}
+	return k.Hub
+}
+
+// version finds the version of a kind by its API version.
+func (k *Kind) version(gv schema.GroupVersion) *Version {
+	if k.Hub.GVK.GroupVersion() == gv {
+		return k.Hub
+	}
+	for _, v := range k.Versions {
+		if v.GVK.GroupVersion() == gv {
+			return v
+		}
+	}
+	return nil
+}
+
+// ListKind is the kind of a collection of v.
+func (v *Version) ListKind() schema.GroupVersionKind {
+	return v.GVK.GroupVersion().WithKind(v.GVK.Kind + "List")
+}
+
+func (v *Version) isHub() bool { return v.FromHub == nil }
+
+// hub converts an object of version v to the hub version and defaults it there.
+func (v *Version) hub(obj Object) (Object, error) {
+	if v.Default != nil {
+		v.Default(obj)
+	}
+	if v.ToHub == nil {
+		return obj, nil
+	}
+	return v.ToHub(obj)
+}
+
+// FromHubTo converts an object of the hub version to v. The argument must not
+// be used afterwards.
+func (v *Version) FromHubTo(obj Object) (Object, error) {
+	if v.FromHub == nil {
+		return obj, nil
+	}
+	return v.FromHub(obj)
+}
+
+// ToHubFrom converts a defaulted object of version v to the hub version. The
+// argument must not be used afterwards.
+func (v *Version) ToHubFrom(obj Object) (Object, error) { return v.hub(obj) }

@@ -1,0 +1,28 @@
+package codec
+
+// Media is a media type of API objects.
+type Media uint8
+
+// The media types that requests and responses may have.
+const (
+	JSON Media = iota
+	YAML
+	Protobuf
+)
+
+// Media types as they stand in Content-Type and Accept.
+const (
+	JSONType     = "application/json"
+	YAMLType     = "application/yaml"
+	ProtobufType = "application/vnd.kubernetes.protobuf"
+)
+
+func (m Media) String() string {
+	switch m {
+	case YAML:
+		return YAMLType
+	case Protobuf:
+		return ProtobufType
+	}
+	return JSONType
+}

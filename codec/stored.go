@@ -1,0 +1,120 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+// ErrUndecodable marks a stored value that is no object of its kind.
+var ErrUndecodable = errors.New("stored object cannot be decoded")
+
+// EncodeStored writes an object of the hub version as storage keeps it:
+// protobuf for typed kinds, JSON for others, as kube-apiserver does, in the
+// stored version and without resourceVersion. It may set the object's TypeMeta
+// and leaves it otherwise as it was.
+func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
+	rv := obj.GetResourceVersion()
+	obj.SetResourceVersion("")
+	defer obj.SetResourceVersion(rv)
+
+	v := k.stored()
+	out := obj
+	if !v.isHub() {
+		converted, err := v.FromHub(obj.DeepCopyObject().(Object))
+		if err != nil {
+			return nil, fmt.Errorf("convert %s to its stored version: %w", v.GVK.Kind, err)
+		}
+		out = converted
+	}
+	if v.Untyped {
+		out.GetObjectKind().SetGroupVersionKind(v.GVK)
+		return json.Marshal(out)
+	}
+	return appendProtobuf(nil, v.GVK, out)
+}
+
+// DecodeStored reads what EncodeStored, or kube-apiserver, wrote: protobuf or
+// JSON in any known version. The object is of the hub version, defaulted, and
+// the caller's. It may share memory with value.
+func (k *Kind) DecodeStored(value []byte, revision int64) (Object, error) {
+	var obj Object
+	var err error
+	if bytes.HasPrefix(value, protobufMagic[:]) {
+		obj, err = k.decodeStoredProtobuf(value)
+	} else {
+		obj, err = k.decodeStoredJSON(value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUndecodable, k.Hub.GVK.Kind, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(k.Hub.GVK)
+	setRevision(obj, revision)
+	return obj, nil
+}
+
+func (k *Kind) decodeStoredProtobuf(value []byte) (Object, error) {
+	var envelope runtime.Unknown
+	if err := envelope.Unmarshal(value[len(protobufMagic):]); err != nil {
+		return nil, fmt.Errorf("read envelope: %w", err)
+	}
+	v, err := k.storedVersion(envelope.APIVersion, envelope.Kind)
+	if err != nil {
+		return nil, err
+	}
+	obj := v.New()
+	message, ok := obj.(protobufMessage)
+	if !ok {
+		return nil, errors.New("the kind has no protobuf form")
+	}
+	if err := message.Unmarshal(envelope.Raw); err != nil {
+		return nil, fmt.Errorf("read message: %w", err)
+	}
+	return v.hub(obj)
+}
+
+func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {
+	if k.Hub.Untyped {
+		content := map[string]any{}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &content); err != nil {
+			return nil, err
+		}
+		u := &unstructured.Unstructured{Object: content}
+		v, err := k.storedVersion(u.GetAPIVersion(), u.GetKind())
+		if err != nil {
+			return nil, err
+		}
+		return v.hub(u)
+	}
+	var meta runtime.TypeMeta
+	if err := json.Unmarshal(value, &meta); err != nil {
+		return nil, fmt.Errorf("read type: %w", err)
+	}
+	v, err := k.storedVersion(meta.APIVersion, meta.Kind)
+	if err != nil {
+		return nil, err
+	}
+	obj := v.New()
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, obj); err != nil {
+		return nil, err
+	}
+	return v.hub(obj)
+}
+
+func (k *Kind) storedVersion(apiVersion, kind string) (*Version, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	v := k.version(gv)
+	if v == nil || v.GVK.Kind != kind {
+		return nil, fmt.Errorf("holds %s of %s", kind, apiVersion)
+	}
+	return v, nil
+}

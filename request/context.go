@@ -1,0 +1,139 @@
+package request
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// User is who sends a request, as authentication found out.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
+}
+
+// Well-known users and groups.
+const (
+	// Anonymous is the user of a request without credentials.
+	Anonymous = "system:anonymous"
+	// GroupUnauthenticated holds Anonymous alone, GroupAuthenticated all others.
+	GroupUnauthenticated = "system:unauthenticated"
+	GroupAuthenticated   = "system:authenticated"
+	// GroupMasters may do everything.
+	GroupMasters = "system:masters"
+)
+
+// scope is everything the filters learn of a request. One value per request
+// and one context key keep look-ups and allocations down to one.
+type scope struct {
+	info     *Info
+	user     *User
+	auditID  string
+	received time.Time
+	warnings Warnings
+}
+
+type scopeKey struct{}
+
+// NewContext returns a context that carries a request's particulars, to be
+// filled in by the Set functions as filters learn them. Set functions must not
+// run concurrently with reads; they belong to the filters alone.
+func NewContext(parent context.Context, info *Info, received time.Time) context.Context {
+	return context.WithValue(parent, scopeKey{}, &scope{info: info, received: received})
+}
+
+func from(ctx context.Context) *scope {
+	s, _ := ctx.Value(scopeKey{}).(*scope)
+	return s
+}
+
+// InfoFrom returns what the request asks for; nil outside a request.
+func InfoFrom(ctx context.Context) *Info {
+	if s := from(ctx); s != nil {
+		return s.info
+	}
+	return nil
+}
+
+// UserFrom returns who asks; nil before authentication and outside a request.
+// The value is shared and must not be changed.
+func UserFrom(ctx context.Context) *User {
+	if s := from(ctx); s != nil {
+		return s.user
+	}
+	return nil
+}
+
+// SetUser records who asks.
+func SetUser(ctx context.Context, user *User) {
+	if s := from(ctx); s != nil {
+		s.user = user
+	}
+}
+
+// AuditID returns the request's audit ID, empty outside a request.
+func AuditID(ctx context.Context) string {
+	if s := from(ctx); s != nil {
+		return s.auditID
+	}
+	return ""
+}
+
+// SetAuditID records the request's audit ID.
+func SetAuditID(ctx context.Context, id string) {
+	if s := from(ctx); s != nil {
+		s.auditID = id
+	}
+}
+
+// Received returns when the request arrived; zero outside a request.
+func Received(ctx context.Context) time.Time {
+	if s := from(ctx); s != nil {
+		return s.received
+	}
+	return time.Time{}
+}
+
+// Warnings collects what the client is told in Warning headers. It is safe for
+// concurrent use; its zero value is ready.
+type Warnings struct {
+	mu struct {
+		sync.Mutex
+		texts []string
+		seen  map[string]bool
+	}
+}
+
+// AddWarning notes a warning for the client, once per text. Warnings added
+// after the response has started are lost. Outside a request it does nothing.
+func AddWarning(ctx context.Context, text string) {
+	s := from(ctx)
+	if s == nil || text == "" {
+		return
+	}
+	w := &s.warnings
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.seen[text] {
+		return
+	}
+	if w.mu.seen == nil {
+		w.mu.seen = make(map[string]bool)
+	}
+	w.mu.seen[text] = true
+	w.mu.texts = append(w.mu.texts, text)
+}
+
+// WarningsFrom returns the warnings added so far, in order. The caller owns
+// the slice.
+func WarningsFrom(ctx context.Context) []string {
+	s := from(ctx)
+	if s == nil {
+		return nil
+	}
+	s.warnings.mu.Lock()
+	defer s.warnings.mu.Unlock()
+	return append([]string(nil), s.warnings.mu.texts...)
+}

@@ -1,0 +1,188 @@
+// Package request is what a request is once it has been parsed: the Info read
+// from its path and method, the user who sent it, and how both travel in a
+// context. It decides nothing and answers nothing.
+//
+// Imports: nothing of ours.
+package request
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Info is what a request asks for, read once from its method, path and query
+// by Parse. The path grammar is that of the Kubernetes API:
+//
+//	/api/{version}/...                  the core group
+//	/apis/{group}/{version}/...         every other group
+//	.../namespaces/{namespace}/{resource}/{name}/{subresource}/{tail...}
+//	.../{resource}/{name}/{subresource}/{tail...}
+//	.../watch/...                       the deprecated form of ?watch=true
+//
+// Everything else is a non-resource request, whose Path and lower-case method
+// (as Verb) are all that is known of it.
+type Info struct {
+	// IsResource says that the request is for an API resource.
+	IsResource bool
+	// Path is the URL path as sent.
+	Path string
+	// Verb is the Kubernetes verb (get, list, watch, create, update, patch,
+	// delete, deletecollection) or, for non-resource requests, the HTTP method
+	// in lower case.
+	Verb string
+	// Group and Version as in the path; the core group is "".
+	Group, Version string
+	// Namespace is empty for cluster-scoped resources and for requests over
+	// all namespaces. For a request for the namespace object itself it is the
+	// name of that namespace.
+	Namespace string
+	// Resource is the plural resource name, Subresource what follows the
+	// object's name.
+	Resource, Subresource string
+	// Name of the object; empty for collections. For a list or watch it is
+	// what a field selector metadata.name=NAME pins down, for authorization.
+	Name string
+	// NameInPath is Name where the path itself holds it.
+	NameInPath bool
+	// Tail is what follows the subresource, without its leading slash.
+	Tail string
+	// DeprecatedWatch tells that the path, not the query, asks for a watch.
+	DeprecatedWatch bool
+}
+
+// Prefixes of resource paths.
+const (
+	corePrefix    = "api"
+	groupedPrefix = "apis"
+)
+
+// namespaceSubresources are what may follow /namespaces/{name} as a
+// subresource of the namespace itself rather than a resource within it.
+var namespaceSubresources = [...]string{"status", "finalize"}
+
+// Parse reads the request line. An error is the client's and names the part
+// that is wrong; the Info is then that of a non-resource request.
+func Parse(r *http.Request) (Info, error) {
+	info := Info{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
+	parts := splitPath(r.URL.Path)
+	if len(parts) < 3 || parts[0] != corePrefix && parts[0] != groupedPrefix {
+		return info, nil // discovery, health, metrics, ...
+	}
+	grouped := parts[0] == groupedPrefix
+	rest := parts[1:]
+	if grouped {
+		if len(rest) < 3 {
+			return info, nil // /apis/{group}/{version} is discovery
+		}
+		info.Group, rest = rest[0], rest[1:]
+	}
+	info.IsResource = true
+	info.Version, rest = rest[0], rest[1:]
+	info.Verb = methodVerb(r.Method)
+
+	if rest[0] == "watch" {
+		if len(rest) < 2 {
+			nonResource := Info{Path: info.Path, Verb: strings.ToLower(r.Method)}
+			return nonResource, fmt.Errorf("unable to determine kind and namespace from url, %v", r.URL.Path)
+		}
+		info.Verb, info.DeprecatedWatch = "watch", true
+		rest = rest[1:]
+	}
+	info.parseResource(rest)
+	info.refineVerb(r.URL.RawQuery)
+	return info, nil
+}
+
+func (i *Info) parseResource(rest []string) {
+	if rest[0] == "namespaces" && len(rest) > 1 {
+		i.Namespace = rest[1]
+		if len(rest) > 2 && !slices.Contains(namespaceSubresources[:], rest[2]) {
+			rest = rest[2:]
+		}
+	}
+	i.Resource = rest[0]
+	if len(rest) > 1 {
+		i.Name, i.NameInPath = rest[1], true
+	}
+	if len(rest) > 2 {
+		i.Subresource = rest[2]
+	}
+	if len(rest) > 3 {
+		i.Tail = strings.Join(rest[3:], "/")
+	}
+}
+
+// refineVerb tells the verbs apart that share an HTTP method.
+func (i *Info) refineVerb(rawQuery string) {
+	if i.Name != "" {
+		return
+	}
+	switch i.Verb {
+	case "delete":
+		i.Verb = "deletecollection"
+	case "get":
+		i.Verb = "list"
+		fallthrough
+	case "watch":
+		if rawQuery == "" {
+			return
+		}
+		query, _ := url.ParseQuery(rawQuery) // a malformed query is reported where it is decoded
+		if i.Verb == "list" && isTrue(query, "watch") {
+			i.Verb = "watch"
+		}
+		if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
+			if name, ok := selector.RequiresExactMatch("metadata.name"); ok && validPathSegment(name) {
+				i.Name = name
+			}
+		}
+	}
+}
+
+// isTrue reads a boolean query parameter as the API's option decoding does: a
+// parameter that is present but empty counts as true.
+func isTrue(query url.Values, name string) bool {
+	values, ok := query[name]
+	if !ok || len(values) == 0 {
+		return false
+	}
+	if values[0] == "" {
+		return true
+	}
+	b, err := strconv.ParseBool(values[0])
+	return err != nil || b
+}
+
+func validPathSegment(name string) bool {
+	return name != "." && name != ".." && !strings.ContainsAny(name, "/%")
+}
+
+func methodVerb(method string) string {
+	switch method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodGet, http.MethodHead:
+		return "get"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return ""
+}
+
+func splitPath(path string) []string {
+	path = strings.Trim(path, "/")
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, "/")
+}

@@ -1,0 +1,136 @@
+package rest
+
+import (
+	"net/http"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"mainstay.dev/mainstay/codec"
+)
+
+// Resource is one resource or subresource as served in one API version. It is
+// immutable once it is in the catalogue.
+type Resource struct {
+	// GroupVersion is where it is served; Name the plural, Subresource what
+	// follows an object's name, empty for the resource itself.
+	GroupVersion      schema.GroupVersion
+	Name, Subresource string
+	Singular          string
+	ShortNames        []string
+	Categories        []string
+	Namespaced        bool
+
+	// Version is how request and response bodies look. For a subresource it may
+	// be of another kind and group than its parent's (a Scale).
+	Version *codec.Version
+	// ResponseKind is set where responses are of another kind than requests.
+	ResponseKind schema.GroupVersionKind
+	// StorageVersionHash is shown in discovery; empty for what is not stored.
+	StorageVersionHash string
+
+	// Storage does the work; what it implements decides the verbs.
+	Storage Storage
+	// WithoutVerbs are withheld although Storage could do them.
+	WithoutVerbs []string
+	// Table makes rows; nil gives name and age.
+	Table TableConvertor
+	// FieldLabel translates a field selector's key of this version into the
+	// key of codec.Kind.Fields, or says that it is not supported. nil allows
+	// metadata.name and metadata.namespace alone.
+	FieldLabel func(label, value string) (string, string, error)
+	// ResetFields are the fields that a write to this resource leaves as they
+	// are, by API version; they are not owned by who sent them.
+	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
+	// Warning, where not empty, is told to every client: a deprecation.
+	Warning string
+}
+
+// FullName is the name with its subresource, as in "pods/status".
+func (r *Resource) FullName() string {
+	if r.Subresource == "" {
+		return r.Name
+	}
+	return r.Name + "/" + r.Subresource
+}
+
+// GroupResource names the resource in errors.
+func (r *Resource) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: r.GroupVersion.Group, Resource: r.Name}
+}
+
+// GVR is the resource with its version.
+func (r *Resource) GVR() schema.GroupVersionResource {
+	return r.GroupVersion.WithResource(r.Name)
+}
+
+// Verb is a Kubernetes verb together with how it is asked for.
+type Verb struct {
+	// Name as in discovery and authorization.
+	Name string
+	// Action as in the list of routes and in metrics.
+	Action string
+	// Methods of HTTP.
+	Methods []string
+	// Item tells that the path holds an object's name.
+	Item bool
+	// AllNamespaces tells that a namespaced resource also answers it without
+	// a namespace.
+	AllNamespaces bool
+	// can tells whether storage has the capability.
+	can func(Storage) bool
+}
+
+func implements[T any](s Storage) bool { _, ok := s.(T); return ok }
+
+// verbs are all verbs in the order of the route table. This is the one place
+// where it is asked what a storage can do.
+var verbs = [...]Verb{
+	{Name: "list", Action: "LIST", Methods: []string{http.MethodGet}, AllNamespaces: true, can: implements[Lister]},
+	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, can: implements[Creater]},
+	{Name: "deletecollection", Action: "DELETECOLLECTION", Methods: []string{http.MethodDelete}, can: implements[CollectionDeleter]},
+	{Name: "watch", Action: "WATCHLIST", Methods: []string{http.MethodGet}, AllNamespaces: true, can: implements[Watcher]},
+	{Name: "get", Action: "GET", Methods: []string{http.MethodGet}, Item: true, can: implements[Getter]},
+	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, Item: true, can: implements[NamedCreater]},
+	{Name: "update", Action: "PUT", Methods: []string{http.MethodPut}, Item: true, can: implements[Updater]},
+	{Name: "patch", Action: "PATCH", Methods: []string{http.MethodPatch}, Item: true, can: func(s Storage) bool {
+		return implements[Updater](s) && implements[Getter](s)
+	}},
+	{Name: "delete", Action: "DELETE", Methods: []string{http.MethodDelete}, Item: true, can: implements[GracefulDeleter]},
+	{Name: "watch", Action: "WATCH", Methods: []string{http.MethodGet}, Item: true, can: implements[Watcher]},
+}
+
+// Verbs returns what the resource can do, in the order of the route table.
+func (r *Resource) Verbs() []Verb {
+	var served []Verb
+	for _, v := range verbs {
+		if v.can(r.Storage) && !slices.Contains(r.WithoutVerbs, v.Name) && v.Item == (r.Subresource != "" || v.Item) {
+			served = append(served, v)
+		}
+	}
+	if c, ok := r.Storage.(Connecter); ok {
+		for _, method := range c.ConnectMethods() {
+			if name := connectVerbs[method]; name != "" {
+				served = append(served, Verb{Name: name, Action: "CONNECT", Methods: []string{method}, Item: true})
+			}
+		}
+	}
+	return served
+}
+
+// connectVerbs are the verbs by which requests to a Connecter are authorized.
+var connectVerbs = map[string]string{
+	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",
+	http.MethodPatch: "patch", http.MethodDelete: "delete",
+}
+
+// VerbNames returns the verbs as discovery lists them: sorted, each once.
+func (r *Resource) VerbNames() []string {
+	var names []string
+	for _, v := range r.Verbs() {
+		names = append(names, v.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

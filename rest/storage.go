@@ -1,0 +1,187 @@
+// Package rest says what a resource can do. REST storage implements one small
+// interface per verb; which of them it implements is all that decides which
+// verbs are served, listed in discovery and documented. The names are
+// kube-apiserver's.
+//
+// Imports: codec.
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/codec"
+)
+
+// Storage is a REST storage: any value that implements some of the interfaces
+// below. Its methods return API errors (apierrors.APIStatus) for everything a
+// client should know; any other error is answered with 500. All methods may
+// be called concurrently. Objects are in the hub version of their kind.
+type Storage any
+
+// Getter reads one object.
+type Getter interface {
+	// Get returns the object. options.ResourceVersion is as the API concepts
+	// page says: "" the newest, "0" anything, N not older than N.
+	Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error)
+}
+
+// Lister reads a collection.
+type Lister interface {
+	// List returns the chosen objects of a namespace, or of all where it is
+	// empty, in the order of their keys.
+	List(ctx context.Context, namespace string, options ListOptions) (*List, error)
+}
+
+// Watcher follows a collection.
+type Watcher interface {
+	// Watch returns a started watch. Errors that come later are Next's.
+	Watch(ctx context.Context, namespace string, options ListOptions) (Watch, error)
+}
+
+// Creater makes objects. The spelling is upstream's.
+type Creater interface {
+	// Create stores the object, which becomes the storage's, after validate
+	// has accepted its final form.
+	Create(ctx context.Context, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
+}
+
+// Updater replaces objects.
+type Updater interface {
+	// Update stores what update makes of the current object. update may be
+	// called again, with a newer object, when somebody else wrote in between.
+	// created tells that there was none before.
+	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (record *codec.Record, created bool, err error)
+}
+
+// GracefulDeleter deletes objects, at once or by marking them.
+type GracefulDeleter interface {
+	// Delete returns the object as it last was; now tells that it is gone, not
+	// just marked.
+	Delete(ctx context.Context, name types.NamespacedName, validate ValidateObject, options metav1.DeleteOptions) (record *codec.Record, now bool, err error)
+}
+
+// CollectionDeleter deletes all objects that a list would return.
+type CollectionDeleter interface {
+	DeleteCollection(ctx context.Context, namespace string, validate ValidateObject, options metav1.DeleteOptions, list ListOptions) (*List, error)
+}
+
+// Connecter gives a request to an object over to a handler of its own: streams,
+// proxies, logs.
+type Connecter interface {
+	// Connect returns the handler of one request. tail is what followed the
+	// subresource in the path.
+	Connect(ctx context.Context, name types.NamespacedName, tail string) (http.Handler, error)
+	// ConnectMethods are the HTTP methods answered.
+	ConnectMethods() []string
+	// LongRunning tells that a request may last; it is then exempt from
+	// deadlines.
+	LongRunning() bool
+}
+
+// NamedCreater creates at the name of a parent object: the create verb of
+// subresources such as pods/binding.
+type NamedCreater interface {
+	CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
+}
+
+// TableConvertor makes rows for people.
+type TableConvertor interface {
+	// Columns are the columns of every table of this resource.
+	Columns() []metav1.TableColumnDefinition
+	// Cells returns one row's cells, one for each column, and its conditions.
+	// now is the time that ages count from. The object must not be changed.
+	Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error)
+}
+
+// ValidateObject is validating admission, called with the final object just
+// before it is written (and, for deletions, with the object that goes). old is
+// nil for creations. The objects must not be changed. A nil ValidateObject
+// accepts everything.
+type ValidateObject func(ctx context.Context, obj, old codec.Object) error
+
+// UpdateFunc makes the new object from the current one, which is the
+// function's to change. current is nil where the object does not exist and the
+// caller of Update allows creation; otherwise the storage answers not found
+// itself.
+type UpdateFunc func(ctx context.Context, current codec.Object) (codec.Object, error)
+
+// UpdateOptions govern an Update.
+type UpdateOptions struct {
+	metav1.UpdateOptions
+	// Validate is called before an update, ValidateCreate before a creation.
+	Validate, ValidateCreate ValidateObject
+	// AllowCreate lets Update create an object that does not exist, even where
+	// the resource's rules would not (server-side apply).
+	AllowCreate bool
+	// Preconditions must hold of the current object; nil requires nothing.
+	Preconditions *metav1.Preconditions
+}
+
+// ListOptions choose the objects of a list or watch.
+type ListOptions struct {
+	Labels labels.Selector // nil chooses all
+	Fields fields.Selector // nil chooses all
+
+	ResourceVersion      string
+	ResourceVersionMatch metav1.ResourceVersionMatch
+
+	// Limit and Continue page through a list; Limit 0 is no limit.
+	Limit    int64
+	Continue string
+
+	// AllowBookmarks and SendInitialEvents are a watch's.
+	AllowBookmarks    bool
+	SendInitialEvents *bool
+}
+
+// List is an answer to a list request. It holds a snapshot of the collection:
+// Items may be run through while others write, once, and by one goroutine.
+type List struct {
+	// Revision is what the list is true for.
+	Revision int64
+	// Items yields the objects in order. An error ends it.
+	Items iter.Seq2[*codec.Record, error]
+	// Continue and Remaining are set after Items has been run through, where a
+	// limit cut the list short. Remaining is nil where it is not known.
+	Continue  string
+	Remaining *int64
+}
+
+// Event is one thing a watch tells.
+type Event struct {
+	// Type is Added, Modified, Deleted or Bookmark; errors are Next's.
+	Type watch.EventType
+	// Record is the object after the change, or, for a deletion, as it last
+	// was, with the deletion's revision. It is nil for a bookmark.
+	Record *codec.Record
+	// Revision is the resourceVersion of a bookmark.
+	Revision int64
+	// InitialEventsEnd marks the bookmark that ends the initial events.
+	InitialEventsEnd bool
+}
+
+// ErrWatchClosed is returned by Watch.Next when the server ends a watch in good
+// order: the client should watch again from where it was.
+var ErrWatchClosed = errors.New("watch closed")
+
+// Watch is a cursor in the changes of a collection. It is used by one
+// goroutine.
+type Watch interface {
+	// Next waits for events and returns some, at least one, in order of
+	// revision. The slice is valid until the next call. An error ends the
+	// watch: the context's, ErrWatchClosed, or an API error to be told to the
+	// client, such as 410 Expired.
+	Next(ctx context.Context) ([]Event, error)
+	io.Closer
+}

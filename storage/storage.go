@@ -1,0 +1,146 @@
+// Package storage keeps objects of one kind under keys: with versions,
+// preconditions, guaranteed updates, lists at a revision and watches. It is
+// written once, over any kv.Backend. Package cache wraps it in the same
+// interface. It knows no HTTP and no rules of any resource.
+//
+// Imports: codec, rest, storage/kv.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// Interface keeps the objects of one kind. It may be decorated: the watch
+// cache implements it too. All methods may be called concurrently.
+//
+// Errors that mean something to a client are those below (errors.Is,
+// errors.As), and everything else is trouble of the backend.
+type Interface interface {
+	// Create stores a new object. ErrExists is returned when there is one of
+	// that name. The object becomes the storage's.
+	Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error)
+
+	// Get returns an object, not older than the revision asked for (see
+	// ReadOptions); ErrNotFound when there is none.
+	Get(ctx context.Context, name types.NamespacedName, options ReadOptions) (*codec.Record, error)
+
+	// List returns the objects of a namespace, or of all.
+	List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error)
+
+	// Watch follows the objects of a namespace, or of all.
+	Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error)
+
+	// Update is a guaranteed update: it calls update with the current object
+	// (which is update's to change; nil where there is none) until what it
+	// returns is stored over just that object. What update returns becomes the
+	// storage's. An object that does not differ from the current one is not
+	// written, and the current record returned. Where update returns Remove,
+	// the object is deleted instead. Other errors of update end the call and
+	// are returned as they are.
+	//
+	// The first call may be given an object that is no longer the newest; an
+	// error of update is only believed when its object was.
+	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error)
+
+	// Delete removes an object and returns it as it last was, with the
+	// revision of the deletion. validate may refuse; it may be called more
+	// than once.
+	Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error)
+
+	// Count returns how many objects there are, in all namespaces.
+	Count(ctx context.Context) (int64, error)
+}
+
+// UpdateFunc makes the new object from the current one.
+type UpdateFunc func(current *codec.Record) (codec.Object, WriteOptions, error)
+
+// Remove is returned by an UpdateFunc that wants the object deleted. Last, if
+// not nil, is how the object is to be shown as it last was.
+type Remove struct{ Last codec.Object }
+
+func (Remove) Error() string { return "object is to be removed" }
+
+// WriteOptions govern one write.
+type WriteOptions struct {
+	// TTL, where positive, removes the object that long after the write.
+	TTL time.Duration
+	// DryRun does everything but the write.
+	DryRun bool
+}
+
+// ReadOptions govern one read.
+type ReadOptions struct {
+	// ResourceVersion: "" reads the newest, "0" whatever is at hand, N what is
+	// not older than N.
+	ResourceVersion string
+}
+
+// UpdateOptions govern an Update or Delete.
+type UpdateOptions struct {
+	// Preconditions must hold of the current object.
+	Preconditions *metav1.Preconditions
+	// DryRun does everything but the write.
+	DryRun bool
+	// Cached is a record that the caller holds and that is likely the newest;
+	// it saves a read. It may be nil.
+	Cached *codec.Record
+}
+
+// Errors of an Interface.
+var (
+	// ErrNotFound: there is no such object.
+	ErrNotFound = errors.New("object not found")
+	// ErrExists: there is such an object already.
+	ErrExists = errors.New("object exists already")
+	// ErrTooLarge: the encoded object is larger than the backend takes.
+	ErrTooLarge = errors.New("object is too large to be stored")
+	// ErrExpired: the revision asked for is no longer held.
+	ErrExpired = errors.New("revision is no longer available")
+)
+
+// PreconditionError says that the current object is not what a write required.
+type PreconditionError struct {
+	Field     string // UID or ResourceVersion
+	Want, Got string
+}
+
+func (e *PreconditionError) Error() string {
+	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been deleted and then recreated", e.Field, e.Want, e.Field, e.Got)
+}
+
+// FutureRevisionError says that a revision asked for has not been reached
+// after some waiting.
+type FutureRevisionError struct{ Asked, Current int64 }
+
+func (e *FutureRevisionError) Error() string {
+	return fmt.Sprintf("Too large resource version: %d, current: %d", e.Asked, e.Current)
+}
+
+// InvalidOptionError says that an option of a read makes no sense.
+type InvalidOptionError struct{ Message string }
+
+func (e *InvalidOptionError) Error() string { return e.Message }
+
+// CheckPreconditions returns a *PreconditionError unless the object is the one
+// that is meant.
+func CheckPreconditions(preconditions *metav1.Preconditions, obj metav1.Object) error {
+	if preconditions == nil {
+		return nil
+	}
+	if uid := preconditions.UID; uid != nil && *uid != obj.GetUID() {
+		return &PreconditionError{Field: "UID", Want: string(*uid), Got: string(obj.GetUID())}
+	}
+	if rv := preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
+		return &PreconditionError{Field: "ResourceVersion", Want: *rv, Got: obj.GetResourceVersion()}
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package testserver
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// binaryEnv names an executable to run instead of building one.
+const binaryEnv = "MAINSTAY_BINARY"
+
+// buildOnce builds the binary at the first call in this process and answers the same to every later one.
+var buildOnce = sync.OnceValues(build)
+
+// Main runs the tests and removes what Binary has built. Its result is meant for os.Exit.
+func Main(m *testing.M) int {
+	defer os.RemoveAll(buildDir())
+	return m.Run()
+}
+
+// Binary returns the path of a mainstay binary built from this module, without cgo, as it is released.
+func Binary() (string, error) { return buildOnce() }
+
+// buildDir is where this process builds: test packages run side by side, each in its own process.
+func buildDir() string {
+	return filepath.Join(os.TempDir(), "mainstay-test-"+strconv.Itoa(os.Getpid()))
+}
+
+func build() (string, error) {
+	if binary := os.Getenv(binaryEnv); binary != "" {
+		return filepath.Abs(binary)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(buildDir(), "mainstay")
+	if runtime.GOOS == "windows" {
+		binary += ".exe"
+	}
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/mainstay")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build mainstay: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// moduleRoot is the folder of the go.mod that the test runs under.
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	gomod := strings.TrimSpace(string(out))
+	if gomod == "" || gomod == os.DevNull {
+		return "", fmt.Errorf("find the module: not inside one")
+	}
+	return filepath.Dir(gomod), nil
+}

@@ -1,0 +1,60 @@
+package testserver
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"sync"
+)
+
+// syncBuffer collects what the process prints, across restarts.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// logTo sends both streams of the process to one log.
+func logTo(cmd *exec.Cmd, log *syncBuffer) { cmd.Stdout, cmd.Stderr = log, log }
+
+// Panics returns the lines of a server log that tell of a panic or of a race, each with what follows it, at most
+// twenty lines. The words are looked for whatever their case: a recovered panic is logged by the server, a fatal one
+// by the Go runtime.
+func Panics(log string) []string {
+	var found []string
+	lines := strings.Split(log, "\n")
+	for i := 0; i < len(lines); i++ {
+		if !tellsOfPanic(lines[i]) {
+			continue
+		}
+		end := min(i+20, len(lines))
+		found = append(found, strings.Join(lines[i:end], "\n"))
+		i = end - 1
+	}
+	return found
+}
+
+func tellsOfPanic(line string) bool {
+	lower := strings.ToLower(line)
+	return strings.Contains(lower, "panic") || strings.Contains(line, "DATA RACE") || strings.Contains(line, "fatal error:")
+}
+
+// tail is the end of a log, at most n lines of it.
+func tail(log string, n int) string {
+	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,63 @@
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// process is one run of the binary.
+type process struct {
+	cmd    *exec.Cmd
+	exited chan struct{} // closed once the process has ended
+	err    error         // of Wait; read after exited is closed
+}
+
+// startProcess starts the command. One goroutine, bound to its thread, both starts and awaits it: on Linux the kernel
+// ends the child with the thread that started it, so that no server outlives a test run that was cut short.
+func startProcess(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, exited: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		dieWithParent(cmd)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+		}
+		close(p.exited)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// terminate asks the process to end and waits for it.
+func (p *process) terminate(patience time.Duration) error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send SIGTERM: %w", err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.kill()
+		return fmt.Errorf("the server was still running %s after SIGTERM", patience)
+	}
+	if p.err != nil {
+		return fmt.Errorf("the server ended with %w, not with exit code 0", p.err)
+	}
+	return nil
+}
+
+// kill ends the process at once (SIGKILL) and waits for it.
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.exited
+}

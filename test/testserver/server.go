@@ -1,0 +1,221 @@
+package testserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// stopPatience is how long a server may drain after SIGTERM.
+const stopPatience = 30 * time.Second
+
+// Server is one mainstay on one data directory. Stop, Kill and Restart act on its process; directory, port and
+// credentials stay the same throughout. It is not for concurrent use, except for RESTConfig, Kubeconfig, URL and Logs.
+type Server struct {
+	binary  string
+	options Options
+	dir     string
+	port    int
+	log     syncBuffer
+	process *process
+	config  *rest.Config
+}
+
+// New starts a server for the test and waits until it is ready; it ends the test when that fails. The server stops
+// with the test, subtests included.
+func New(t testing.TB, options Options) *Server {
+	t.Helper()
+	if options.Dir == "" {
+		options.Dir = filepath.Join(t.TempDir(), "data")
+	}
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{binary: binary, options: options, dir: options.Dir}
+	t.Cleanup(func() { s.finish(t) })
+	if err := s.startOnFreePort(t.Context()); err != nil {
+		t.Fatalf("%v\nserver log:\n%s", err, tail(s.log.String(), 100))
+	}
+	return s
+}
+
+// finish stops the server at the end of its test and reads its log.
+func (s *Server) finish(t testing.TB) {
+	if s.process != nil {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the last lines of the server's log:\n%s", tail(s.log.String(), 60))
+	}
+	if s.options.AllowPanics {
+		return
+	}
+	for _, found := range Panics(s.log.String()) {
+		t.Errorf("the server's log tells of a panic:\n%s", found)
+	}
+}
+
+// startOnFreePort starts the server on a port that was free a moment ago, and on another one should it be taken
+// meanwhile: test packages run side by side.
+func (s *Server) startOnFreePort(ctx context.Context) error {
+	var errs []error
+	for range 3 {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		s.port = port
+		err = s.Start(ctx)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+		if !portTaken(port) {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func portTaken(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return true
+	}
+	l.Close()
+	return false
+}
+
+// Start runs the server on its directory and port, after Stop or Kill, and waits until it is ready.
+func (s *Server) Start(ctx context.Context) error {
+	args := append([]string{
+		"serve",
+		"--data-dir=" + s.dir,
+		"--secure-port=" + strconv.Itoa(s.port),
+		"--bind-address=127.0.0.1",
+	}, s.options.Flags...)
+	cmd := exec.Command(s.binary, args...)
+	logTo(cmd, &s.log)
+	p, err := startProcess(cmd)
+	if err != nil {
+		return err
+	}
+	s.process = p
+	if err := s.awaitReady(ctx); err != nil {
+		p.kill()
+		s.process = nil
+		return err
+	}
+	return nil
+}
+
+// awaitReady polls until the kubeconfig is there and /readyz says so.
+func (s *Server) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.readyTimeout())
+	defer cancel()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	var last error
+	for {
+		if last = s.ready(ctx); last == nil {
+			return nil
+		}
+		select {
+		case <-s.process.exited:
+			return fmt.Errorf("the server ended before it was ready (%v)", s.process.err)
+		case <-ctx.Done():
+			return fmt.Errorf("the server was not ready in time: %w", last)
+		case <-poll.C:
+		}
+	}
+}
+
+// ready asks /readyz with the credentials of the kubeconfig, and keeps those for the tests once they have served.
+func (s *Server) ready(ctx context.Context) error {
+	config := s.config
+	if config == nil {
+		var err error
+		if config, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig()); err != nil {
+			return fmt.Errorf("read the kubeconfig: %w", err)
+		}
+		config.QPS = -1 // a test waits for the server, never for its own client
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %s", resp.Status)
+	}
+	s.config = config
+	return nil
+}
+
+// Stop sends SIGTERM and waits. It returns an error unless the server drained and ended with exit code 0.
+func (s *Server) Stop() error {
+	p := s.process
+	s.process = nil
+	return p.terminate(stopPatience)
+}
+
+// Kill ends the process as kill -9 does and waits until it is gone.
+func (s *Server) Kill() {
+	s.process.kill()
+	s.process = nil
+}
+
+// Restart stops the server and starts it again on the same directory and port.
+func (s *Server) Restart(ctx context.Context) error {
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// RESTConfig is a client configuration of the administrator, without client-side rate limits. Each call returns a copy.
+func (s *Server) RESTConfig() *rest.Config { return rest.CopyConfig(s.config) }
+
+// Kubeconfig is the path of the kubeconfig file that the server wrote for its administrator.
+func (s *Server) Kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
+
+// Dir is the server's data directory.
+func (s *Server) Dir() string { return s.dir }
+
+// URL is where the server listens, without a path.
+func (s *Server) URL() string { return "https://127.0.0.1:" + strconv.Itoa(s.port) }
+
+// Logs is what the server has printed so far, on both streams, across restarts.
+func (s *Server) Logs() string { return s.log.String() }
