@@ -1,0 +1,95 @@
+// Command openapi writes the embedded files of package openapi: the OpenAPI
+// definitions of every built-in type and the merge schemas derived from them.
+// It is a module of its own, so that the generators it needs stay out of the
+// product's.
+//
+// It works in two steps. This command runs openapi-gen over the Go types,
+// which yields a Go file; then it runs the command in ./emit with that file
+// laid over package definitions, and emit writes the files.
+//
+// Run it as `go generate ./openapi`; with -check nothing is written and the
+// exit status tells whether the files are current.
+//
+// Imports: nothing of ours.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"k8s.io/gengo/v2"
+	"k8s.io/gengo/v2/generator"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-openapi/cmd/openapi-gen/args"
+	"k8s.io/kube-openapi/pkg/generators"
+)
+
+func main() {
+	log.SetFlags(0)
+	out := flag.String("out", filepath.Join("..", "..", "..", "openapi", "data"), "`directory` of the embedded files")
+	check := flag.Bool("check", false, "write nothing; fail when a file is not what would be written")
+	flag.Parse()
+	if err := run(*out, *check); err != nil {
+		log.Fatalf("openapi: %v", err)
+	}
+}
+
+func run(out string, check bool) error {
+	dir, err := os.MkdirTemp("", "mainstay-openapi-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	generated, err := generate(dir)
+	if err != nil {
+		return fmt.Errorf("generate definitions: %w", err)
+	}
+	overlay, err := writeOverlay(dir, generated)
+	if err != nil {
+		return fmt.Errorf("write overlay: %w", err)
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "run", "-overlay", overlay, "./emit", "-out", out, "-check="+strconv.FormatBool(check))
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
+}
+
+// generate runs openapi-gen over the packages and returns the file it wrote.
+func generate(dir string) (string, error) {
+	// The API linter logs every historical violation of the naming rules;
+	// none of them is ours to mend.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	a := args.New()
+	a.OutputDir, a.OutputPkg, a.OutputFile = dir, "definitions", "definitions.go"
+	a.ReportFilename = filepath.Join(dir, "violations.txt")
+	targets := func(c *generator.Context) []generator.Target {
+		return generators.GetOpenAPITargets(c, a, nil)
+	}
+	err := gengo.Execute(generators.NameSystems(), generators.DefaultNameSystem(), targets, gengo.StdBuildTag, packages)
+	return filepath.Join(dir, a.OutputFile), err
+}
+
+// writeOverlay makes the go command read generated in place of the empty
+// definitions/definitions.go.
+func writeOverlay(dir, generated string) (string, error) {
+	replaced, err := filepath.Abs(filepath.Join("definitions", "definitions.go"))
+	if err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(map[string]map[string]string{"Replace": {replaced: generated}})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "overlay.json")
+	return name, os.WriteFile(name, data, 0o600)
+}
