@@ -34,6 +34,9 @@ type Resource struct {
 	Storage Storage
 	// WithoutVerbs are withheld although Storage could do them.
 	WithoutVerbs []string
+	// ReturnDeleted answers a deletion that is done with the object as it last
+	// was, where others get a Status.
+	ReturnDeleted bool
 	// Table makes rows; nil gives name and age.
 	Table TableConvertor
 	// FieldLabel translates a field selector's key of this version into the

@@ -1,0 +1,223 @@
+package builtin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/rest"
+)
+
+// Build turns the rows of all groups into resources.
+func Build(env *Env, groups []Group) []*rest.Resource {
+	var resources []*rest.Resource
+	for _, group := range groups {
+		for _, entry := range group.Resources {
+			resources = append(resources, entry.build(env, group.GroupVersion)...)
+		}
+	}
+	return resources
+}
+
+// Resource makes an entry of a row.
+func Resource[T any, P object[T]](row Row[T]) Entry { return rowEntry[T, P]{row} }
+
+type rowEntry[T any, P object[T]] struct{ row Row[T] }
+
+func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
+	row := &e.row
+	partsOf(reflect.TypeFor[T]()).check(reflect.TypeFor[T](), row.Status)
+	kind := e.kind(gv)
+	resource := schema.GroupResource{Group: gv.Group, Resource: row.Name}
+	path := row.StoragePath
+	if path == "" {
+		path = row.Name
+	}
+	store := &registry.Store{
+		Resource: resource, Kind: kind, Strategy: e.strategy(env),
+		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource}),
+	}
+	resources := e.serve(env, store, kind.Hub, fieldLabels(row.SelectableFields))
+	for _, also := range row.Also {
+		label := also.FieldLabel
+		if label == nil {
+			label = fieldLabels(row.SelectableFields)
+		}
+		resources = append(resources, e.serve(env, store, also.Version, label)...)
+	}
+	return resources
+}
+
+// serve makes the resource and its subresources in one version.
+func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error)) []*rest.Resource {
+	row := &e.row
+	main := &rest.Resource{
+		GroupVersion: v.GVK.GroupVersion(), Name: row.Name, Singular: strings.ToLower(row.Kind),
+		ShortNames: row.ShortNames, Categories: row.Categories, Namespaced: row.Namespaced,
+		Version: v, StorageVersionHash: storageVersionHash(e.storedGVK(store.Kind)), Storage: store,
+		WithoutVerbs: row.Without, FieldLabel: label, Warning: row.Warning, ReturnDeleted: row.ReturnDeleted,
+	}
+	if row.Columns != nil {
+		main.Table = table[T, P]{row.Columns}
+	}
+	resources := []*rest.Resource{main}
+	if row.Status {
+		main.ResetFields = resetFields(v.GVK, "status")
+		status := *main
+		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
+		status.Storage = &registry.Part{Store: store, Strategy: e.statusStrategy(store.Strategy)}
+		status.ResetFields = resetFields(v.GVK, "spec")
+		resources = append(resources, &status)
+	}
+	for _, sub := range row.Subresources {
+		resources = append(resources, sub.build(env, main, store))
+	}
+	return resources
+}
+
+func (e rowEntry[T, P]) kind(gv schema.GroupVersion) *codec.Kind {
+	hub := hubVersion[T, P](gv.WithKind(e.row.Kind), e.row.Default)
+	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}}
+	for _, also := range e.row.Also {
+		kind.Versions = append(kind.Versions, also.Version)
+	}
+	if sv := e.row.StorageVersion; !sv.Empty() && sv != gv {
+		kind.Stored = relabelled(hub, sv)
+		kind.Versions = append(kind.Versions, kind.Stored)
+	}
+	if e.row.Fields != nil {
+		kind.Fields = func(obj codec.Object) fields.Set { return e.row.Fields(typed[T, P](obj)) }
+	}
+	return kind
+}
+
+func (e rowEntry[T, P]) storedGVK(kind *codec.Kind) schema.GroupVersionKind {
+	if kind.Stored != nil {
+		return kind.Stored.GVK
+	}
+	return kind.Hub.GVK
+}
+
+// storageVersionHash is what kube-apiserver shows of a storage version.
+func storageVersionHash(gvk schema.GroupVersionKind) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s", gvk.Group, gvk.Version, gvk.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}
+
+func resetFields(gvk schema.GroupVersionKind, part string) map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(gvk.GroupVersion().String()): fieldpath.NewSet(fieldpath.MakePathOrDie(part)),
+	}
+}
+
+// fieldLabels accepts the keys that every kind has, and those given.
+func fieldLabels(selectable []string) func(label, value string) (string, string, error) {
+	return func(label, value string) (string, string, error) {
+		if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(selectable, label) {
+			return label, value, nil
+		}
+		if len(selectable) == 0 {
+			return "", "", fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
+		}
+		return "", "", fmt.Errorf("field label not supported: %s", label)
+	}
+}
+
+func typed[T any, P object[T]](obj codec.Object) *T { return (*T)(obj.(P)) }
+
+// strategy makes the rules of the resource itself.
+func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
+	row, p := e.row, partsOf(reflect.TypeFor[T]())
+	s := &registry.Strategy{
+		Namespaced: row.Namespaced, ValidateName: row.ValidateName, Generation: row.Generation,
+		AllowCreateOnUpdate: row.CreateOnUpdate, RequireResourceVersion: row.RequireResourceVersion,
+		OrphanByDefault: row.OrphanByDefault,
+	}
+	s.SpecChanged = func(obj, old codec.Object) bool {
+		if row.SpecChanged != nil {
+			return row.SpecChanged(typed[T, P](obj), typed[T, P](old))
+		}
+		return p.specChanged(obj, old)
+	}
+	s.PrepareForCreate = func(ctx context.Context, obj codec.Object) {
+		if row.Status {
+			p.clearStatus(obj)
+		}
+		if row.Prepare != nil {
+			row.Prepare(ctx, typed[T, P](obj))
+		}
+	}
+	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
+		if row.Status {
+			p.keepStatus(obj, old)
+		}
+		if row.PrepareUpdate != nil {
+			row.PrepareUpdate(ctx, typed[T, P](obj), typed[T, P](old))
+		}
+	}
+	if row.Validate != nil {
+		s.Validate = func(ctx context.Context, obj codec.Object) field.ErrorList {
+			return row.Validate(ctx, typed[T, P](obj))
+		}
+	}
+	s.ValidateUpdate = onUpdate[T, P](row.ValidateUpdate)
+	if row.Warnings != nil {
+		s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) []string { return row.Warnings(ctx, typed[T, P](obj)) }
+		s.WarningsOnUpdate = func(ctx context.Context, obj, _ codec.Object) []string { return row.Warnings(ctx, typed[T, P](obj)) }
+	}
+	e.deletion(s)
+	if row.TTL != nil {
+		s.TTL = func(obj codec.Object) time.Duration { return row.TTL(env, typed[T, P](obj)) }
+	}
+	return s
+}
+
+func (e rowEntry[T, P]) deletion(s *registry.Strategy) {
+	row := e.row
+	if row.GracePeriod != nil {
+		s.GracePeriod = func(obj codec.Object, asked *int64) int64 { return row.GracePeriod(typed[T, P](obj), asked) }
+	}
+	if row.Held != nil {
+		s.Held = func(obj codec.Object) bool { return row.Held(typed[T, P](obj)) }
+	}
+	if row.OnMark != nil {
+		s.OnMark = func(obj codec.Object) { row.OnMark(typed[T, P](obj)) }
+	}
+}
+
+// statusStrategy makes the rules of /status from those of the resource.
+func (e rowEntry[T, P]) statusStrategy(main *registry.Strategy) *registry.Strategy {
+	row, p := e.row, partsOf(reflect.TypeFor[T]())
+	s := *main
+	s.SpecChanged = nil // a status does not count
+	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
+		p.keepAllButStatus(obj, old)
+		if row.PrepareStatus != nil {
+			row.PrepareStatus(ctx, typed[T, P](obj), typed[T, P](old))
+		}
+	}
+	s.ValidateUpdate = onUpdate[T, P](row.ValidateStatus)
+	s.WarningsOnUpdate = nil
+	return &s
+}
+
+func onUpdate[T any, P object[T]](f func(context.Context, *T, *T) field.ErrorList) func(context.Context, codec.Object, codec.Object) field.ErrorList {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, obj, old codec.Object) field.ErrorList {
+		return f(ctx, typed[T, P](obj), typed[T, P](old))
+	}
+}

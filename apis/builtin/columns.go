@@ -1,0 +1,67 @@
+package builtin
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"mainstay.dev/mainstay/codec"
+)
+
+// Columns are how objects of a kind are shown in a table.
+type Columns[T any] struct {
+	Definitions []metav1.TableColumnDefinition
+	// Cells returns one cell for each definition. now is what ages count from.
+	Cells func(obj *T, now time.Time) []any
+	// Conditions returns the row's conditions; nil: none.
+	Conditions func(obj *T) []metav1.TableRowCondition
+}
+
+// Column is a definition of a column that is always shown.
+func Column(name, kind, description string) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: kind, Description: description}
+}
+
+// WideColumn is a definition of a column that is shown on demand.
+func WideColumn(name, kind, description string) metav1.TableColumnDefinition {
+	column := Column(name, kind, description)
+	column.Priority = 1
+	return column
+}
+
+// NameColumn is the definition of the column of names.
+func NameColumn() metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
+}
+
+// AgeColumn is the definition of the column of ages.
+func AgeColumn() metav1.TableColumnDefinition {
+	return Column("Age", "string", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"])
+}
+
+// Age is how long ago something was, in short form.
+func Age(then metav1.Time, now time.Time) string {
+	if then.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(then.Time))
+}
+
+// table adapts Columns to rest.TableConvertor.
+type table[T any, P object[T]] struct{ columns *Columns[T] }
+
+func (t table[T, P]) Columns() []metav1.TableColumnDefinition { return t.columns.Definitions }
+
+func (t table[T, P]) Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error) {
+	typed, ok := obj.(P)
+	if !ok {
+		return nil, nil, fmt.Errorf("table of %T cannot show a %T", *new(P), obj)
+	}
+	var conditions []metav1.TableRowCondition
+	if t.columns.Conditions != nil {
+		conditions = t.columns.Conditions((*T)(typed))
+	}
+	return t.columns.Cells((*T)(typed), now), conditions, nil
+}

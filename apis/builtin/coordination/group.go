@@ -1,0 +1,19 @@
+// Package coordination declares the resources of coordination.k8s.io.
+//
+// Imports: apis/builtin.
+package coordination
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is coordination.k8s.io/v1.
+func V1() builtin.Group {
+	return builtin.Group{GroupVersion: coordinationv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[coordinationv1.Lease]{
+			Name: "leases", Kind: "Lease", Namespaced: true, CreateOnUpdate: true, Columns: leaseColumns(),
+		}),
+	}}
+}

@@ -1,0 +1,127 @@
+// Package builtin declares the resources that Kubernetes itself defines. A
+// resource is a row: its names, its scope and what it does differently from
+// all others. Everything about an API group is in the folder of that group;
+// this package turns rows into REST storage. It serves nothing itself.
+//
+// Imports: codec, registry, rest, storage.
+package builtin
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Group is one version of an API group.
+type Group struct {
+	GroupVersion schema.GroupVersion
+	Resources    []Entry
+}
+
+// Entry is a row, or anything else that a group serves.
+type Entry interface {
+	// build makes the resource and its subresources.
+	build(env *Env, gv schema.GroupVersion) []*rest.Resource
+}
+
+// Env is what rows need of the server they are served by.
+type Env struct {
+	// Storage opens the storage of a kind under a path below the storage
+	// prefix.
+	Storage func(StorageSpec) storage.Interface
+	// EventTTL is how long events are kept.
+	EventTTL time.Duration
+}
+
+// StorageSpec says what a storage is to hold.
+type StorageSpec struct {
+	// Path below the storage prefix, as "pods" or "services/specs".
+	Path       string
+	Kind       *codec.Kind
+	Namespaced bool
+	Resource   schema.GroupResource
+}
+
+// Row declares one kind of object that is stored, with T its type in the hub
+// version. The zero value of each field is the common case. Functions may
+// change the object they are given, never the old one.
+type Row[T any] struct {
+	// Name is the plural, Kind the kind; the singular is the kind in lower case.
+	Name, Kind string
+	ShortNames []string
+	Categories []string
+	Namespaced bool
+
+	// StoragePath is the path of the objects below the storage prefix, where
+	// it is not the name.
+	StoragePath string
+	// StorageVersion is the version that objects are encoded in, where that is
+	// not the group's own. Both must have the same protobuf message.
+	StorageVersion schema.GroupVersion
+
+	// Status says that the type has a Status that is written through /status
+	// alone. It is cleared on creation, kept on update; a write to /status
+	// keeps the rest, except for metadata.
+	Status bool
+	// Generation keeps metadata.generation: 1 at first and one more with each
+	// change of Spec, or of what SpecChanged compares.
+	Generation  bool
+	SpecChanged func(obj, old *T) bool
+
+	// CreateOnUpdate lets PUT create. RequireResourceVersion refuses a PUT
+	// without one. ReturnDeleted answers a deletion with the object instead of
+	// a Status. Without withholds verbs.
+	CreateOnUpdate, RequireResourceVersion, ReturnDeleted bool
+	Without                                               []string
+	// Warning is told to everyone who uses the resource.
+	Warning string
+
+	// ValidateName checks names; nil accepts DNS subdomains.
+	ValidateName func(name string, prefix bool) []string
+	// Default fills what a client may leave out, on decoding and on reading.
+	Default func(obj *T)
+
+	Prepare        func(ctx context.Context, obj *T)
+	Validate       func(ctx context.Context, obj *T) field.ErrorList
+	Warnings       func(ctx context.Context, obj *T) []string
+	PrepareUpdate  func(ctx context.Context, obj, old *T)
+	ValidateUpdate func(ctx context.Context, obj, old *T) field.ErrorList
+
+	// PrepareStatus and ValidateStatus are for writes to /status.
+	PrepareStatus  func(ctx context.Context, obj, old *T)
+	ValidateStatus func(ctx context.Context, obj, old *T) field.ErrorList
+
+	// GracePeriod, Held and OnMark are as in registry.Strategy.
+	GracePeriod     func(obj *T, asked *int64) int64
+	Held            func(obj *T) bool
+	OnMark          func(obj *T)
+	OrphanByDefault bool
+	// TTL returns how long an object lives after each write.
+	TTL func(env *Env, obj *T) time.Duration
+
+	// SelectableFields are the keys of field selectors besides metadata.name
+	// and metadata.namespace; Fields returns their values.
+	SelectableFields []string
+	Fields           func(obj *T) fields.Set
+	// Columns are the table's; nil shows name and age.
+	Columns *Columns[T]
+
+	// Also are other versions that the kind is served in.
+	Also []Also
+	// Subresources besides status.
+	Subresources []Subresource
+}
+
+// Also is another version in which a kind is served.
+type Also struct {
+	Version *codec.Version
+	// FieldLabel translates the keys of field selectors; nil takes the row's.
+	FieldLabel func(label, value string) (string, string, error)
+}

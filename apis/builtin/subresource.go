@@ -1,0 +1,64 @@
+package builtin
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/rest"
+)
+
+// Subresource is something that an object of a row has, besides status.
+type Subresource struct {
+	Name string
+	// Version is how bodies look; nil: like those of the resource.
+	Version *codec.Version
+	// ResponseKind is set where answers are of another kind than requests.
+	ResponseKind schema.GroupVersionKind
+	// Storage makes the REST storage over the resource's own.
+	Storage func(env *Env, store *registry.Store) rest.Storage
+	// ResetFields is as in rest.Resource: top-level fields this subresource
+	// does not write.
+	ResetFields []string
+}
+
+func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store) *rest.Resource {
+	r := &rest.Resource{
+		GroupVersion: main.GroupVersion, Name: main.Name, Subresource: s.Name, Singular: main.Singular,
+		Namespaced: main.Namespaced, Version: main.Version, ResponseKind: s.ResponseKind,
+		Storage: s.Storage(env, store), Table: main.Table, Warning: main.Warning,
+	}
+	if s.Version != nil {
+		r.Version, r.Table = s.Version, nil
+	}
+	if len(s.ResetFields) > 0 {
+		r.ResetFields = resetFields(r.Version.GVK, s.ResetFields[0])
+	}
+	return r
+}
+
+// Virtual is a resource that is not stored: reviews, bindings, statuses made
+// on reading.
+type Virtual struct {
+	Name       string
+	Version    *codec.Version
+	ShortNames []string
+	Namespaced bool
+	Warning    string
+	Columns    rest.TableConvertor
+	Storage    func(env *Env) rest.Storage
+}
+
+// VirtualVersion is the version of a type that is not stored.
+func VirtualVersion[T any, P object[T]](gvk schema.GroupVersionKind) *codec.Version {
+	return hubVersion[T, P](gvk, nil)
+}
+
+func (v Virtual) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
+	return []*rest.Resource{{
+		GroupVersion: gv, Name: v.Name, Singular: strings.ToLower(v.Version.GVK.Kind), ShortNames: v.ShortNames,
+		Namespaced: v.Namespaced, Version: v.Version, Warning: v.Warning, Table: v.Columns, Storage: v.Storage(env),
+	}}
+}

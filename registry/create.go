@@ -1,0 +1,119 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Create implements rest.Creater. A name that was generated and is taken is
+// generated anew a few times.
+func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
+	for attempt := 1; ; attempt++ {
+		candidate := obj
+		if generated && attempt < nameAttempts {
+			candidate = obj.DeepCopyObject().(codec.Object)
+		}
+		record, err := s.createOnce(ctx, candidate, validate, options)
+		if generated && apierrors.IsAlreadyExists(err) {
+			if attempt < nameAttempts {
+				continue
+			}
+			return nil, apierrors.NewGenerateNameConflict(s.Resource, candidate.GetName(), 1)
+		}
+		return record, err
+	}
+}
+
+func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+	if err := s.beforeCreate(ctx, s.Strategy, obj); err != nil {
+		return nil, err
+	}
+	if validate != nil {
+		if err := validate(ctx, obj, nil); err != nil {
+			return nil, err
+		}
+	}
+	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	record, err := s.Storage.Create(ctx, obj, s.writeOptions(obj, options.DryRun))
+	if errors.Is(err, storage.ErrExists) {
+		return nil, s.existsError(ctx, name)
+	}
+	if err != nil {
+		return nil, s.apiError(err, name.Name, "create")
+	}
+	return record, nil
+}
+
+// existsError tells, where it is so, that the name will be free in a while.
+func (s *Store) existsError(ctx context.Context, name types.NamespacedName) error {
+	exists := apierrors.NewAlreadyExists(s.Resource, name.Name)
+	current, err := s.Storage.Get(ctx, name, storage.ReadOptions{})
+	if err != nil {
+		return exists
+	}
+	if obj, err := current.Shared(); err == nil && obj.GetDeletionTimestamp() != nil {
+		exists.ErrStatus.Message = fmt.Sprintf("object is being deleted: %s", exists.ErrStatus.Message)
+	}
+	return exists
+}
+
+// beforeCreate completes and checks an object that is to be new.
+func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.Object) error {
+	if obj.GetResourceVersion() != "" {
+		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetSelfLink("")
+	obj.SetCreationTimestamp(now())
+	obj.SetUID(types.UID(uuid.NewString()))
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
+		obj.SetName(generateName(obj.GetGenerateName()))
+	}
+	obj.SetGeneration(0)
+	if strategy.Generation {
+		obj.SetGeneration(1)
+	}
+	if strategy.PrepareForCreate != nil {
+		strategy.PrepareForCreate(ctx, obj)
+	}
+	errs := validation.ValidateObjectMetaAccessor(obj, strategy.Namespaced, strategy.validateName, field.NewPath("metadata"))
+	if strategy.Validate != nil {
+		errs = append(errs, strategy.Validate(ctx, obj)...)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), errs)
+	}
+	warnFinalizers(ctx, obj, nil)
+	if strategy.WarningsOnCreate != nil {
+		warn(ctx, strategy.WarningsOnCreate(ctx, obj))
+	}
+	return nil
+}
+
+func (s *Store) writeOptions(obj codec.Object, dryRun []string) storage.WriteOptions {
+	options := storage.WriteOptions{DryRun: isDryRun(dryRun)}
+	if s.Strategy.TTL != nil {
+		options.TTL = s.Strategy.TTL(obj)
+	}
+	return options
+}
+
+func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }
+
+// now is the time in whole seconds, as API objects keep it.
+func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }

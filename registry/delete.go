@@ -1,0 +1,185 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Delete implements rest.GracefulDeleter. An object without finalizers and
+// grace period is removed; any other is marked, once, and goes when its last
+// finalizer does, or when it is deleted again with a grace period of zero.
+func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+	gone := false
+	record, err := s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		gone = false
+		if current == nil {
+			return nil, storage.WriteOptions{}, storage.ErrNotFound
+		}
+		obj, err := s.dyingState(ctx, current, validate, options)
+		if err != nil {
+			gone = errors.As(err, &storage.Remove{})
+			return nil, storage.WriteOptions{}, err
+		}
+		return obj, s.writeOptions(obj, options.DryRun), nil
+	}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
+	if err != nil {
+		return nil, false, s.apiError(err, name.Name, "delete")
+	}
+	return record, gone, nil
+}
+
+// dyingState makes the marked object, or returns storage.Remove where the
+// object may go at once.
+func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate rest.ValidateObject, options metav1.DeleteOptions) (codec.Object, error) {
+	old, err := current.Shared()
+	if err != nil {
+		return nil, err
+	}
+	if validate != nil {
+		if err := validate(ctx, nil, old); err != nil {
+			return nil, err
+		}
+	}
+	obj, err := current.Object()
+	if err != nil {
+		return nil, err
+	}
+	grace, change := s.Strategy.gracePeriod(obj, options.GracePeriodSeconds)
+	if !change {
+		return obj, nil
+	}
+	obj.SetFinalizers(s.Strategy.finalizersAfter(obj, options))
+	held := len(obj.GetFinalizers()) > 0 || s.Strategy.Held != nil && s.Strategy.Held(obj)
+	if grace == 0 && !held {
+		return nil, storage.Remove{}
+	}
+	s.Strategy.mark(obj, grace)
+	return obj, nil
+}
+
+// gracePeriod decides for how many seconds the deletion is announced. change
+// is false where it was announced before and is not to come sooner.
+func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, change bool) {
+	if asked != nil && *asked < 0 {
+		one := int64(1) // a negative period is the shortest that is one
+		asked = &one
+	}
+	if s.GracePeriod == nil {
+		return 0, true
+	}
+	if obj.GetDeletionTimestamp() == nil {
+		return s.GracePeriod(obj, asked), true
+	}
+	announced := obj.GetDeletionGracePeriodSeconds()
+	switch {
+	case announced == nil:
+		return 0, true
+	case asked == nil, *asked >= *announced:
+		return *announced, false
+	}
+	return *asked, true
+}
+
+// mark announces the deletion.
+func (s *Strategy) mark(obj codec.Object, grace int64) {
+	first := obj.GetDeletionTimestamp() == nil
+	due := now().Add(time.Duration(grace) * time.Second)
+	if announced := obj.GetDeletionGracePeriodSeconds(); !first && announced != nil {
+		due = obj.GetDeletionTimestamp().Add(time.Duration(grace-*announced) * time.Second)
+	}
+	if first && obj.GetGeneration() > 0 {
+		obj.SetGeneration(obj.GetGeneration() + 1)
+	}
+	obj.SetDeletionTimestamp(&metav1.Time{Time: due})
+	obj.SetDeletionGracePeriodSeconds(&grace)
+	if s.OnMark != nil {
+		s.OnMark(obj)
+	}
+}
+
+// finalizersAfter returns the finalizers with those of garbage collection set
+// as the deletion asks. A choice made earlier stands until another is made.
+func (s *Strategy) finalizersAfter(obj codec.Object, options metav1.DeleteOptions) []string {
+	finalizers := obj.GetFinalizers()
+	want := s.propagation(finalizers, options)
+	kept := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	switch want {
+	case metav1.DeletePropagationOrphan:
+		kept = append(kept, metav1.FinalizerOrphanDependents)
+	case metav1.DeletePropagationForeground:
+		kept = append(kept, metav1.FinalizerDeleteDependents)
+	}
+	if len(kept) == len(finalizers) && want != metav1.DeletePropagationBackground && hasAll(finalizers, kept) {
+		return finalizers // same set: keep the order it has
+	}
+	return kept
+}
+
+func hasAll(set, members []string) bool {
+	for _, m := range members {
+		if !slices.Contains(set, m) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Strategy) propagation(finalizers []string, options metav1.DeleteOptions) metav1.DeletionPropagation {
+	switch {
+	case options.PropagationPolicy != nil:
+		return *options.PropagationPolicy
+	case options.OrphanDependents != nil && *options.OrphanDependents:
+		return metav1.DeletePropagationOrphan
+	case options.OrphanDependents != nil:
+		return metav1.DeletePropagationBackground
+	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	case s.OrphanByDefault:
+		return metav1.DeletePropagationOrphan
+	}
+	return metav1.DeletePropagationBackground
+}
+
+// DeleteCollection implements rest.CollectionDeleter. Objects that somebody
+// else deletes meanwhile are passed over.
+func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+	found, err := s.List(ctx, namespace, list)
+	if err != nil {
+		return nil, err
+	}
+	var deleted []*codec.Record
+	for record, err := range found.Items {
+		if err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		deleted = append(deleted, record)
+		_, _, err := s.Delete(ctx, record.Name(), validate, options)
+		if err != nil && !isNotFound(err) {
+			return nil, err
+		}
+	}
+	return &rest.List{Revision: found.Revision, Continue: found.Continue, Remaining: found.Remaining,
+		Items: func(yield func(*codec.Record, error) bool) {
+			for _, record := range deleted {
+				if !yield(record, nil) {
+					return
+				}
+			}
+		}}, nil
+}

@@ -1,0 +1,77 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// modifiedMessage is what clients are told when somebody else wrote first.
+const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
+
+// apiError turns an error of storage into what a client is told. API errors
+// pass as they are.
+func (s *Store) apiError(err error, name, verb string) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	var precondition *storage.PreconditionError
+	var future *storage.FutureRevisionError
+	var invalid *storage.InvalidOptionError
+	var expired *storage.ExpiredError
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return apierrors.NewNotFound(s.Resource, name)
+	case errors.Is(err, storage.ErrExists):
+		return apierrors.NewAlreadyExists(s.Resource, name)
+	case errors.As(err, &precondition):
+		return apierrors.NewConflict(s.Resource, name, precondition)
+	case errors.As(err, &future):
+		return futureRevision(future)
+	case errors.As(err, &invalid):
+		return apierrors.NewBadRequest(invalid.Message)
+	case errors.As(err, &expired):
+		return expiredStatus(expired)
+	case errors.Is(err, storage.ErrTooLarge):
+		return apierrors.NewRequestEntityTooLargeError(err.Error())
+	case errors.Is(err, kv.ErrNoSpace):
+		return noSpace(err)
+	case errors.Is(err, kv.ErrUnavailable), errors.Is(err, kv.ErrClosed):
+		return unavailable(err)
+	}
+	return fmt.Errorf("%s %s %q: %w", verb, s.Resource, name, err)
+}
+
+func expiredStatus(err *storage.ExpiredError) error {
+	status := apierrors.NewResourceExpired(err.Error())
+	status.ErrStatus.ListMeta.Continue = err.Continue
+	return status
+}
+
+func futureRevision(err *storage.FutureRevisionError) error {
+	status := apierrors.NewTimeoutError(err.Error(), 1)
+	status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+	return status
+}
+
+func noSpace(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: metav1.StatusReasonInternalError,
+		Message: fmt.Sprintf("the server cannot store anything until space is freed on its disk: %v", err),
+	}}
+}
+
+func unavailable(err error) error {
+	status := apierrors.NewServiceUnavailable(fmt.Sprintf("storage is unavailable: %v", err))
+	status.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return status
+}
+
+func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

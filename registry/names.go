@@ -1,0 +1,40 @@
+package registry
+
+import (
+	"math/rand/v2"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+)
+
+const (
+	// nameSuffixLength characters follow a generateName; maxNameLength is what
+	// a generated name may have, whatever the kind would allow.
+	nameSuffixLength = 5
+	maxNameLength    = 63
+	// nameAttempts is how often a generated name is tried before the clash is
+	// told to the client (KEP-4420).
+	nameAttempts = 8
+	// nameAlphabet has no vowels and no characters that look alike, so that no
+	// words come out.
+	nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+)
+
+// generateName appends a random suffix, shortening the base where needed.
+func generateName(base string) string {
+	if limit := maxNameLength - nameSuffixLength; len(base) > limit {
+		base = base[:limit]
+	}
+	name := make([]byte, 0, len(base)+nameSuffixLength)
+	name = append(name, base...)
+	for range nameSuffixLength {
+		name = append(name, nameAlphabet[rand.IntN(len(nameAlphabet))])
+	}
+	return string(name)
+}
+
+func (s *Strategy) validateName(name string, prefix bool) []string {
+	if s.ValidateName != nil {
+		return s.ValidateName(name, prefix)
+	}
+	return validation.NameIsDNSSubdomain(name, prefix)
+}

@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"context"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Store is the REST storage of every resource that is kept: all verbs, over
+// any storage.Interface, by the rules of a Strategy. Its fields are set before
+// first use and not changed afterwards.
+type Store struct {
+	// Resource names the resource in errors.
+	Resource schema.GroupResource
+	Kind     *codec.Kind
+	Strategy *Strategy
+	Storage  storage.Interface
+}
+
+var (
+	_ rest.Getter            = (*Store)(nil)
+	_ rest.Lister            = (*Store)(nil)
+	_ rest.Watcher           = (*Store)(nil)
+	_ rest.Creater           = (*Store)(nil)
+	_ rest.Updater           = (*Store)(nil)
+	_ rest.GracefulDeleter   = (*Store)(nil)
+	_ rest.CollectionDeleter = (*Store)(nil)
+)
+
+// Get implements rest.Getter.
+func (s *Store) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
+	record, err := s.Storage.Get(ctx, name, storage.ReadOptions{ResourceVersion: options.ResourceVersion})
+	if err != nil {
+		return nil, s.apiError(err, name.Name, "get")
+	}
+	return record, nil
+}
+
+// List implements rest.Lister.
+func (s *Store) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
+	list, err := s.Storage.List(ctx, namespace, options)
+	if err != nil {
+		return nil, s.apiError(err, "", "list")
+	}
+	items := list.Items
+	list.Items = func(yield func(*codec.Record, error) bool) {
+		for record, err := range items {
+			if err != nil {
+				err = s.apiError(err, "", "list")
+			}
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+	return list, nil
+}
+
+// Watch implements rest.Watcher.
+func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
+	w, err := s.Storage.Watch(ctx, namespace, options)
+	if err != nil {
+		return nil, s.apiError(err, "", "watch")
+	}
+	return &watch{Watch: w, store: s}, nil
+}
+
+// watch words the errors of a storage watch for clients.
+type watch struct {
+	rest.Watch
+	store *Store
+}
+
+func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
+	events, err := w.Watch.Next(ctx)
+	if err != nil && err != rest.ErrWatchClosed && ctx.Err() == nil {
+		err = w.store.apiError(err, "", "watch")
+	}
+	return events, err
+}
+
+// Part is a subresource that is a part of the same stored object, such as
+// /status: it reads and updates the object by rules of its own.
+type Part struct {
+	// Store keeps the object.
+	Store *Store
+	// Strategy is the subresource's.
+	Strategy *Strategy
+}
+
+var (
+	_ rest.Getter  = (*Part)(nil)
+	_ rest.Updater = (*Part)(nil)
+)
+
+// Get implements rest.Getter.
+func (p *Part) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
+	return p.Store.Get(ctx, name, options)
+}
+
+// Update implements rest.Updater.
+func (p *Part) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	options.AllowCreate = false
+	return p.Store.update(ctx, p.Strategy, name, update, options)
+}
+
+// parseRevision reads a resourceVersion; what is no number is 0.
+func parseRevision(resourceVersion string) int64 {
+	revision, err := strconv.ParseInt(resourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return revision
+}

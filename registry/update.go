@@ -1,0 +1,172 @@
+package registry
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Update implements rest.Updater. An update that empties the finalizers of an
+// object marked for deletion removes it.
+func (s *Store) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	options.AllowCreate = options.AllowCreate || s.Strategy.AllowCreateOnUpdate
+	return s.update(ctx, s.Strategy, name, update, options)
+}
+
+func (s *Store) update(ctx context.Context, strategy *Strategy, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	created := false
+	record, err := s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		created = current == nil
+		obj, err := s.nextState(ctx, strategy, name, current, update, options)
+		if err != nil {
+			return nil, storage.WriteOptions{}, err
+		}
+		return obj, s.writeOptions(obj, options.DryRun), nil
+	}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
+	if err != nil {
+		if created && errors.Is(err, storage.ErrExists) {
+			return nil, false, s.existsError(ctx, name)
+		}
+		return nil, false, s.apiError(err, name.Name, "update")
+	}
+	return record, created, nil
+}
+
+// nextState makes the object that is to follow the current one.
+func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
+	if current == nil {
+		if !options.AllowCreate {
+			return nil, apierrors.NewNotFound(s.Resource, name.Name)
+		}
+		return s.firstState(ctx, name, update, options)
+	}
+	old, err := current.Shared()
+	if err != nil {
+		return nil, err
+	}
+	mine, err := current.Object()
+	if err != nil {
+		return nil, err
+	}
+	obj, err := update(ctx, mine)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkFresh(strategy, obj, old); err != nil {
+		return nil, err
+	}
+	if err := s.beforeUpdate(ctx, strategy, obj, old); err != nil {
+		return nil, err
+	}
+	if options.Validate != nil {
+		if err := options.Validate(ctx, obj, old); err != nil {
+			return nil, err
+		}
+	}
+	if strategy.released(obj, old) {
+		return nil, storage.Remove{Last: obj}
+	}
+	return obj, nil
+}
+
+// firstState makes an object that an update or apply creates.
+func (s *Store) firstState(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
+	if p := options.Preconditions; p != nil && p.UID != nil {
+		return nil, apierrors.NewConflict(s.Resource, name.Name, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)})
+	}
+	obj, err := update(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if obj.GetResourceVersion() != "" {
+		// As kube-apiserver: whoever names a version means an object that was
+		// there, so this is a conflict with its deletion.
+		return nil, apierrors.NewNotFound(s.Resource, name.Name)
+	}
+	if err := s.beforeCreate(ctx, s.Strategy, obj); err != nil {
+		return nil, err
+	}
+	if options.ValidateCreate != nil {
+		if err := options.ValidateCreate(ctx, obj, nil); err != nil {
+			return nil, err
+		}
+	}
+	return obj, nil
+}
+
+// checkFresh is optimistic concurrency: an object that names its version must
+// be made from the current one.
+func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
+	switch version := obj.GetResourceVersion(); {
+	case version == "" && strategy.RequireResourceVersion:
+		return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+		})
+	case version == "", version == "0", version == old.GetResourceVersion():
+		obj.SetResourceVersion(old.GetResourceVersion())
+		return nil
+	}
+	return apierrors.NewConflict(s.Resource, old.GetName(), errors.New(modifiedMessage))
+}
+
+// beforeUpdate keeps what a client may not change, and checks the rest.
+func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
+	keepSystemMetadata(obj, old)
+	if strategy.PrepareForUpdate != nil {
+		strategy.PrepareForUpdate(ctx, obj, old)
+	}
+	if strategy.Generation && strategy.SpecChanged != nil && strategy.SpecChanged(obj, old) {
+		obj.SetGeneration(old.GetGeneration() + 1)
+	}
+	metadata := field.NewPath("metadata")
+	errs := validation.ValidateObjectMetaAccessor(obj, strategy.Namespaced, anyPathSegment, metadata)
+	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, metadata)...)
+	if strategy.ValidateUpdate != nil {
+		errs = append(errs, strategy.ValidateUpdate(ctx, obj, old)...)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), errs)
+	}
+	warnFinalizers(ctx, obj, old)
+	if strategy.WarningsOnUpdate != nil {
+		warn(ctx, strategy.WarningsOnUpdate(ctx, obj, old))
+	}
+	return nil
+}
+
+func keepSystemMetadata(obj, old codec.Object) {
+	obj.SetGeneration(old.GetGeneration())
+	obj.SetSelfLink("")
+	if obj.GetUID() == "" {
+		obj.SetUID(old.GetUID())
+	}
+	obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	if old.GetDeletionTimestamp() != nil {
+		obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	}
+	if old.GetDeletionGracePeriodSeconds() != nil && obj.GetDeletionGracePeriodSeconds() == nil {
+		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	}
+}
+
+// anyPathSegment accepts every name: that of an existing object cannot be
+// changed, and may be older than the rules for new ones.
+func anyPathSegment(string, bool) []string { return nil }
+
+// released tells whether an object marked for deletion has nothing left that
+// holds it.
+func (s *Strategy) released(obj, old codec.Object) bool {
+	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.Held != nil && s.Held(obj) {
+		return false
+	}
+	grace := old.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}
