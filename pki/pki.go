@@ -1,0 +1,299 @@
+// Package pki keeps the keys and certificates of a server that makes its own:
+// a certificate authority, a serving certificate, client certificates and the
+// key that signs service account tokens. It creates what is missing, reuses
+// what is there and renews what is about to end. It is not for certificates
+// that a user brings along, and it serves nothing.
+//
+// All keys are ECDSA P-256: they take well under a millisecond to make, so that
+// a first start is as fast as any other, and every client of the API knows them.
+//
+// Imports: nothing of ours.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Lifetimes of what this package signs, and how long before its end a
+// certificate is made anew.
+const (
+	authorityLifetime = 10 * 365 * 24 * time.Hour
+	leafLifetime      = 365 * 24 * time.Hour
+	renewBefore       = 30 * 24 * time.Hour
+	// backdate lets clients whose clock is a little behind trust a new
+	// certificate at once.
+	backdate = 5 * time.Minute
+)
+
+// ErrExpired is returned for an authority whose certificate has ended.
+var ErrExpired = errors.New("certificate has expired")
+
+// Authority is a certificate authority kept in a folder. Its methods may not be
+// called concurrently.
+type Authority struct {
+	dir  string
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	pem  []byte
+}
+
+// Open reads the authority in dir (ca.crt, ca.key), or makes one, and the folder,
+// where neither file is there. Errors name the file and what to do.
+func Open(dir string) (*Authority, error) {
+	if err := ensureDir(dir); err != nil {
+		return nil, err
+	}
+	a := &Authority{dir: dir}
+	pair, err := a.load("ca")
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, a.create()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !pair.cert.IsCA {
+		return nil, fmt.Errorf("read %s: the certificate is not one of an authority; remove ca.crt and ca.key to have new ones made", a.path("ca.crt"))
+	}
+	if time.Now().After(pair.cert.NotAfter) {
+		return nil, fmt.Errorf("read %s: %w on %s; remove the folder %s to have a new authority made, then hand the new admin.kubeconfig to its users",
+			a.path("ca.crt"), ErrExpired, pair.cert.NotAfter.Format(time.DateOnly), dir)
+	}
+	a.key, a.cert, a.pem = pair.key, pair.cert, pair.certPEM
+	return a, nil
+}
+
+func (a *Authority) create() error {
+	now := time.Now()
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "mainstay-ca"},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(authorityLifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	pair, err := a.sign("ca", template)
+	if err != nil {
+		return err
+	}
+	a.key, a.cert, a.pem = pair.key, pair.cert, pair.certPEM
+	return nil
+}
+
+// Bundle is the authority's certificate in PEM. The caller must not change it.
+func (a *Authority) Bundle() []byte { return a.pem }
+
+// Pool holds the authority's certificate alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// Ends is when the authority's certificate ends.
+func (a *Authority) Ends() time.Time { return a.cert.NotAfter }
+
+// Serving returns a certificate (apiserver.crt, apiserver.key) for all of the
+// hosts, which are names or IP addresses. The one that is kept is returned
+// while this authority signed it, it is not about to end and covers the hosts.
+func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
+	pair, err := a.leaf("apiserver", x509.ExtKeyUsageServerAuth, func(c *x509.Certificate) bool { return covers(c, hosts) },
+		func() *x509.Certificate {
+			template := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"}}
+			for _, host := range hosts {
+				if ip := net.ParseIP(host); ip != nil {
+					template.IPAddresses = append(template.IPAddresses, ip)
+				} else {
+					template.DNSNames = append(template.DNSNames, host)
+				}
+			}
+			return template
+		})
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{pair.cert.Raw}, PrivateKey: pair.key, Leaf: pair.cert}, nil
+}
+
+// Client returns certificate and key, in PEM, of a user with some groups, kept
+// as name.crt and name.key. See Serving for when they are made anew.
+func (a *Authority) Client(name, user string, groups ...string) (cert, key []byte, err error) {
+	pair, err := a.leaf(name, x509.ExtKeyUsageClientAuth,
+		func(c *x509.Certificate) bool {
+			return c.Subject.CommonName == user && slices.Equal(c.Subject.Organization, groups)
+		},
+		func() *x509.Certificate {
+			return &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
+		})
+	if err != nil {
+		return nil, nil, err
+	}
+	return pair.certPEM, pair.keyPEM, nil
+}
+
+// leaf returns the kept certificate of that name if it will do, and otherwise a
+// new one from the template.
+func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Certificate) bool, template func() *x509.Certificate) (pair, error) {
+	kept, err := a.load(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return pair{}, err
+	}
+	now := time.Now()
+	if err == nil && kept.cert.CheckSignatureFrom(a.cert) == nil && now.Add(renewBefore).Before(kept.cert.NotAfter) && fits(kept.cert) {
+		return kept, nil
+	}
+	t := template()
+	t.NotBefore, t.NotAfter = now.Add(-backdate), now.Add(leafLifetime)
+	if t.NotAfter.After(a.cert.NotAfter) {
+		t.NotAfter = a.cert.NotAfter
+	}
+	t.KeyUsage = x509.KeyUsageDigitalSignature
+	t.ExtKeyUsage = []x509.ExtKeyUsage{usage}
+	t.BasicConstraintsValid = true
+	return a.sign(name, t)
+}
+
+func covers(cert *x509.Certificate, hosts []string) bool {
+	for _, host := range hosts {
+		if cert.VerifyHostname(host) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// pair is a certificate with its key.
+type pair struct {
+	cert            *x509.Certificate
+	key             *ecdsa.PrivateKey
+	certPEM, keyPEM []byte
+}
+
+// sign makes a key and a certificate for it, and writes both. Without an
+// authority yet, the certificate signs itself.
+func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, fmt.Errorf("make the key of %s: %w", name, err)
+	}
+	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return pair{}, fmt.Errorf("make the serial number of %s: %w", name, err)
+	}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return pair{}, fmt.Errorf("sign the certificate of %s: %w", name, err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return pair{}, fmt.Errorf("read the new certificate of %s: %w", name, err)
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return pair{}, err
+	}
+	p := pair{cert: cert, key: key, keyPEM: keyPEM, certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	return p, a.write(name, p)
+}
+
+// write stores the key before the certificate: after a crash between the two
+// the certificate does not match its key, which load reports as missing, and
+// both are made anew.
+func (a *Authority) write(name string, p pair) error {
+	if err := WriteFile(a.path(name+".key"), p.keyPEM, 0o600); err != nil {
+		return err
+	}
+	return WriteFile(a.path(name+".crt"), p.certPEM, 0o600)
+}
+
+func (a *Authority) path(file string) string { return filepath.Join(a.dir, file) }
+
+// load reads name.crt and name.key. The error is fs.ErrNotExist where both are
+// missing, or, for all but the authority itself, where they do not belong
+// together.
+func (a *Authority) load(name string) (pair, error) {
+	crtFile, keyFile := a.path(name+".crt"), a.path(name+".key")
+	certPEM, certErr := os.ReadFile(crtFile)
+	key, keyPEM, keyErr := readKey(keyFile)
+	switch {
+	case errors.Is(certErr, fs.ErrNotExist) && (keyErr == nil || errors.Is(keyErr, fs.ErrNotExist)):
+		return pair{}, fs.ErrNotExist // nothing was ever signed with a key that has no certificate
+	case certErr != nil:
+		return pair{}, fmt.Errorf("read certificate: %w", certErr)
+	case errors.Is(keyErr, fs.ErrNotExist):
+		return pair{}, fmt.Errorf("%s is missing, but its certificate %s is there; restore it, or remove the certificate to have both made anew", keyFile, crtFile)
+	case keyErr != nil:
+		return pair{}, keyErr
+	}
+	cert, err := parseCertificate(crtFile, certPEM)
+	if err != nil {
+		return pair{}, err
+	}
+	if public, ok := cert.PublicKey.(*ecdsa.PublicKey); !ok || !public.Equal(key.Public()) {
+		if name != "ca" {
+			return pair{}, fs.ErrNotExist
+		}
+		return pair{}, fmt.Errorf("%s is not the key of %s; restore the one that belongs to it, or remove both to have new ones made", keyFile, crtFile)
+	}
+	return pair{cert: cert, key: key, certPEM: certPEM, keyPEM: keyPEM}, nil
+}
+
+func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, fmt.Errorf("read %s: it holds no PEM certificate; restore the file, or remove it together with its .key to have both made anew", file)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w; restore the file, or remove it together with its .key to have both made anew", file, err)
+	}
+	return cert, nil
+}
+
+// SigningKey returns the key in dir that signs service account tokens (sa.key),
+// which it makes, with its public half (sa.pub), where there is none.
+func SigningKey(dir string) (crypto.Signer, error) {
+	if err := ensureDir(dir); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "sa.key")
+	key, _, err := readKey(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, fmt.Errorf("make the service account signing key: %w", err)
+	}
+	private, err := encodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, fmt.Errorf("encode the public service account key: %w", err)
+	}
+	if err := WriteFile(file, private, 0o600); err != nil {
+		return nil, err
+	}
+	return key, WriteFile(filepath.Join(dir, "sa.pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600)
+}

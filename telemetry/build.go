@@ -1,0 +1,39 @@
+package telemetry
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Build says what binary this is, in the words of /version and of the metric
+// kubernetes_build_info.
+type Build struct {
+	// Major and Minor are the Kubernetes version whose API is served.
+	Major, Minor string
+	// GitVersion is that version as clients parse it: a semantic version
+	// starting with v.
+	GitVersion                         string
+	GitCommit, GitTreeState, BuildDate string
+}
+
+// NewRegistry returns a registry with the metrics of the Go runtime, of the
+// process and of the build.
+func NewRegistry(build Build) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kubernetes_build_info",
+		Help: "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+		ConstLabels: prometheus.Labels{
+			"major": build.Major, "minor": build.Minor, "git_version": build.GitVersion, "git_commit": build.GitCommit,
+			"git_tree_state": build.GitTreeState, "build_date": build.BuildDate, "go_version": runtime.Version(),
+			"compiler": runtime.Compiler, "platform": runtime.GOOS + "/" + runtime.GOARCH,
+		},
+	})
+	info.Set(1)
+	registry.MustRegister(info,
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}

@@ -1,0 +1,150 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Check is one condition of a server's health.
+type Check struct {
+	// Name as it is asked for: /readyz/NAME.
+	Name string
+	// Run returns nil while the condition holds. Its error is logged, and
+	// told only to those who ask for this check by name.
+	Run func(context.Context) error
+}
+
+// Ping holds as long as a handler can run at all.
+func Ping() Check { return Check{Name: "ping", Run: func(context.Context) error { return nil }} }
+
+// Health serves a list of checks at a path such as /readyz, each alone below
+// it, with the texts of kube-apiserver: probes and people read them.
+type Health struct {
+	path   string
+	checks []Check
+	logger *slog.Logger
+	state  *prometheus.GaugeVec
+	total  *prometheus.CounterVec
+}
+
+// HealthMetrics are the service level indicators of /metrics/slis. One value
+// serves the health paths of one server.
+type HealthMetrics struct {
+	state *prometheus.GaugeVec
+	total *prometheus.CounterVec
+}
+
+// NewHealthMetrics registers the indicators.
+func NewHealthMetrics(registerer prometheus.Registerer) *HealthMetrics {
+	m := &HealthMetrics{
+		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kubernetes_healthcheck", Help: "[STABLE] This metric records the result of a single healthcheck.",
+		}, []string{"name", "type"}),
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubernetes_healthchecks_total", Help: "[STABLE] This metric records the results of all healthcheck.",
+		}, []string{"name", "status", "type"}),
+	}
+	registerer.MustRegister(m.state, m.total)
+	return m
+}
+
+// NewHealth serves checks at path, in the order given.
+func NewHealth(path string, logger *slog.Logger, metrics *HealthMetrics, checks ...Check) *Health {
+	return &Health{path: path, checks: checks, logger: logger, state: metrics.state, total: metrics.total}
+}
+
+// ServeHTTP answers the path itself and everything below it.
+func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.URL.Path == h.path {
+		h.serveAll(w, r)
+		return
+	}
+	name := strings.TrimPrefix(r.URL.Path, h.path+"/")
+	i := slices.IndexFunc(h.checks, func(c Check) bool { return c.Name == name })
+	if i < 0 {
+		http.NotFound(w, r)
+		return
+	}
+	if err := h.run(r.Context(), h.checks[i]); err != nil {
+		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
+		return
+	}
+	io.WriteString(w, "ok")
+}
+
+func (h *Health) serveAll(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	unmatched := excluded(query["exclude"])
+	var lines strings.Builder
+	var failed []string
+	for _, check := range h.checks {
+		if i := slices.Index(unmatched, check.Name); i >= 0 {
+			unmatched = slices.Delete(unmatched, i, i+1)
+			fmt.Fprintf(&lines, "[+]%s excluded: ok\n", check.Name)
+			continue
+		}
+		if err := h.run(r.Context(), check); err != nil {
+			// The reason may tell of the inside of the server, and anyone may ask here.
+			fmt.Fprintf(&lines, "[-]%s failed: reason withheld\n", check.Name)
+			failed = append(failed, fmt.Sprintf("%s: %v", check.Name, err))
+			continue
+		}
+		fmt.Fprintf(&lines, "[+]%s ok\n", check.Name)
+	}
+	if len(unmatched) > 0 {
+		fmt.Fprintf(&lines, "warn: some health checks cannot be excluded: no matches for %s\n", quoted(unmatched))
+	}
+	name := strings.TrimPrefix(h.path, "/")
+	switch {
+	case len(failed) > 0:
+		h.logger.WarnContext(r.Context(), "health check failed", "path", h.path, "failed", failed)
+		http.Error(w, lines.String()+name+" check failed", http.StatusInternalServerError)
+	case query.Has("verbose"):
+		fmt.Fprintf(w, "%s%s check passed\n", lines.String(), name)
+	default:
+		io.WriteString(w, "ok")
+	}
+}
+
+func (h *Health) run(ctx context.Context, check Check) error {
+	kind := strings.TrimPrefix(h.path, "/")
+	err := check.Run(ctx)
+	state, status := 1.0, "success"
+	if err != nil {
+		state, status = 0, "error"
+	}
+	h.state.WithLabelValues(check.Name, kind).Set(state)
+	h.total.WithLabelValues(check.Name, status, kind).Inc()
+	return err
+}
+
+// excluded splits the values of ?exclude=a,b&exclude=c and drops doubles.
+func excluded(values []string) []string {
+	var names []string
+	for _, value := range values {
+		for name := range strings.SplitSeq(value, ",") {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func quoted(names []string) string {
+	slices.Sort(names)
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,58 @@
+package telemetry
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// Formats of a log.
+const (
+	FormatText = "text"
+	FormatJSON = "json"
+)
+
+// LogConfig says how to log.
+type LogConfig struct {
+	// Output is where lines go. Nil discards them.
+	Output io.Writer
+	// Format is FormatText (the default) or FormatJSON.
+	Format string
+	// Verbosity is the -v of Kubernetes components: 0 logs what an operator
+	// should know, 3 every request, 6 and more what a developer wants.
+	Verbosity int
+}
+
+// Verbosity is the level of lines that are logged from -v=n on.
+func Verbosity(n int) slog.Level { return slog.LevelInfo - slog.Level(n) }
+
+// NewLogger returns a logger that blanks out secrets (see redact).
+func NewLogger(config LogConfig) (*slog.Logger, error) {
+	if config.Output == nil {
+		return slog.New(slog.DiscardHandler), nil
+	}
+	options := &slog.HandlerOptions{Level: Verbosity(config.Verbosity), ReplaceAttr: redact}
+	switch config.Format {
+	case "", FormatText:
+		return slog.New(slog.NewTextHandler(config.Output, options)), nil
+	case FormatJSON:
+		return slog.New(slog.NewJSONHandler(config.Output, options)), nil
+	}
+	return nil, fmt.Errorf("log format %q is not known; use %s or %s", config.Format, FormatText, FormatJSON)
+}
+
+// redact blanks out values whose key says that they are secret, so that no
+// caller can log a credential by logging headers or a configuration, and names
+// the levels below Info by their verbosity.
+func redact(_ []string, attr slog.Attr) slog.Attr {
+	switch strings.ToLower(attr.Key) {
+	case "authorization", "token", "password", "secret", "client-key", "client-key-data", "proxy-authorization", "cookie":
+		return slog.String(attr.Key, "[redacted]")
+	case slog.LevelKey:
+		if level, ok := attr.Value.Any().(slog.Level); ok && level < slog.LevelInfo {
+			return slog.String(attr.Key, fmt.Sprintf("V%d", slog.LevelInfo-level))
+		}
+	}
+	return attr
+}

@@ -1,0 +1,337 @@
+package telemetry
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/request"
+)
+
+// component is the label value of every resource request.
+const component = "apiserver"
+
+// Requests are the metrics of what clients ask for, with kube-apiserver's
+// names, labels and buckets. Its methods may be called concurrently.
+type Requests struct {
+	total        *prometheus.CounterVec
+	duration     *prometheus.HistogramVec
+	sli          *prometheus.HistogramVec
+	size         *prometheus.HistogramVec
+	longRunning  *prometheus.GaugeVec
+	terminations *prometheus.CounterVec
+	aborts       *prometheus.CounterVec
+	deprecated   *prometheus.GaugeVec
+	watchEvents  *prometheus.CounterVec
+	watchSizes   *prometheus.HistogramVec
+	handshakes   prometheus.Counter
+	mutating     Watermark
+	readOnly     Watermark
+
+	// series holds the metrics of one kind of request by seriesKey: to find
+	// them by nine labels each costs more than to serve some requests.
+	series sync.Map
+}
+
+// NewRequests registers the metrics.
+func NewRequests(registerer prometheus.Registerer) *Requests {
+	labels := []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
+	without := func(name string) []string {
+		var rest []string
+		for _, label := range labels {
+			if label != name {
+				rest = append(rest, label)
+			}
+		}
+		return rest
+	}
+	seconds := []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
+	m := &Requests{
+		total: counter("apiserver_request_total",
+			"[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
+			append(labels[:len(labels):len(labels)], "code")...),
+		duration: histogram("apiserver_request_duration_seconds",
+			"[STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
+			seconds, labels...),
+		sli: histogram("apiserver_request_sli_duration_seconds",
+			"[ALPHA] Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
+			seconds[2:], without("dry_run")...),
+		size: histogram("apiserver_response_sizes",
+			"[STABLE] Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
+			prometheus.ExponentialBuckets(1000, 10, 7), without("dry_run")...),
+		longRunning: gauge("apiserver_longrunning_requests",
+			"[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
+			without("dry_run")...),
+		terminations: counter("apiserver_request_terminations_total",
+			"[ALPHA] Number of requests which apiserver terminated in self-defense.",
+			"verb", "group", "version", "resource", "subresource", "scope", "code"),
+		aborts: counter("apiserver_request_aborts_total",
+			"[ALPHA] Number of requests which apiserver aborted possibly due to a timeout, for each group, version, verb, resource, subresource and scope",
+			"verb", "group", "version", "resource", "subresource", "scope"),
+		deprecated: gauge("apiserver_requested_deprecated_apis",
+			"[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, subresource, and removed_release.",
+			"group", "version", "resource", "subresource", "removed_release"),
+		watchEvents: counter("apiserver_watch_events_total", "[ALPHA] Number of events sent in watch clients", "group", "version", "resource"),
+		watchSizes: histogram("apiserver_watch_events_sizes", "[ALPHA] Watch event size distribution in bytes",
+			prometheus.ExponentialBuckets(1024, 2, 8), "group", "version", "resource"),
+		handshakes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "apiserver_tls_handshake_errors_total", Help: "[ALPHA] Number of requests dropped with 'TLS handshake error from' error",
+		}),
+	}
+	registerer.MustRegister(m.total, m.duration, m.sli, m.size, m.longRunning, m.terminations, m.aborts,
+		m.deprecated, m.watchEvents, m.watchSizes, m.handshakes, m.inFlightGauge("mutating", &m.mutating), m.inFlightGauge("readOnly", &m.readOnly))
+	return m
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func (m *Requests) inFlightGauge(kind string, mark *Watermark) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "apiserver_current_inflight_requests",
+		Help:        "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last second.",
+		ConstLabels: prometheus.Labels{"request_kind": kind},
+	}, func() float64 { return float64(mark.Highest()) })
+}
+
+// Request is a request as the labels of metrics describe it.
+type Request struct {
+	// Verb is GET, LIST, WATCH, POST, PUT, PATCH, APPLY, DELETE,
+	// DELETECOLLECTION or CONNECT, or, for other than resources, the method.
+	Verb, DryRun                          string
+	Group, Version, Resource, Subresource string
+	// Scope is resource, namespace or cluster, empty for other than resources.
+	Scope string
+	// Component is apiserver for resources, empty otherwise.
+	Component string
+}
+
+// Describe makes the labels of a request. Known says that the server has what
+// is asked for; of anything else the names are left out, since a client may
+// send any number of them.
+func Describe(r *http.Request, info *request.Info, known bool) Request {
+	d := Request{Verb: httpVerb(r.Method)}
+	if info == nil || !known {
+		return d
+	}
+	if !info.IsResource {
+		d.Subresource = info.Path
+		return d
+	}
+	d.Verb = resourceVerb(r, info)
+	d.Group, d.Version, d.Resource, d.Subresource = info.Group, info.Version, info.Resource, info.Subresource
+	d.Scope, d.Component = scope(info), component
+	if strings.Contains(r.URL.RawQuery, "dryRun=All") {
+		d.DryRun = "All"
+	}
+	return d
+}
+
+func httpVerb(method string) string {
+	switch method {
+	case http.MethodHead, http.MethodGet:
+		return http.MethodGet
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect:
+		return method
+	}
+	return "OTHER"
+}
+
+func resourceVerb(r *http.Request, info *request.Info) string {
+	switch info.Subresource {
+	case "exec", "attach", "portforward", "proxy":
+		return http.MethodConnect
+	}
+	switch info.Verb {
+	case "list":
+		return "LIST"
+	case "watch":
+		return "WATCH"
+	case "deletecollection":
+		return "DELETECOLLECTION"
+	case "patch":
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch+") {
+			return "APPLY"
+		}
+	}
+	return httpVerb(r.Method)
+}
+
+func scope(info *request.Info) string {
+	switch {
+	case info.Name != "" || info.Verb == "create":
+		return "resource"
+	case info.Namespace != "":
+		return "namespace"
+	}
+	return "cluster"
+}
+
+type seriesKey struct {
+	Request
+	code int
+}
+
+type series struct {
+	total               prometheus.Counter
+	duration, sli, size prometheus.Observer
+}
+
+// Done counts an answered request: its status, how long it took and the bytes
+// of its body.
+func (m *Requests) Done(d Request, code int, took time.Duration, size int64) {
+	s := m.find(seriesKey{d, code})
+	s.total.Inc()
+	s.duration.Observe(took.Seconds())
+	if s.sli != nil {
+		s.sli.Observe(took.Seconds())
+	}
+	if s.size != nil {
+		s.size.Observe(float64(size))
+	}
+}
+
+func (m *Requests) find(key seriesKey) *series {
+	if found, ok := m.series.Load(key); ok {
+		return found.(*series)
+	}
+	d := key.Request
+	s := &series{
+		total:    m.total.WithLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component, statusText(key.code)),
+		duration: m.duration.WithLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component),
+	}
+	if d.Verb != "WATCH" && d.Verb != http.MethodConnect { // how long these last is up to the client
+		s.sli = m.sli.WithLabelValues(d.withoutDryRun()...)
+	}
+	if d.Verb == http.MethodGet || d.Verb == "LIST" {
+		s.size = m.size.WithLabelValues(d.withoutDryRun()...)
+	}
+	found, _ := m.series.LoadOrStore(key, s)
+	return found.(*series)
+}
+
+func (d Request) withoutDryRun() []string {
+	return []string{d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component}
+}
+
+// statusText is a status code as a label; a code that HTTP does not have, which
+// nothing but a broken backend sends, counts as 500.
+func statusText(code int) string {
+	if code < 100 || code > 599 {
+		code = http.StatusInternalServerError
+	}
+	return strconv.Itoa(code)
+}
+
+// LongRunning counts a long-running request as active until the function it
+// returns is called.
+func (m *Requests) LongRunning(d Request) (done func()) {
+	active := m.longRunning.WithLabelValues(d.withoutDryRun()...)
+	active.Inc()
+	return active.Dec
+}
+
+// Terminated counts a request that was refused or cut off so that the server
+// holds out.
+func (m *Requests) Terminated(d Request, code int) {
+	m.terminations.WithLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, statusText(code)).Inc()
+}
+
+// Aborted counts a request whose answer had begun and was not finished.
+func (m *Requests) Aborted(d Request) {
+	m.aborts.WithLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope).Inc()
+}
+
+// Deprecated notes that a deprecated API has been asked for, and the release
+// that will no longer have it (empty: not known).
+func (m *Requests) Deprecated(info *request.Info, removedIn string) {
+	m.deprecated.WithLabelValues(info.Group, info.Version, info.Resource, info.Subresource, removedIn).Set(1)
+}
+
+// WatchEvents returns the counters of a resource's watch events.
+func (m *Requests) WatchEvents(info *request.Info) WatchEvents {
+	return WatchEvents{
+		total: m.watchEvents.WithLabelValues(info.Group, info.Version, info.Resource),
+		size:  m.watchSizes.WithLabelValues(info.Group, info.Version, info.Resource),
+	}
+}
+
+// WatchEvents counts the events sent to the watchers of one resource.
+type WatchEvents struct {
+	total prometheus.Counter
+	size  prometheus.Observer
+}
+
+// Sent counts one event of so many bytes.
+func (e WatchEvents) Sent(bytes int) {
+	e.total.Inc()
+	e.size.Observe(float64(bytes))
+}
+
+// HandshakeError counts a TLS handshake that did not succeed.
+func (m *Requests) HandshakeError() { m.handshakes.Inc() }
+
+// Mutating and ReadOnly count the requests in flight that are not long-running.
+func (m *Requests) Mutating() *Watermark { return &m.mutating }
+
+// ReadOnly is described at Mutating.
+func (m *Requests) ReadOnly() *Watermark { return &m.readOnly }
+
+// Watermark counts what is under way and remembers the most there was of it
+// lately. The zero value is ready; it is safe for concurrent use.
+type Watermark struct {
+	current atomic.Int64
+	mu      struct {
+		sync.Mutex
+		second   int64 // the Unix second that highest belongs to
+		highest  int64
+		previous int64 // highest of the second before
+	}
+}
+
+// Begin counts one more.
+func (m *Watermark) Begin() {
+	now := m.current.Add(1)
+	second := time.Now().Unix()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceLocked(second)
+	m.mu.highest = max(m.mu.highest, now)
+}
+
+// End counts one less.
+func (m *Watermark) End() { m.current.Add(-1) }
+
+// Highest returns the most there was at a time within the last whole second and
+// since.
+func (m *Watermark) Highest() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceLocked(time.Now().Unix())
+	return max(m.mu.highest, m.mu.previous)
+}
+
+func (m *Watermark) advanceLocked(second int64) {
+	if second == m.mu.second {
+		return
+	}
+	m.mu.previous = 0
+	if second == m.mu.second+1 {
+		m.mu.previous = m.mu.highest
+	}
+	m.mu.second, m.mu.highest = second, m.current.Load()
+}

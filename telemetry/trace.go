@@ -1,0 +1,84 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// SlowRequest is how long a request may take before its trace is logged.
+const SlowRequest = 500 * time.Millisecond
+
+// maxSteps bounds a trace; later steps are dropped. A request takes about ten.
+const maxSteps = 16
+
+// Trace is the list of steps a request went through, with the time of each. It
+// costs a request one small allocation, and nothing is formatted unless the
+// request turns out to be slow. A nil *Trace takes every call and does nothing.
+// It is safe for concurrent use.
+type Trace struct {
+	start time.Time
+	mu    struct {
+		sync.Mutex
+		steps []step
+		first [6]step // keeps the steps of a usual request without allocating
+	}
+}
+
+type step struct {
+	name  string
+	at    time.Duration // since start
+	attrs []slog.Attr
+}
+
+type traceKey struct{}
+
+// NewTrace begins a trace and returns a context that carries it.
+func NewTrace(parent context.Context, start time.Time) (context.Context, *Trace) {
+	t := &Trace{start: start}
+	t.mu.steps = t.mu.first[:0]
+	return context.WithValue(parent, traceKey{}, t), t
+}
+
+// Step notes in the context's trace that something is done. Names say what, in
+// the past: "decoded body". Attrs belong to the trace from then on. Without a
+// trace in the context it does nothing.
+func Step(ctx context.Context, name string, attrs ...slog.Attr) {
+	t, _ := ctx.Value(traceKey{}).(*Trace)
+	t.step(name, attrs)
+}
+
+func (t *Trace) step(name string, attrs []slog.Attr) {
+	if t == nil {
+		return
+	}
+	at := time.Since(t.start)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.mu.steps) < maxSteps {
+		t.mu.steps = append(t.mu.steps, step{name: name, at: at, attrs: attrs})
+	}
+}
+
+// LogSlow logs the trace if at least SlowRequest has passed since its start. The
+// attrs say whose trace it is.
+func (t *Trace) LogSlow(ctx context.Context, logger *slog.Logger, attrs ...slog.Attr) {
+	if t == nil {
+		return
+	}
+	total := time.Since(t.start)
+	if total < SlowRequest {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	attrs = append(attrs, slog.Duration("total", total))
+	var before time.Duration
+	for _, s := range t.mu.steps {
+		took := slog.Duration("took", s.at-before)
+		attrs = append(attrs, slog.Attr{Key: s.name, Value: slog.GroupValue(append([]slog.Attr{took}, s.attrs...)...)})
+		before = s.at
+	}
+	logger.LogAttrs(ctx, slog.LevelInfo, "slow request", attrs...)
+}
