@@ -35,8 +35,18 @@ func run(out string, check bool) error {
 	if err != nil {
 		return fmt.Errorf("encode merge schemas: %w", err)
 	}
+	library, err := encodeLibrary(models)
+	if err != nil {
+		return fmt.Errorf("encode models: %w", err)
+	}
+	options, err := encodeOptions()
+	if err != nil {
+		return fmt.Errorf("encode options: %w", err)
+	}
 	files := map[string][]byte{
-		"merge.bin": merge,
+		"merge.bin":    merge,
+		"models.bin":   library,
+		"options.json": options,
 	}
 	var errs []error
 	for name, data := range files {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// documented is a type whose fields are query parameters.
+type documented interface{ SwaggerDoc() map[string]string }
+
+// optionTypes are the types that requests carry in their query.
+func optionTypes() []documented {
+	return []documented{
+		metav1.CreateOptions{}, metav1.DeleteOptions{}, metav1.ListOptions{}, metav1.PatchOptions{}, metav1.UpdateOptions{},
+		corev1.NodeProxyOptions{}, corev1.PodAttachOptions{}, corev1.PodExecOptions{}, corev1.PodLogOptions{},
+		corev1.PodPortForwardOptions{}, corev1.PodProxyOptions{}, corev1.ServiceProxyOptions{},
+	}
+}
+
+// option is a query parameter.
+type option struct {
+	Name        string `json:"name"`
+	Type        string `json:"type"`
+	Description string `json:"description"`
+}
+
+// encodeOptions writes options.json: the query parameters per kind of options.
+func encodeOptions() ([]byte, error) {
+	all := map[string][]option{}
+	for _, t := range optionTypes() {
+		docs := t.SwaggerDoc()
+		kind := reflect.TypeOf(t)
+		var options []option
+		for i := range kind.NumField() {
+			field := kind.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if typ := parameterType(field.Type); typ != "" && name != "" {
+				options = append(options, option{Name: name, Type: typ, Description: docs[name]})
+			}
+		}
+		if len(options) == 0 {
+			return nil, fmt.Errorf("%v has no parameters", kind)
+		}
+		all[kind.Name()] = options
+	}
+	data, err := json.MarshalIndent(all, "", "\t")
+	return append(data, '\n'), err
+}
+
+// parameterType names a type in OpenAPI; a list is a parameter that may be
+// repeated. It is empty for what cannot be a parameter.
+func parameterType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		return parameterType(t.Elem())
+	case reflect.Bool:
+		return "boolean"
+	case reflect.String:
+		return "string"
+	case reflect.Int32, reflect.Int64:
+		return "integer"
+	default:
+		return ""
+	}
+}
