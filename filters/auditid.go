@@ -1,0 +1,34 @@
+package filters
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+)
+
+// auditIDHeader names a request in every log. A client, or a proxy on the way,
+// may choose it.
+const (
+	auditIDHeader    = "Audit-Id"
+	maxAuditIDLength = 64
+)
+
+// AuditID gives every request an ID, the client's own if it sent one, and tells
+// it to the client. It stands first: whatever is answered carries the ID.
+func AuditID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(auditIDHeader)
+		if id == "" {
+			id = uuid.NewString()
+		}
+		if len(id) > maxAuditIDLength {
+			id = id[:maxAuditIDLength]
+		}
+		response := wrap(w)
+		response.Header()[auditIDHeader] = []string{id}
+		next.ServeHTTP(response, r)
+	})
+}
+
+// auditIDOf is the ID that AuditID has chosen.
+func auditIDOf(w http.ResponseWriter) string { return w.Header().Get(auditIDHeader) }

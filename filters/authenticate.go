@@ -1,0 +1,48 @@
+package filters
+
+import (
+	"log/slog"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// AuthenticateConfig says how users are found out.
+type AuthenticateConfig struct {
+	Authenticator authn.Authenticator
+	// Anonymous lets requests without credentials pass as system:anonymous.
+	Anonymous bool
+	Logger    *slog.Logger
+	OnError   ErrorWriter
+}
+
+// Authenticate puts the user into the request's context. Credentials that are
+// not good are answered with 401 even where none would have been needed.
+func Authenticate(config AuthenticateConfig) Filter {
+	anonymous := authn.Anonymous()
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			user, err := config.Authenticator.Authenticate(r)
+			if user == nil && err == nil && config.Anonymous {
+				user = anonymous
+			}
+			if user == nil {
+				if err != nil {
+					config.Logger.LogAttrs(r.Context(), telemetry.Verbosity(2), "unable to authenticate the request",
+						slog.Any("err", err), slog.String("audit-ID", request.AuditID(r.Context())))
+				}
+				config.OnError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+				return
+			}
+			// Whoever comes later, an aggregated server say, must not get the
+			// client's credentials.
+			r.Header.Del("Authorization")
+			request.SetUser(r.Context(), user)
+			next.ServeHTTP(w, r)
+		})
+	}
+}

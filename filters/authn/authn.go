@@ -1,0 +1,59 @@
+// Package authn finds out who sends a request: from the client certificate of
+// its connection or from a bearer token. An Authenticator knows one way; a
+// Union tries several in turn. What such a user may do is not its concern; the
+// filter that asks is filters.Authenticate.
+//
+// Imports: request.
+package authn
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"mainstay.dev/mainstay/request"
+)
+
+// ErrUnauthorized is wrapped by the errors of credentials that are not good.
+var ErrUnauthorized = errors.New("unauthorized")
+
+// Authenticator finds out who sends a request. It returns nil, nil where the
+// request has no credentials of its kind, and an error where they are not
+// good. The user is shared and immutable. It may be called concurrently.
+type Authenticator interface {
+	Authenticate(r *http.Request) (*request.User, error)
+}
+
+// Union tries authenticators in order and returns the first user found. Errors
+// count only where nobody is found: a good certificate outweighs a bad token.
+type Union []Authenticator
+
+// Authenticate implements Authenticator.
+func (u Union) Authenticate(r *http.Request) (*request.User, error) {
+	var errs []error
+	for _, authenticator := range u {
+		user, err := authenticator.Authenticate(r)
+		if user != nil {
+			return user, nil
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// Anonymous is the user of requests without credentials. Each call returns a
+// value of its own.
+func Anonymous() *request.User {
+	return &request.User{Name: request.Anonymous, Groups: []string{request.GroupUnauthenticated}}
+}
+
+// authenticated adds the group of everyone whose credentials were good.
+func authenticated(user *request.User) *request.User {
+	if user.Name == request.Anonymous || slices.Contains(user.Groups, request.GroupAuthenticated) || slices.Contains(user.Groups, request.GroupUnauthenticated) {
+		return user
+	}
+	user.Groups = append(slices.Clip(user.Groups), request.GroupAuthenticated)
+	return user
+}

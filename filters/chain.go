@@ -1,0 +1,52 @@
+// Package filters holds what every request passes before its body is read: one
+// filter per file, each of which knows one thing. Package server puts them in
+// order. Who asks and whether they may is found out in authn and authz, by
+// whose answers the filters here act. No filter knows a resource or answers for
+// one.
+//
+// Imports: filters/authn, filters/authz, request, telemetry.
+package filters
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"mainstay.dev/mainstay/request"
+)
+
+// Filter wraps a handler in one concern.
+type Filter func(http.Handler) http.Handler
+
+// Chain returns a handler that passes a request through filters in the order
+// given and then to final.
+func Chain(final http.Handler, filters ...Filter) http.Handler {
+	for _, filter := range slices.Backward(filters) {
+		final = filter(final)
+	}
+	return final
+}
+
+// ErrorWriter answers a request with an error, as a Status in the media type
+// that the client accepts. Filters set further headers before they call it.
+type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
+
+// LongRunning tells the requests that last as long as the client wants: they
+// have no deadline, no share in the limits of requests in flight, and are ended
+// when the server stops.
+func LongRunning(info *request.Info) bool {
+	if info == nil {
+		return false
+	}
+	if !info.IsResource {
+		return strings.HasPrefix(info.Path, "/debug/pprof/") // a profile takes the time it was asked to
+	}
+	if info.Verb == "watch" {
+		return true
+	}
+	switch info.Subresource {
+	case "attach", "exec", "portforward", "proxy", "log":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,134 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/request"
+)
+
+// ErrStopping is the cause of the end of long-running requests when the server
+// stops.
+var ErrStopping = errors.New("the server is stopping")
+
+// Drain brings the requests of a server to an end. New requests are refused
+// after Refuse; EndLongRunning ends watches and their like; Wait waits for all.
+// Its methods may be called concurrently.
+type Drain struct {
+	stopping context.Context
+	stop     context.CancelCauseFunc
+	retry    atomic.Bool // refuse with 429 while the listener is open still
+	mu       struct {
+		sync.Mutex
+		refusing bool
+		active   int
+		idle     chan struct{} // closed once refusing and nothing is active
+	}
+}
+
+// NewDrain returns a Drain that lets everything pass.
+func NewDrain() *Drain {
+	d := &Drain{}
+	d.stopping, d.stop = context.WithCancelCause(context.Background())
+	d.mu.idle = make(chan struct{})
+	return d
+}
+
+// SendRetryAfter makes new requests be told to come back in a few seconds, over
+// another connection, while those under way go on.
+func (d *Drain) SendRetryAfter() { d.retry.Store(true) }
+
+// Refuse turns new requests away.
+func (d *Drain) Refuse() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.refusing {
+		return
+	}
+	d.mu.refusing = true
+	d.closeIdleLocked()
+}
+
+// EndLongRunning cancels the contexts of long-running requests with ErrStopping.
+func (d *Drain) EndLongRunning() { d.stop(ErrStopping) }
+
+// Wait returns when no request is under way after Refuse, or when ctx ends.
+func (d *Drain) Wait(ctx context.Context) error {
+	select {
+	case <-d.mu.idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *Drain) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.refusing {
+		return false
+	}
+	d.mu.active++
+	return true
+}
+
+func (d *Drain) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.active--
+	d.closeIdleLocked()
+}
+
+func (d *Drain) closeIdleLocked() {
+	if d.mu.refusing && d.mu.active == 0 {
+		select {
+		case <-d.mu.idle:
+		default:
+			close(d.mu.idle)
+		}
+	}
+}
+
+// Filter returns the filter that acts for d.
+func (d *Drain) Filter(onError ErrorWriter) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			info := request.InfoFrom(r.Context())
+			if d.retry.Load() && !probe(info) {
+				w.Header().Set("Connection", "close")
+				w.Header().Set("Retry-After", "5")
+				onError(w, r, apierrors.NewTooManyRequests("The apiserver is shutting down, please try again later.", 5))
+				return
+			}
+			if !d.begin() {
+				w.Header().Set("Connection", "close")
+				w.Header().Set("Retry-After", "1")
+				onError(w, r, apierrors.NewServiceUnavailable("apiserver is shutting down"))
+				return
+			}
+			defer d.end()
+			if LongRunning(info) {
+				ctx, cancel := context.WithCancelCause(r.Context())
+				defer cancel(nil)
+				defer context.AfterFunc(d.stopping, func() { cancel(ErrStopping) })()
+				r = r.WithContext(ctx)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// probe tells requests that ask how the server is: those are answered for as
+// long as it can.
+func probe(info *request.Info) bool {
+	switch info.Path {
+	case "/healthz", "/livez", "/readyz", "/metrics":
+		return true
+	}
+	return false
+}

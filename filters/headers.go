@@ -1,0 +1,126 @@
+package filters
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// CacheControl forbids shared caches to keep answers, and all caches to use them
+// without asking: who may see an object can change at any time.
+func CacheControl(next http.Handler) http.Handler {
+	value := []string{"no-cache, private"}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Cache-Control"] = value
+		next.ServeHTTP(w, r)
+	})
+}
+
+// HSTS tells browsers to use TLS alone, with the directives given. Without
+// directives it does nothing.
+func HSTS(directives []string) Filter {
+	value := strings.Join(directives, "; ")
+	return func(next http.Handler) http.Handler {
+		if value == "" {
+			return next
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Strict-Transport-Security", value)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// CheckHSTS returns what is wrong with directives.
+func CheckHSTS(directives []string) error {
+	if len(directives) == 0 {
+		return nil
+	}
+	maxAge := regexp.MustCompile(`^max-age=[0-9]+$`)
+	var errs []error
+	seenMaxAge := false
+	for _, directive := range directives {
+		switch d := strings.TrimSpace(directive); {
+		case maxAge.MatchString(d):
+			seenMaxAge = true
+		case d != "includeSubDomains" && d != "preload":
+			errs = append(errs, fmt.Errorf("directive %q is not one of max-age=SECONDS, includeSubDomains, preload", directive))
+		}
+	}
+	if !seenMaxAge {
+		errs = append(errs, errors.New("max-age=SECONDS is required"))
+	}
+	return errors.Join(errs...)
+}
+
+// GoAway asks a share of the HTTP/2 requests' clients to connect anew, so that
+// they spread over the servers behind a load balancer. The requests themselves
+// are answered as usual.
+func GoAway(chance float64) Filter {
+	return func(next http.Handler) http.Handler {
+		if chance <= 0 {
+			return next
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor == 2 && rand.Float64() < chance {
+				// net/http turns this into a GOAWAY frame.
+				w.Header().Set("Connection", "close")
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// CORS lets browsers send requests from pages of other origins: those that match
+// one of the patterns, which CheckCORS has accepted. Without patterns it does
+// nothing.
+func CORS(origins []string) Filter {
+	patterns := make([]*regexp.Regexp, len(origins))
+	for i, origin := range origins {
+		patterns[i] = regexp.MustCompile(origin)
+	}
+	return func(next http.Handler) http.Handler {
+		if len(patterns) == 0 {
+			return next
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			origin := r.Header.Get("Origin")
+			if origin == "" || !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(origin) }) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			h := w.Header()
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Allow-Methods", "POST, GET, OPTIONS, PUT, DELETE, PATCH")
+			h.Set("Access-Control-Allow-Headers", "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since")
+			h.Set("Access-Control-Expose-Headers", "Date")
+			h.Set("Access-Control-Allow-Credentials", "true")
+			if r.Method == http.MethodOptions {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// CheckCORS returns what is wrong with patterns of origins: each must be a
+// regular expression that pins the host at both ends, or else a page of
+// example.com.evil.org would match example.com.
+func CheckCORS(origins []string) error {
+	var errs []error
+	for _, origin := range origins {
+		if _, err := regexp.Compile(origin); err != nil {
+			errs = append(errs, fmt.Errorf("pattern %q: %w", origin, err))
+			continue
+		}
+		if !strings.Contains(origin, "^") && !strings.Contains(origin, "//") || !strings.Contains(origin, "$") && !strings.Contains(origin, ":") {
+			errs = append(errs, fmt.Errorf("pattern %q does not pin the host at both ends; write it like ^https://www\\.example\\.com$ or //www\\.example\\.com(:|$)", origin))
+		}
+	}
+	return errors.Join(errs...)
+}

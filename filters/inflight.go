@@ -1,0 +1,59 @@
+package filters
+
+import (
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// MaxInFlight refuses requests with 429 while as many as the limit are under
+// way: one limit for those that only read, one for all others; zero is none.
+// Long-running requests do not count, and the administrators' pass always: a
+// server must be manageable when it is busiest.
+func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError ErrorWriter) Filter {
+	reads, writes := &limit{max: int64(readOnly)}, &limit{max: int64(mutatingMax)}
+	return func(next http.Handler) http.Handler {
+		if readOnly <= 0 && mutatingMax <= 0 {
+			return next
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			info := request.InfoFrom(r.Context())
+			if LongRunning(info) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			l := reads
+			if mutating(info) {
+				l = writes
+			}
+			if !l.begin() && !privileged(request.UserFrom(r.Context())) {
+				l.end()
+				metrics.Terminated(telemetry.Describe(r, info, false), http.StatusTooManyRequests)
+				w.Header().Set("Retry-After", "1")
+				onError(w, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1))
+				return
+			}
+			defer l.end()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func privileged(user *request.User) bool {
+	return user != nil && slices.Contains(user.Groups, request.GroupMasters)
+}
+
+// limit counts what is under way; it always counts, and says whether it is too
+// much.
+type limit struct {
+	max     int64 // 0: none
+	current atomic.Int64
+}
+
+func (l *limit) begin() bool { return l.current.Add(1) <= l.max || l.max <= 0 }
+func (l *limit) end()        { l.current.Add(-1) }

@@ -1,0 +1,30 @@
+package filters
+
+import (
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/request"
+)
+
+// RequestInfo reads the request line, once for everything that follows, and
+// puts what it says into the request's context.
+func RequestInfo(onError ErrorWriter) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			info, err := request.Parse(r)
+			ctx := request.NewContext(r.Context(), &info, time.Now())
+			request.SetAuditID(ctx, auditIDOf(w))
+			r = r.WithContext(ctx)
+			if err != nil {
+				onError(w, r, apierrors.NewBadRequest(err.Error()))
+				return
+			}
+			response := wrap(w)
+			response.ctx = ctx
+			next.ServeHTTP(response, r)
+		})
+	}
+}

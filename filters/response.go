@@ -1,0 +1,120 @@
+package filters
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"unicode/utf8"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"mainstay.dev/mainstay/request"
+)
+
+// response is the one http.ResponseWriter that filters put around the server's
+// own. It knows what has been answered, and sends a request's warnings along
+// with the header. Handlers reach what lies below it through Flush, Hijack and
+// http.ResponseController.
+type response struct {
+	http.ResponseWriter
+	ctx     context.Context // the request's, once it has been parsed
+	status  int             // 0 until the header is written
+	size    int64           // bytes of the body
+	started atomic.Int32    // status, for other goroutines than the handler's
+}
+
+// wrap returns the response that is already around w, or puts one around it.
+func wrap(w http.ResponseWriter) *response {
+	if r, ok := w.(*response); ok {
+		return r
+	}
+	return &response{ResponseWriter: w}
+}
+
+func (r *response) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		if r.status == 0 {
+			r.status = status
+			r.started.Store(int32(status))
+			r.writeWarnings()
+		}
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *response) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	n, err := r.ResponseWriter.Write(p)
+	r.size += int64(n)
+	return n, err
+}
+
+// Flush implements http.Flusher.
+func (r *response) Flush() { _ = r.FlushError() }
+
+// FlushError is what http.ResponseController looks for.
+func (r *response) FlushError() error {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	return http.NewResponseController(r.ResponseWriter).Flush()
+}
+
+// Hijack implements http.Hijacker; over HTTP/2 it returns http.ErrNotSupported.
+func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	if err == nil && r.status == 0 {
+		r.status = http.StatusSwitchingProtocols
+		r.started.Store(http.StatusSwitchingProtocols)
+	}
+	return conn, buffer, err
+}
+
+// Unwrap is what http.ResponseController looks for.
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// Limits of what warnings may take of a response's header: when all of them
+// together are longer than maxWarnings, each is cut to maxWarning. In runes.
+const (
+	maxWarnings = 4 << 10
+	maxWarning  = 256
+)
+
+func (r *response) writeWarnings() {
+	if r.ctx == nil {
+		return
+	}
+	texts := request.WarningsFrom(r.ctx)
+	total := 0
+	for _, text := range texts {
+		total += utf8.RuneCountInString(text)
+	}
+	cut, sent := total > maxWarnings, 0
+	for _, text := range texts {
+		if cut {
+			text = firstRunes(text, maxWarning)
+			if sent += utf8.RuneCountInString(text); sent > maxWarnings {
+				return
+			}
+		}
+		// A text that cannot be a header value (control characters, no UTF-8)
+		// is left out.
+		if value, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
+			r.Header().Add("Warning", value)
+		}
+	}
+}
+
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}

@@ -1,0 +1,97 @@
+package filters
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// TrackConfig says how requests are counted and logged.
+type TrackConfig struct {
+	Metrics *telemetry.Requests
+	Logger  *slog.Logger
+	// Known tells what the server has, so that the names of other things do not
+	// become labels of metrics. Nil knows nothing.
+	Known func(*request.Info) bool
+}
+
+// Track counts every request, logs it from verbosity 3 on, and gives it a trace
+// that is logged when the request turns out to be slow.
+func Track(config TrackConfig) Filter {
+	level := telemetry.Verbosity(3)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			t := tracked{config: &config, response: wrap(w), info: request.InfoFrom(r.Context()), start: time.Now()}
+			t.labels = telemetry.Describe(r, t.info, config.Known != nil && config.Known(t.info))
+			t.longRunning = LongRunning(t.info)
+			if t.longRunning {
+				defer config.Metrics.LongRunning(t.labels)()
+			} else {
+				ctx, trace := telemetry.NewTrace(r.Context(), t.start)
+				r, t.trace = r.WithContext(ctx), trace
+				mark := t.inFlight()
+				mark.Begin()
+				defer mark.End()
+			}
+			defer t.done(r, level) // also when the handler panics
+			next.ServeHTTP(t.response, r)
+			t.returned = true
+		})
+	}
+}
+
+// tracked is one request under way.
+type tracked struct {
+	config                *TrackConfig
+	response              *response
+	info                  *request.Info
+	labels                telemetry.Request
+	trace                 *telemetry.Trace
+	start                 time.Time
+	longRunning, returned bool
+}
+
+func (t *tracked) inFlight() *telemetry.Watermark {
+	if mutating(t.info) {
+		return t.config.Metrics.Mutating()
+	}
+	return t.config.Metrics.ReadOnly()
+}
+
+// mutating tells requests that change something, by the limits' own rule: what
+// is not known to only read counts as a change.
+func mutating(info *request.Info) bool {
+	switch info.Verb {
+	case "get", "list", "watch":
+		return false
+	}
+	return true
+}
+
+func (t *tracked) done(r *http.Request, level slog.Level) {
+	status := t.response.status
+	switch {
+	case status == 0 && t.returned:
+		status = http.StatusOK
+	case status == 0:
+		status = http.StatusInternalServerError
+	case !t.returned:
+		t.config.Metrics.Aborted(t.labels)
+	}
+	took := time.Since(t.start)
+	t.config.Metrics.Done(t.labels, status, took, t.response.size)
+
+	ctx, logger := r.Context(), t.config.Logger
+	if !t.longRunning && took >= telemetry.SlowRequest {
+		t.trace.LogSlow(ctx, logger, slog.String("verb", r.Method), slog.String("URI", r.RequestURI),
+			slog.String("audit-ID", request.AuditID(ctx)), slog.Int("resp", status))
+	}
+	if logger.Enabled(ctx, level) {
+		logger.LogAttrs(ctx, level, "HTTP", slog.String("verb", r.Method), slog.String("URI", r.RequestURI),
+			slog.Duration("latency", took), slog.String("userAgent", r.UserAgent()), slog.String("audit-ID", request.AuditID(ctx)),
+			slog.String("srcIP", r.RemoteAddr), slog.Int("resp", status))
+	}
+}
