@@ -1,0 +1,130 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// answer is what the live server sent.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func readAnswer(resp *http.Response) (answer, error) {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, fmt.Errorf("read the answer: %w", err)
+	}
+	return answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
+}
+
+// comparedHeaders are compared by value whether they were recorded or not; the recorder kept them on every answer.
+var comparedHeaders = []string{"Warning", "Retry-After", "Location", "Allow", "Www-Authenticate"}
+
+// exactHeaders are compared by value where the recording shows them.
+var exactHeaders = []string{"Cache-Control", "Vary", "Accept-Ranges", "Content-Encoding"}
+
+// presentHeaders only have to be there where the recording shows them: their values differ with every answer.
+var presentHeaders = []string{
+	"Etag", "Audit-Id", "Date", "Content-Length", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid",
+	"Last-Modified",
+}
+
+// compareAnswer compares everything but watch events.
+func compareAnswer(c *Comparison, step Step, got answer) {
+	want := step.Response
+	clientsMistake := compareStatus(c, want, got.status)
+	compareHeaders(c, want, got)
+	if len(want.Body) == 0 || want.Status == 0 { // left out because of its size, or there was none
+		return
+	}
+	mediaType := contentType(want)
+	wantBody, err := recordedAnswer(want, mediaType)
+	if err != nil {
+		c.note("recording", "%v", err)
+		return
+	}
+	gotBody, err := decodeBody(got.header.Get("Content-Type"), got.body)
+	if err != nil {
+		c.note("body", "%v", err)
+		return
+	}
+	if clientsMistake {
+		wantBody, gotBody = messageAlone(wantBody), messageAlone(gotBody)
+	}
+	c.Values("", wantBody, gotBody)
+}
+
+// serverFaults are the messages of recorded answers of 500 that are right: nothing in the request is at fault.
+var serverFaults = []string{
+	"This pod has more than one PodDisruptionBudget",
+	"no preferred addresses found",
+}
+
+// compareStatus tells whether the recorded server had blamed itself for a mistake of the client. Where it answered 500
+// or broke the connection over one, any status from 400 to 499 is right.
+func compareStatus(c *Comparison, want Response, got int) (clientsMistake bool) {
+	clientsMistake = want.Status == 0 || want.Status == http.StatusInternalServerError && !slices.ContainsFunc(serverFaults,
+		func(message string) bool { return strings.Contains(string(want.Body), message) })
+	switch {
+	case clientsMistake && (got < 400 || got > 499):
+		c.note("status", "want 4xx (the recorded server answered %d to a mistake of the client), got %d", want.Status, got)
+	case !clientsMistake && want.Status != got:
+		c.note("status", "want %d, got %d", want.Status, got)
+	}
+	return clientsMistake
+}
+
+// messageAlone is what a Status says, without code and reason.
+func messageAlone(status any) any {
+	if s, ok := status.(map[string]any); ok {
+		return s["message"]
+	}
+	return status
+}
+
+// contentType is the media type of the recorded answer: the recorder left out the most common one.
+func contentType(r Response) string {
+	if values := r.HeaderValues("Content-Type"); len(values) > 0 {
+		return values[0]
+	}
+	return "application/json"
+}
+
+func compareHeaders(c *Comparison, want Response, got answer) {
+	if len(want.Body) > 0 || len(want.Events) > 0 {
+		if w, g := contentType(want), got.header.Get("Content-Type"); w != g {
+			c.note("header Content-Type", "want %q, got %q", w, g)
+		}
+	}
+	for _, name := range comparedHeaders {
+		compareHeader(c, name, want.HeaderValues(name), got.header.Values(name))
+	}
+	for _, name := range exactHeaders {
+		if values := want.HeaderValues(name); len(values) > 0 {
+			compareHeader(c, name, values, got.header.Values(name))
+		}
+	}
+	for _, name := range presentHeaders {
+		values := want.HeaderValues(name)
+		if len(values) == 0 {
+			continue
+		}
+		if got.header.Get(name) == "" {
+			c.note("header "+name, "missing")
+		}
+		c.Memory.SameText(values[0], got.header.Get(name)) // later requests quote an Etag
+	}
+}
+
+func compareHeader(c *Comparison, name string, want, got []string) {
+	if !slices.EqualFunc(want, got, c.Memory.SameText) {
+		c.note("header "+name, "want %q, got %q", want, got)
+	}
+}

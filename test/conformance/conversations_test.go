@@ -1,0 +1,80 @@
+package conformance
+
+import (
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+var update = flag.Bool("update", false, "rewrite the lists of steps that do not match yet")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(testserver.Main(m))
+}
+
+const recordingsDir = "testdata/recordings"
+
+// TestConversations replays every recording, each on a server of its own.
+func TestConversations(t *testing.T) {
+	t.Parallel()
+	for _, name := range recordingNames(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replayRecording(t, name)
+		})
+	}
+}
+
+func replayRecording(t *testing.T, name string) {
+	recording := readRecording(t, name)
+	srv := testserver.New(t, testserver.Options{})
+	replayer, err := NewReplayer(srv.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdict := newVerdict(t, name)
+	for _, scenario := range recording.Scenarios {
+		results := replayer.Replay(t.Context(), scenario, NewMemory())
+		verdict.judge(t, results)
+		if err := replayer.CleanUp(t.Context(), scenario); err != nil {
+			t.Error(err)
+		}
+	}
+	verdict.finish(t)
+}
+
+// recordingNames lists the recordings that need nothing but a fresh server.
+func recordingNames(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir(recordingsDir, func(path string, entry fs.DirEntry, err error) error {
+		if name, ok := strings.CutSuffix(path, ".jsonl.gz"); err == nil && ok {
+			name = strings.TrimPrefix(filepath.ToSlash(name), recordingsDir+"/")
+			if !strings.HasPrefix(name, "expired/") {
+				names = append(names, name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func readRecording(t *testing.T, name string) Recording {
+	t.Helper()
+	recording, err := ReadRecording(name, filepath.Join(recordingsDir, filepath.FromSlash(name)+".jsonl.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recording
+}

@@ -1,0 +1,101 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+)
+
+// Bodies that were too large to keep are described instead; these are the descriptions in use.
+var (
+	description = regexp.MustCompile(`"(?:(.) repeated (\d+) times|(\d+) nested empty lists)"`)
+	addedOps    = regexp.MustCompile(`^(\d+) add operations$`)
+)
+
+// patchedBody is the request body of another step with a patch applied.
+func patchedBody(scenario Scenario, from BodyFrom) ([]byte, error) {
+	if from.Step == 0 {
+		return describedWhole(from.Patch)
+	}
+	base, err := bodyOfStep(scenario, from.Step)
+	if err != nil {
+		return nil, err
+	}
+	return applyPatch(base, from.Patch)
+}
+
+// patchedAnswer is the recorded answer of another step with a patch applied.
+func patchedAnswer(scenario Scenario, from BodyFrom) ([]byte, error) {
+	for _, step := range scenario.Steps {
+		if step.Number == from.Step {
+			return applyPatch(step.Response.Body, from.Patch)
+		}
+	}
+	return nil, fmt.Errorf("scenario %s has no step %d", scenario.Name, from.Step)
+}
+
+func applyPatch(base, operations []byte) ([]byte, error) {
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		return nil, fmt.Errorf("read the patch of a body: %w", err)
+	}
+	body, err := patch.Apply(base)
+	if err != nil {
+		return nil, fmt.Errorf("patch a body: %w", err)
+	}
+	return description.ReplaceAllFunc(body, described), nil
+}
+
+// bodyOfStep is the request body of a step, or what a GET had answered.
+func bodyOfStep(scenario Scenario, number int) ([]byte, error) {
+	for _, step := range scenario.Steps {
+		if step.Number != number {
+			continue
+		}
+		if step.Request.Method == "GET" {
+			return step.Response.Body, nil
+		}
+		return recordedBody(scenario, step)
+	}
+	return nil, fmt.Errorf("scenario %s has no step %d", scenario.Name, number)
+}
+
+// described returns the JSON value that a quoted description stands for.
+func described(quoted []byte) []byte {
+	m := description.FindSubmatch(quoted)
+	if len(m[1]) > 0 {
+		return slices.Concat([]byte(`"`), bytes.Repeat(m[1], number(m[2])), []byte(`"`))
+	}
+	n := number(m[3])
+	return slices.Concat(bytes.Repeat([]byte("["), n), bytes.Repeat([]byte("]"), n))
+}
+
+// number reads digits that a pattern has matched.
+func number(digits []byte) int {
+	n, err := strconv.Atoi(string(digits))
+	if err != nil {
+		panic(err) // the pattern matched something else than digits
+	}
+	return n
+}
+
+// describedWhole returns a body that is nothing but a description.
+func describedWhole(patch json.RawMessage) ([]byte, error) {
+	var operations []struct{ Value string }
+	if err := json.Unmarshal(patch, &operations); err != nil {
+		return nil, fmt.Errorf("read the description of a body: %w", err)
+	}
+	text := operations[0].Value
+	m := addedOps.FindStringSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("no body is known for %q", text)
+	}
+	operation := []byte(`{"op":"add","path":"/metadata/labels","value":{}}`)
+	operationsText := bytes.Repeat(append(operation, ','), number([]byte(m[1])))
+	return slices.Concat([]byte("["), bytes.TrimSuffix(operationsText, []byte(",")), []byte("]")), nil
+}

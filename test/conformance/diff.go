@@ -1,0 +1,214 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Comparison walks a recorded and a live JSON value side by side and notes where they differ, at most maxDifferences
+// times. Values are those of encoding/json with numbers kept as json.Number.
+type Comparison struct {
+	Memory      *Memory
+	Differences []string
+	// Partial leaves out what recordings of faults do not keep: uid, resourceVersion, creationTimestamp, managedFields.
+	Partial bool
+	// GenerateName is that of the object in the request.
+	GenerateName string
+}
+
+const maxDifferences = 12
+
+func (c *Comparison) note(path, format string, args ...any) {
+	if len(c.Differences) < maxDifferences {
+		c.Differences = append(c.Differences, path+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+// Values compares two values under a path such as `.metadata`.
+func (c *Comparison) Values(path string, want, got any) {
+	switch want := want.(type) {
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok {
+			c.note(path, "want an object, got %s", short(got))
+			return
+		}
+		c.objects(path, want, got)
+	case []any:
+		got, ok := got.([]any)
+		if !ok {
+			c.note(path, "want a list, got %s", short(got))
+			return
+		}
+		c.lists(path, want, got)
+	case string:
+		c.strings(path, want, got)
+	case json.Number:
+		c.numbers(path, want, got)
+	default:
+		if want != got {
+			c.note(path, "want %s, got %s", short(want), short(got))
+		}
+	}
+}
+
+func (c *Comparison) objects(path string, want, got map[string]any) {
+	if want["kind"] == "Table" && got["kind"] == "Table" {
+		want, got = withoutAges(want), withoutAges(got)
+	}
+	c.generatedName(want, got)
+	if path == "" {
+		c.refusedName(want, got)
+	}
+	unmatched := maps.Clone(got)
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		liveKey := c.liveKey(key)
+		below := path + "." + key
+		gotValue, present := got[liveKey]
+		delete(unmatched, liveKey)
+		switch {
+		case c.Partial && leftOut[key]:
+		case !present:
+			c.note(below, "want %s, missing", short(want[key]))
+		case key == "resourceVersion":
+			c.revision(below, isList(want), want[key], gotValue)
+		default:
+			c.Values(below, want[key], gotValue)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(unmatched)) {
+		if !c.Partial || !leftOut[key] {
+			c.note(path+"."+key, "not wanted, got %s", short(got[key]))
+		}
+	}
+}
+
+var leftOut = map[string]bool{"uid": true, "resourceVersion": true, "creationTimestamp": true, "managedFields": true}
+
+// liveKey rewrites keys that quote a uid, as the managed fields of owner references do.
+func (c *Comparison) liveKey(key string) string {
+	return volatile.ReplaceAllStringFunc(key, c.Memory.Value)
+}
+
+// generatedName pairs the names of two objects before anything else is compared: the name is quoted in many places.
+func (c *Comparison) generatedName(want, got map[string]any) {
+	prefix, _ := want["generateName"].(string)
+	recorded, _ := want["name"].(string)
+	live, _ := got["name"].(string)
+	if prefix == "" || c.Memory.Chosen(`"`+recorded+`"`) {
+		return
+	}
+	if generated(prefix, recorded) && generated(prefix, live) {
+		c.Memory.PairName(recorded, live)
+	}
+}
+
+// refusedName pairs the names that a Status quotes when an object with a generated name was refused.
+func (c *Comparison) refusedName(want, got map[string]any) {
+	recorded, _ := want["details"].(map[string]any)
+	live, _ := got["details"].(map[string]any)
+	if want["kind"] != "Status" || recorded == nil || live == nil || c.GenerateName == "" {
+		return
+	}
+	recordedName, _ := recorded["name"].(string)
+	liveName, _ := live["name"].(string)
+	if generated(c.GenerateName, recordedName) && generated(c.GenerateName, liveName) {
+		c.Memory.PairName(recordedName, liveName)
+	}
+}
+
+// generated tells whether name is the prefix (which a long one may be cut to) and a suffix of five characters.
+func generated(prefix, name string) bool {
+	cut := len(name) - 5
+	return cut > 0 && strings.HasPrefix(prefix, name[:cut])
+}
+
+// isList tells by the metadata whether it belongs to a list: objects have a name or a uid.
+func isList(metadata map[string]any) bool {
+	_, named := metadata["name"]
+	_, identified := metadata["uid"]
+	return !named && !identified
+}
+
+func (c *Comparison) revision(path string, ofList bool, want, got any) {
+	w, wok := want.(string)
+	g, gok := got.(string)
+	switch {
+	case !wok: // a property of that name in a schema
+		c.Values(path, want, got)
+	case !gok || !decimal.MatchString(g):
+		c.note(path, "want a resourceVersion, got %s", short(got))
+	case ofList:
+		c.Memory.LearnListRevision(w, g)
+	case !c.Memory.PairRevision(w, g):
+		c.note(path, "recorded %s stands for %s so far, got %s: another write, or one too few", w, c.Memory.Revision(w), g)
+	}
+}
+
+var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)?$`)
+
+func (c *Comparison) lists(path string, want, got []any) {
+	if len(want) != len(got) {
+		c.note(path, "want %d elements, got %d: want %s, got %s", len(want), len(got), short(want), short(got))
+	}
+	for i := range min(len(want), len(got)) {
+		c.Values(fmt.Sprintf("%s[%d]", path, i), want[i], got[i])
+	}
+}
+
+func (c *Comparison) strings(path string, want string, gotAny any) {
+	got, ok := gotAny.(string)
+	if !ok {
+		c.note(path, "want %s, got %s", short(want), short(gotAny))
+		return
+	}
+	same := false
+	switch {
+	case strings.HasSuffix(path, ".continue"):
+		same = (want == "") == (got == "")
+		c.Memory.Learn(want, got)
+	case address.MatchString(path):
+		same = c.Memory.SameAddress(want, got)
+	default:
+		same = c.Memory.SameText(want, got)
+	}
+	if !same {
+		c.note(path, "want %s, got %s", short(want), short(got))
+	}
+}
+
+var (
+	address = regexp.MustCompile(`(\.clusterIP|\.clusterIPs\[\d+\])$`)
+	port    = regexp.MustCompile(`(\.nodePort|\.healthCheckNodePort)$`)
+)
+
+func (c *Comparison) numbers(path string, want json.Number, gotAny any) {
+	got, ok := gotAny.(json.Number)
+	switch {
+	case !ok:
+		c.note(path, "want %s, got %s", want, short(gotAny))
+	case want == got:
+	case port.MatchString(path) && want != "0" && got != "0" && !c.Memory.Chosen(want.String()):
+	default:
+		c.note(path, "want %s, got %s", want, got)
+	}
+}
+
+// short prints a value on one line that fits a report.
+func short(v any) string {
+	if v == nil {
+		return "null"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if s := string(text); len(s) <= 300 {
+		return s
+	}
+	return string(text[:300]) + "…"
+}

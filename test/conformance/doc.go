@@ -1,0 +1,19 @@
+// Package conformance replays conversations recorded from a real kube-apiserver against a running mainstay and
+// compares the answers: status, the headers that clients act on, bodies as values, and what watches send.
+//
+// A recording (testdata/recordings/*.jsonl.gz) is a file of scenarios, a scenario is a list of steps, and a step is one
+// request with its answer. Each recording is replayed in order against a server of its own. What a server invents (uids,
+// resourceVersions, times, generated names, allocated addresses) is learned by Memory while answers are compared: the
+// first live value met in the place of a recorded one is its partner from then on, in later answers and in later
+// requests that quote it.
+//
+// testdata/known names the steps that do not match yet, with the reason; any other mismatch fails the test, and so does a
+// listed step that matches. After a change, `go test ./test/conformance -update` rewrites the lists.
+// testdata/differences.txt names the steps whose recorded answer is not the one wanted: the recordings are of 1.36, and
+// the server aims at 1.37.
+//
+// Beside the replay, the package holds the discovery documents against the tables of testdata/facts, and sends every
+// built-in kind through its round trip with the fixtures of k8s.io/api.
+//
+// Imports: test/testserver.
+package conformance

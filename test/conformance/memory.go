@@ -1,0 +1,218 @@
+package conformance
+
+import (
+	"net/netip"
+	"regexp"
+	"strings"
+)
+
+// Memory holds, for one scenario, which live value stands for which recorded one. It is not safe for concurrent use.
+type Memory struct {
+	// sent is the text of all recorded requests so far. A value that the client chose is no invention of the server and
+	// has to come back as it is.
+	sent strings.Builder
+
+	loose    map[string]string // times, continue tokens: recorded -> live; many may share one
+	live     map[string]string // uids, addresses, tokens: recorded -> live
+	recorded map[string]string // the same, back
+
+	names     map[string]string // generated names: recorded -> live
+	liveNames map[string]string
+
+	// Revisions of single objects identify a write, so they pair up one to one. Those of lists and bookmarks are only "at
+	// least": they serve to rewrite requests, and no more.
+	revisions     map[string]string
+	liveRevisions map[string]string
+	listRevisions map[string]string
+}
+
+// NewMemory returns an empty one.
+func NewMemory() *Memory {
+	return &Memory{
+		loose:         map[string]string{},
+		live:          map[string]string{},
+		recorded:      map[string]string{},
+		names:         map[string]string{},
+		liveNames:     map[string]string{},
+		revisions:     map[string]string{},
+		liveRevisions: map[string]string{},
+		listRevisions: map[string]string{},
+	}
+}
+
+// Sent notes the recorded text of a request before it is rewritten for the live server. What earlier answers had
+// invented and the request only quotes does not count as chosen by the client.
+func (m *Memory) Sent(text string) {
+	m.sent.WriteString(volatile.ReplaceAllStringFunc(text, func(token string) string {
+		if m.Value(token) != token {
+			return ""
+		}
+		return token
+	}))
+	m.sent.WriteByte('\n')
+}
+
+// Chosen tells whether the client itself had sent the value.
+func (m *Memory) Chosen(value string) bool { return strings.Contains(m.sent.String(), value) }
+
+// Pair makes the two values partners, or tells that one of them already has another partner.
+func (m *Memory) Pair(recorded, live string) bool {
+	return pair(m.live, m.recorded, recorded, live)
+}
+
+// PairName does the same for names made after a generateName.
+func (m *Memory) PairName(recorded, live string) bool {
+	return pair(m.names, m.liveNames, recorded, live)
+}
+
+// PairRevision does the same for the resourceVersions of objects.
+func (m *Memory) PairRevision(recorded, live string) bool {
+	return pair(m.revisions, m.liveRevisions, recorded, live)
+}
+
+// Learn remembers the live value that a later request has to send for the recorded one.
+func (m *Memory) Learn(recorded, live string) { m.loose[recorded] = live }
+
+// LearnListRevision remembers a resourceVersion that was only seen on a list or a bookmark.
+func (m *Memory) LearnListRevision(recorded, live string) {
+	if _, known := m.listRevisions[recorded]; !known {
+		m.listRevisions[recorded] = live
+	}
+}
+
+func pair(forth, back map[string]string, recorded, live string) bool {
+	l, known := forth[recorded]
+	r, taken := back[live]
+	if !known && !taken {
+		forth[recorded], back[live] = live, recorded
+		return true
+	}
+	return known && taken && l == live && r == recorded
+}
+
+// Revision is the live partner of a recorded resourceVersion, or the value itself if it has none.
+func (m *Memory) Revision(recorded string) string {
+	for _, known := range []map[string]string{m.revisions, m.listRevisions} {
+		if live, ok := known[recorded]; ok {
+			return live
+		}
+	}
+	return recorded
+}
+
+// Value is the live partner of a whole recorded value, or the value itself if it has none.
+func (m *Memory) Value(recorded string) string {
+	for _, known := range []map[string]string{m.live, m.loose} {
+		if live, ok := known[recorded]; ok {
+			return live
+		}
+	}
+	return recorded
+}
+
+// volatile matches the values that can be told as invented by their look, wherever in a text they stand.
+var volatile = regexp.MustCompile(uuidPattern + `|` + timePattern + `|` + hashPattern)
+
+const (
+	uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
+	hashPattern = `\b[0-9A-F]{128}\b` // of an OpenAPI document
+	timePattern = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)`
+)
+
+var (
+	uuid      = regexp.MustCompile(`^` + uuidPattern + `$`)
+	timestamp = regexp.MustCompile(`^` + timePattern + `$`)
+	hash      = regexp.MustCompile(`^` + hashPattern + `$`)
+)
+
+// unpromised are parts of messages and names that no client may rely on.
+var unpromised = []struct {
+	pattern     *regexp.Regexp
+	replacement string
+}{
+	{regexp.MustCompile(`(resource version: )\d+ \(\d+\)`), "${1}N (N)"},
+	{regexp.MustCompile(`(Too large resource version: \d+, current: )\d+`), "${1}N"},
+	{regexp.MustCompile(`(ResourceVersion in (?:record|object meta): )\d+`), "${1}N"},
+	{regexp.MustCompile(`(ResourceVersion in record \()\d+(\))`), "${1}N${2}"},
+	{regexp.MustCompile(`(kube-api-access-)[a-z0-9]{5}`), "${1}xxxxx"},
+	{regexp.MustCompile(`(resourceVersion\\*":\s*\\*")\d+`), "${1}N"},
+	{regexp.MustCompile(`-----BEGIN ([A-Z ]+)-----[^-]*-----END [A-Z ]+-----`), "a PEM block of ${1}"},
+	{regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w{}-]*`), "a token"},
+	{regexp.MustCompile(`\d+\.\d+(?:µs|ms|s)\b`), "0s"},
+}
+
+func withoutUnpromised(text string) string {
+	for _, u := range unpromised {
+		text = u.pattern.ReplaceAllString(text, u.replacement)
+	}
+	return text
+}
+
+// SameText compares two strings up to what the server invents. Uuids pair up, times only have to be there.
+func (m *Memory) SameText(want, got string) bool {
+	if want == got && !volatile.MatchString(want) {
+		return true
+	}
+	wantParts, gotParts := volatile.FindAllString(want, -1), volatile.FindAllString(got, -1)
+	if len(wantParts) != len(gotParts) {
+		return false
+	}
+	frame := func(s string) string { return withoutUnpromised(m.renamed(volatile.ReplaceAllString(s, "\x00"))) }
+	if !matchesPlaceholders(frame(want), withoutUnpromised(volatile.ReplaceAllString(got, "\x00"))) {
+		return false
+	}
+	for i := range wantParts {
+		if !m.samePart(wantParts[i], gotParts[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// placeholder stands in a recording for what belonged to the recorded server's machine.
+var placeholder = regexp.MustCompile(`\\{(?:server|hostaddress|hostname|port|path|etcd)\\}`)
+
+// matchesPlaceholders compares two texts; a placeholder of the recorded one stands for anything but white space.
+func matchesPlaceholders(want, got string) bool {
+	if want == got || !strings.Contains(want, "{") {
+		return want == got
+	}
+	pattern := placeholder.ReplaceAllString(regexp.QuoteMeta(want), `\S*`)
+	matched, err := regexp.MatchString("^"+pattern+"$", got)
+	return err == nil && matched
+}
+
+func (m *Memory) samePart(want, got string) bool {
+	switch {
+	case m.Chosen(want):
+		return want == got
+	case uuid.MatchString(want):
+		return uuid.MatchString(got) && m.Pair(want, got)
+	case hash.MatchString(want):
+		m.Learn(want, got)
+		return hash.MatchString(got)
+	case !timestamp.MatchString(got) || strings.Contains(want, ".") != strings.Contains(got, "."):
+		return false
+	default:
+		m.Learn(want, got)
+		return true
+	}
+}
+
+// renamed replaces generated names inside a recorded text by their live partners.
+func (m *Memory) renamed(text string) string {
+	for recorded, live := range m.names {
+		text = strings.ReplaceAll(text, recorded, live)
+	}
+	return text
+}
+
+// SameAddress compares two IP addresses: one that the server allocated may be any of the same family.
+func (m *Memory) SameAddress(want, got string) bool {
+	w, err := netip.ParseAddr(want)
+	if err != nil || m.Chosen(`"`+want+`"`) {
+		return want == got
+	}
+	g, err := netip.ParseAddr(got)
+	return err == nil && w.Is4() == g.Is4() && m.Pair(want, got)
+}

@@ -1,0 +1,152 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// stepTimeout bounds one exchange that is not a watch. The slowest recorded ones wait for three seconds in the server.
+const stepTimeout = 20 * time.Second
+
+// Replayer sends scenarios to one server.
+type Replayer struct {
+	base      string
+	client    *http.Client // with the administrator's certificate
+	anonymous *http.Client // with none
+}
+
+// NewReplayer returns one for the server of the configuration.
+func NewReplayer(config *rest.Config) (*Replayer, error) {
+	config = rest.CopyConfig(config)
+	config.DisableCompression = true // the recorder asked for gzip only where a step shows it
+	config.Timeout = 0
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	anonymousConfig := rest.AnonymousClientConfig(config)
+	anonymousConfig.DisableCompression = true
+	anonymous, err := rest.HTTPClientFor(anonymousConfig)
+	if err != nil {
+		return nil, fmt.Errorf("make a client without certificate: %w", err)
+	}
+	for _, c := range []*http.Client{client, anonymous} {
+		c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	return &Replayer{base: config.Host, client: client, anonymous: anonymous}, nil
+}
+
+// Result is how one step went.
+type Result struct {
+	Step        Step
+	Differences []string // none: it matches
+}
+
+// Replay sends the steps of the scenario in order. Watches stay open until all steps are sent; results are in the order
+// of the steps.
+func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory) []Result {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make([]Result, len(scenario.Steps))
+	watches := map[int]*openWatch{}
+	bodies := map[int]chan answer{}
+	for i, step := range scenario.Steps {
+		c := &Comparison{Memory: memory, Partial: step.Response.BodyFrom != nil, GenerateName: generateName(step.Request)}
+		resp, err := r.send(ctx, scenario, step, memory)
+		switch {
+		case err != nil:
+			c.note("exchange", "%v", err)
+		case isWatch(step) && isEventStream(step):
+			watches[i] = follow(step, resp)
+		case isWatch(step):
+			bodies[i] = readInBackground(resp)
+		default:
+			r.compareNow(c, scenario, step, resp)
+		}
+		results[i] = Result{Step: step, Differences: c.Differences}
+	}
+	for i, step := range scenario.Steps {
+		c := &Comparison{Memory: memory}
+		if watch, ok := watches[i]; ok {
+			watch.compare(c)
+		} else if body, ok := bodies[i]; ok {
+			compareAnswer(c, step, <-body)
+		} else {
+			continue
+		}
+		results[i].Differences = c.Differences
+	}
+	return results
+}
+
+// generateName is that of the object in a request, if it has one and no name.
+func generateName(r Request) string {
+	var object struct {
+		Metadata struct{ Name, GenerateName string }
+	}
+	if json.Unmarshal(r.Body, &object) != nil || object.Metadata.Name != "" {
+		return ""
+	}
+	return object.Metadata.GenerateName
+}
+
+// send rewrites and sends one request and returns when the answer's header is there.
+func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
+	body, err := recordedBody(scenario, step)
+	if err != nil {
+		return nil, err
+	}
+	path := memory.RewritePath(step.Request.Path)
+	live := body
+	if body != nil && step.Request.BodyEncoding == "" {
+		live = memory.RewriteBody(body)
+	}
+	memory.Sent(step.Request.Path)
+	memory.Sent(string(body))
+	req, err := newHTTPRequest(r.base, path, step.Request, live, memory)
+	if err != nil {
+		return nil, err
+	}
+	client := *r.client
+	if step.Request.Headers[remark] == withoutCertificate {
+		client = *r.anonymous
+	}
+	if !isWatch(step) {
+		client.Timeout = stepTimeout
+	}
+	return client.Do(req.WithContext(ctx))
+}
+
+func (r *Replayer) compareNow(c *Comparison, scenario Scenario, step Step, resp *http.Response) {
+	got, err := readAnswer(resp)
+	if err != nil {
+		c.note("exchange", "%v", err)
+		return
+	}
+	if step.Response.BodyFrom != nil {
+		step.Response.Body, err = patchedAnswer(scenario, *step.Response.BodyFrom)
+		if err != nil {
+			c.note("recording", "%v", err)
+			return
+		}
+	}
+	compareAnswer(c, step, got)
+}
+
+// readInBackground reads the whole of an answer that ends by itself while other requests go on.
+func readInBackground(resp *http.Response) chan answer {
+	read := make(chan answer, 1)
+	go func() {
+		got, err := readAnswer(resp)
+		if err != nil {
+			got = answer{status: resp.StatusCode, header: resp.Header, body: []byte(err.Error())}
+		}
+		read <- got
+	}()
+	return read
+}

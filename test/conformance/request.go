@@ -1,0 +1,124 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// withoutCertificate is the remark in a request's headers that says that the client showed no certificate.
+const withoutCertificate = "no client certificate"
+
+// remark is the name under which a recording keeps it; it is not a header.
+const remark = "(client)"
+
+// withoutHeader is the recorded value of a header that the client left out.
+const withoutHeader = "-"
+
+// quotedRevision finds resourceVersions inside the text of a body: as a field, and as the value of a JSON patch.
+var quotedRevision = regexp.MustCompile(`(resourceVersion\\?"?:\s*\\?"?|/metadata/resourceVersion","value":")(\d+)`)
+
+// RewriteBody puts live values where the recorded body quotes values of earlier answers.
+func (m *Memory) RewriteBody(body []byte) []byte {
+	body = []byte(m.RewriteText(string(body)))
+	body = quotedRevision.ReplaceAllFunc(body, func(match []byte) []byte {
+		parts := quotedRevision.FindSubmatch(match)
+		return append(bytes.Clone(parts[1]), m.Revision(string(parts[2]))...)
+	})
+	return body
+}
+
+// RewriteText puts live values where a recorded text quotes uids, times, hashes and names.
+func (m *Memory) RewriteText(text string) string {
+	return m.renamed(volatile.ReplaceAllStringFunc(text, m.Value))
+}
+
+// RewritePath does the same for the path and the query. The query keeps its order and its escapes.
+func (m *Memory) RewritePath(path string) string {
+	path, query, hasQuery := strings.Cut(path, "?")
+	path = m.RewriteText(path)
+	if !hasQuery {
+		return path
+	}
+	parameters := strings.Split(query, "&")
+	for i, parameter := range parameters {
+		name, value, _ := strings.Cut(parameter, "=")
+		decoded, err := url.QueryUnescape(value)
+		if err != nil {
+			continue
+		}
+		live := m.Value(decoded)
+		switch name {
+		case "resourceVersion":
+			live = m.Revision(decoded)
+		case "fieldSelector", "labelSelector", "hash":
+			live = m.RewriteText(decoded)
+		}
+		if live != decoded {
+			parameters[i] = name + "=" + url.QueryEscape(live)
+		}
+	}
+	return path + "?" + strings.Join(parameters, "&")
+}
+
+// jsonStrings are the steps whose body is a JSON string; all other strings are the body's text.
+var jsonStrings = []string{"string at top", "merge patch string"}
+
+// recordedBody is the body that the client had sent, byte for byte.
+func recordedBody(scenario Scenario, step Step) ([]byte, error) {
+	r := step.Request
+	switch {
+	case r.BodyFrom != nil:
+		return patchedBody(scenario, *r.BodyFrom)
+	case len(r.Body) == 0:
+		return nil, nil
+	case r.Body[0] != '"' || slices.Contains(jsonStrings, step.Name):
+		return r.Body, nil
+	}
+	var text string
+	if err := json.Unmarshal(r.Body, &text); err != nil {
+		return nil, err
+	}
+	if r.BodyEncoding == "base64" {
+		return base64.StdEncoding.DecodeString(text)
+	}
+	return []byte(text), nil
+}
+
+// newHTTPRequest makes the request for the server at base from the step, with path and body as already rewritten.
+func newHTTPRequest(base, path string, r Request, body []byte, memory *Memory) (*http.Request, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequest(r.Method, base, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if body == nil {
+		req.Body, req.ContentLength = nil, 0
+	}
+	raw, query, _ := strings.Cut(path, "?")
+	// Opaque keeps the path as it was recorded: escapes, doubled slashes, dots.
+	req.URL = &url.URL{Scheme: u.Scheme, Host: u.Host, Opaque: "//" + u.Host + raw, RawQuery: query}
+	req.Header.Set("User-Agent", "recorder/1.0")
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range r.Headers {
+		switch {
+		case value == withoutHeader:
+			req.Header.Del(name)
+		case name != remark:
+			req.Header.Set(name, memory.RewriteText(value))
+		}
+	}
+	return req, nil
+}

@@ -1,0 +1,75 @@
+package conformance
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// verdict holds the results of one recording against its lists.
+type verdict struct {
+	recording string
+	path      string // of the list of steps that do not match yet
+	known     Known
+	differing Known // steps whose recorded answer is not wanted
+	now       Known // what does not match in this run
+	total     int
+}
+
+func newVerdict(t *testing.T, recording string) *verdict {
+	t.Helper()
+	path := filepath.Join("testdata", "known", filepath.FromSlash(recording)+".txt")
+	known, err := ReadKnown(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	differing, err := ReadKnown(filepath.Join("testdata", "differences", filepath.FromSlash(recording)+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &verdict{recording: recording, path: path, known: known, differing: differing, now: Known{}}
+}
+
+// judge fails the test for each step that does not match and is not listed, and for each listed one that does.
+func (v *verdict) judge(t *testing.T, results []Result) {
+	t.Helper()
+	for _, result := range results {
+		key := stepKey{result.Step.Scenario, result.Step.Number}
+		if _, differs := v.differing[key]; differs {
+			continue
+		}
+		v.total++
+		reason, listed := v.known[key]
+		matches := len(result.Differences) == 0
+		if !matches {
+			if !listed {
+				reason = cause(result.Differences)
+			}
+			v.now[key] = reason
+		}
+		switch {
+		case *update:
+		case !matches && !listed:
+			t.Errorf("%s\n  %s", describe(result.Step), strings.Join(result.Differences, "\n  "))
+		case matches && listed:
+			t.Errorf("%s\n  matches now, but is listed in %s (%s): take it from the list, or run with -update",
+				describe(result.Step), v.path, reason)
+		}
+	}
+}
+
+func describe(s Step) string {
+	return s.Scenario + " " + formatSteps([]int{s.Number}) + " (" + s.Name + "): " + s.Request.Method + " " + s.Request.Path
+}
+
+// finish writes the list if asked to, and says how far the server has come.
+func (v *verdict) finish(t *testing.T) {
+	t.Helper()
+	t.Logf("%s: %d of %d steps match", v.recording, v.total-len(v.now), v.total)
+	if !*update {
+		return
+	}
+	if err := v.now.Write(v.path); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,172 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// watchPatience bounds the wait for events that the recording shows.
+const watchPatience = 8 * time.Second
+
+// openWatch is a watch that was begun at its step and goes on while later steps are sent.
+type openWatch struct {
+	step   Step
+	answer answer // without body
+	lines  chan json.RawMessage
+	ended  chan error // one value when the stream is over
+	close  func() error
+}
+
+// isWatch tells whether the answer is to be read in the background. A refused watch is an answer like any other.
+func isWatch(step Step) bool {
+	return step.Response.Status == http.StatusOK && step.Request.Method == http.MethodGet && watching.MatchString(step.Request.Path)
+}
+
+// watching matches the paths that ask for a watch: any value switches it on but those that say no.
+var watching = regexp.MustCompile(`/watch/|[?&]watch=(1|true|maybe)\b`)
+
+// isEventStream tells whether the events are JSON; a protobuf watch was kept as one body.
+func isEventStream(step Step) bool { return step.Response.BodyEncoding == "" }
+
+// recordedEvents are the events of a watch. Where the recorder had not expected one, they stand in the body.
+func recordedEvents(r Response) ([]Event, error) {
+	if len(r.Body) == 0 {
+		return r.Events, nil
+	}
+	stream := []byte(r.Body)
+	if stream[0] == '"' {
+		var text string
+		if err := json.Unmarshal(stream, &text); err != nil {
+			return nil, err
+		}
+		stream = []byte(text)
+	}
+	var events []Event
+	for d := json.NewDecoder(bytes.NewReader(stream)); d.More(); {
+		var event Event
+		if err := d.Decode(&event); err != nil {
+			return nil, fmt.Errorf("read recorded events: %w", err)
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+// follow reads the events of an answer until it ends or close is called.
+func follow(step Step, resp *http.Response) *openWatch {
+	w := &openWatch{
+		step:   step,
+		answer: answer{status: resp.StatusCode, header: resp.Header},
+		lines:  make(chan json.RawMessage, 4096), // more than any recording holds: a slow test must not slow the server
+		ended:  make(chan error, 1),
+		close:  resp.Body.Close,
+	}
+	go func() {
+		d := json.NewDecoder(resp.Body)
+		for {
+			var line json.RawMessage
+			if err := d.Decode(&line); err != nil {
+				w.ended <- err
+				return
+			}
+			w.lines <- line
+		}
+	}()
+	return w
+}
+
+// compare waits for as many events as were recorded and compares them. The recorder left the stream at some time, so
+// later events are no fault, unless the server itself had ended it.
+func (w *openWatch) compare(c *Comparison) {
+	compareStatus(c, w.step.Response, w.answer.status)
+	compareHeaders(c, w.step.Response, w.answer)
+	defer w.close()
+	serverEnds := strings.Contains(w.step.Response.Note, "server closed the stream")
+	recorded, err := recordedEvents(w.step.Response)
+	if err != nil {
+		c.note("recording", "%v", err)
+		return
+	}
+	want := withoutBookmarks(recorded)
+	got, err := w.collect(len(want), serverEnds)
+	if err != nil {
+		c.note("watch", "%v", err)
+	}
+	for i := range min(len(want), len(got)) {
+		path := fmt.Sprintf("event[%d]", i)
+		if want[i].Type != got[i].Type {
+			c.note(path+".type", "want %s, got %s", want[i].Type, got[i].Type)
+		}
+		compareRaw(c, path+".object", want[i].Object, got[i].Object)
+	}
+	if len(got) < len(want) || serverEnds && len(got) > len(want) {
+		c.note("watch", "want %d events, got %d", len(want), len(got))
+	}
+}
+
+// collect returns the events so far, once there are enough or the server has ended the stream.
+func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
+	var events []Event
+	patience := time.NewTimer(watchPatience)
+	defer patience.Stop()
+	take := func(line json.RawMessage) error {
+		var event Event
+		if err := json.Unmarshal(line, &event); err != nil {
+			return fmt.Errorf("read an event: %w", err)
+		}
+		events = append(events, withoutBookmarks([]Event{event})...)
+		return nil
+	}
+	for serverEnds || len(events) < enough {
+		select {
+		case line := <-w.lines:
+			if err := take(line); err != nil {
+				return events, err
+			}
+		case err := <-w.ended:
+			for len(w.lines) > 0 {
+				if err := take(<-w.lines); err != nil {
+					return events, err
+				}
+			}
+			if err == io.EOF {
+				return events, nil
+			}
+			return events, fmt.Errorf("read the stream: %w", err)
+		case <-patience.C:
+			return events, fmt.Errorf("the stream has not come to its end after %s", watchPatience)
+		}
+	}
+	return events, nil
+}
+
+// withoutBookmarks drops the bookmarks that may come at any time, and keeps the one that ends the initial events.
+func withoutBookmarks(events []Event) []Event {
+	var kept []Event
+	for _, event := range events {
+		if event.Type != "BOOKMARK" || bytes.Contains(event.Object, []byte("k8s.io/initial-events-end")) {
+			kept = append(kept, event)
+		}
+	}
+	return kept
+}
+
+func compareRaw(c *Comparison, path string, want, got json.RawMessage) {
+	wantValue, err := decodeJSON(want)
+	if err != nil {
+		c.note(path, "recording: %v", err)
+		return
+	}
+	gotValue, err := decodeJSON(got)
+	if err != nil {
+		c.note(path, "%v", err)
+		return
+	}
+	c.Values(path, wantValue, gotValue)
+}
