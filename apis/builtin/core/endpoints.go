@@ -1,0 +1,63 @@
+package core
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+func endpointsColumns() *builtin.Columns[corev1.Endpoints] {
+	return &builtin.Columns[corev1.Endpoints]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Endpoints", "string", corev1.Endpoints{}.SwaggerDoc()["subsets"]),
+			builtin.AgeColumn(),
+		},
+		Cells: func(endpoints *corev1.Endpoints, now time.Time) []any {
+			return []any{endpoints.Name, addressText(endpoints.Subsets), builtin.Age(endpoints.CreationTimestamp, now)}
+		},
+	}
+}
+
+// shownAddresses is how many addresses a cell has room for.
+const shownAddresses = 3
+
+// addressText shows the ready addresses with each of their ports.
+func addressText(subsets []corev1.EndpointSubset) string {
+	if len(subsets) == 0 {
+		return none
+	}
+	var shown []string
+	count := 0
+	add := func(address string) {
+		if count++; count <= shownAddresses {
+			shown = append(shown, address)
+		}
+	}
+	for i := range subsets {
+		subset := &subsets[i]
+		if len(subset.Ports) == 0 {
+			for j := range subset.Addresses {
+				add(subset.Addresses[j].IP)
+			}
+		}
+		for j := range subset.Ports {
+			port := strconv.Itoa(int(subset.Ports[j].Port))
+			for k := range subset.Addresses {
+				add(net.JoinHostPort(subset.Addresses[k].IP, port))
+			}
+		}
+	}
+	text := strings.Join(shown, ",")
+	if more := count - shownAddresses; more > 0 {
+		text += fmt.Sprintf(" + %d more...", more)
+	}
+	return text
+}

@@ -1,0 +1,16 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+)
+
+// fieldLabel accepts the keys given in field selectors, and no others.
+func fieldLabel(keys ...string) func(label, value string) (string, string, error) {
+	return func(label, value string) (string, string, error) {
+		if !slices.Contains(keys, label) {
+			return "", "", fmt.Errorf("field label not supported: %s", label)
+		}
+		return label, value, nil
+	}
+}

@@ -1,0 +1,65 @@
+// Package core declares the resources of the core group, those under /api/v1.
+//
+// Imports: apis/builtin.
+package core
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is v1 of the core group. Events are served in events.k8s.io/v1 as well.
+func V1() builtin.Group {
+	return builtin.Group{GroupVersion: corev1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[corev1.ConfigMap]{
+			Name: "configmaps", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true,
+			Columns: configMapColumns(),
+		}),
+		builtin.Resource(builtin.Row[corev1.Endpoints]{
+			Name: "endpoints", Kind: "Endpoints", ShortNames: []string{"ep"}, Namespaced: true,
+			StoragePath: "services/endpoints", CreateOnUpdate: true,
+			Warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+			Columns: endpointsColumns(),
+		}),
+		builtin.Resource(builtin.Row[corev1.LimitRange]{
+			Name: "limitranges", Kind: "LimitRange", ShortNames: []string{"limits"}, Namespaced: true,
+			CreateOnUpdate: true,
+		}),
+		builtin.Resource(builtin.Row[corev1.PersistentVolume]{
+			Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"},
+			Status: true, ReturnDeleted: true, Columns: persistentVolumeColumns(),
+		}),
+		builtin.Resource(builtin.Row[corev1.PersistentVolumeClaim]{
+			Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
+			Status: true, ReturnDeleted: true, Columns: persistentVolumeClaimColumns(),
+		}),
+		builtin.Resource(builtin.Row[corev1.PodTemplate]{
+			Name: "podtemplates", Kind: "PodTemplate", Namespaced: true, Generation: true, ReturnDeleted: true,
+			Columns: podTemplateColumns(),
+		}),
+		builtin.Resource(builtin.Row[corev1.ReplicationController]{
+			Name: "replicationcontrollers", Kind: "ReplicationController", ShortNames: []string{"rc"},
+			Categories: []string{"all"}, Namespaced: true, StoragePath: "controllers",
+			Status: true, Generation: true, Columns: replicationControllerColumns(),
+			SelectableFields: []string{"status.replicas"}, Fields: replicationControllerFields,
+		}),
+		builtin.Resource(builtin.Row[corev1.ResourceQuota]{
+			Name: "resourcequotas", Kind: "ResourceQuota", ShortNames: []string{"quota"}, Namespaced: true,
+			Status: true, ReturnDeleted: true, Columns: resourceQuotaColumns(),
+		}),
+		builtin.Resource(builtin.Row[corev1.Secret]{
+			Name: "secrets", Kind: "Secret", Namespaced: true, Columns: secretColumns(),
+			SelectableFields: []string{"type"}, Fields: secretFields,
+		}),
+		builtin.Resource(builtin.Row[corev1.ServiceAccount]{
+			Name: "serviceaccounts", Kind: "ServiceAccount", ShortNames: []string{"sa"}, Namespaced: true,
+			ReturnDeleted: true, Columns: serviceAccountColumns(),
+		}),
+		builtin.Resource(events()),
+		builtin.Resource(namespaces()),
+		builtin.Resource(nodes()),
+		builtin.Resource(pods()),
+		builtin.Resource(services()),
+	}}
+}

@@ -1,0 +1,112 @@
+package core
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+func nodes() builtin.Row[corev1.Node] {
+	return builtin.Row[corev1.Node]{
+		Name: "nodes", Kind: "Node", ShortNames: []string{"no"}, StoragePath: "minions",
+		Status: true, StatusOnCreate: true, // kubelets register with it
+		SelectableFields: []string{"spec.unschedulable"},
+		FieldLabel:       fieldLabel("metadata.name", "spec.unschedulable"),
+		Fields: func(node *corev1.Node) fields.Set {
+			return fields.Set{"spec.unschedulable": strconv.FormatBool(node.Spec.Unschedulable)}
+		},
+		Columns: nodeColumns(),
+	}
+}
+
+func nodeColumns() *builtin.Columns[corev1.Node] {
+	info, status := corev1.NodeSystemInfo{}.SwaggerDoc(), corev1.NodeStatus{}.SwaggerDoc()
+	return &builtin.Columns[corev1.Node]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Status", "string", "The status of the node"),
+			builtin.Column("Roles", "string", "The roles of the node"),
+			builtin.AgeColumn(),
+			builtin.Column("Version", "string", info["kubeletVersion"]),
+			builtin.WideColumn("Internal-IP", "string", status["addresses"]),
+			builtin.WideColumn("External-IP", "string", status["addresses"]),
+			builtin.WideColumn("OS-Image", "string", info["osImage"]),
+			builtin.WideColumn("Kernel-Version", "string", info["kernelVersion"]),
+			builtin.WideColumn("Container-Runtime", "string", info["containerRuntimeVersion"]),
+		},
+		Cells: func(node *corev1.Node, now time.Time) []any {
+			info := &node.Status.NodeInfo
+			return []any{
+				node.Name, nodeStatusText(node), nodeRolesText(node.Labels), builtin.Age(node.CreationTimestamp, now), info.KubeletVersion,
+				nodeAddress(node, corev1.NodeInternalIP), nodeAddress(node, corev1.NodeExternalIP),
+				orUnknown(info.OSImage), nodeKernelText(info), orUnknown(info.ContainerRuntimeVersion),
+			}
+		},
+	}
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return unknown
+	}
+	return s
+}
+
+func nodeStatusText(node *corev1.Node) string {
+	text := "Unknown"
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			text = "NotReady"
+			if c.Status == corev1.ConditionTrue {
+				text = "Ready"
+			}
+		}
+	}
+	if node.Spec.Unschedulable {
+		text += ",SchedulingDisabled"
+	}
+	return text
+}
+
+// Labels that say what a node is for.
+const (
+	nodeRolePrefix = "node-role.kubernetes.io/"
+	nodeRoleLabel  = "kubernetes.io/role"
+)
+
+func nodeRolesText(labels map[string]string) string {
+	var roles []string
+	for key, value := range labels {
+		if role, ok := strings.CutPrefix(key, nodeRolePrefix); ok && role != "" {
+			roles = append(roles, role)
+		} else if key == nodeRoleLabel && value != "" {
+			roles = append(roles, value)
+		}
+	}
+	slices.Sort(roles)
+	return orNone(strings.Join(slices.Compact(roles), ","))
+}
+
+func nodeAddress(node *corev1.Node, kind corev1.NodeAddressType) string {
+	for i := range node.Status.Addresses {
+		if a := &node.Status.Addresses[i]; a.Type == kind {
+			return a.Address
+		}
+	}
+	return none
+}
+
+func nodeKernelText(info *corev1.NodeSystemInfo) string {
+	text := orUnknown(info.KernelVersion)
+	if info.Architecture != "" {
+		text += " (" + info.Architecture + ")"
+	}
+	return text
+}

@@ -1,0 +1,95 @@
+package core
+
+import (
+	"context"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+func pods() builtin.Row[corev1.Pod] {
+	return builtin.Row[corev1.Pod]{
+		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
+		Status: true, Generation: true, ReturnDeleted: true,
+		Prepare: preparePod, PrepareStatus: preparePodStatus,
+		GracePeriod:      podGracePeriod,
+		SelectableFields: podFieldKeys(),
+		FieldLabel:       podFieldLabel,
+		Fields:           podFields,
+		Columns:          podColumns(),
+	}
+}
+
+func preparePod(_ context.Context, pod *corev1.Pod) {
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
+}
+
+// preparePodStatus keeps what kubelets may not change.
+func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
+	pod.OwnerReferences = old.OwnerReferences
+	if pod.Status.QOSClass == "" {
+		pod.Status.QOSClass = old.Status.QOSClass
+		if pod.Status.QOSClass == "" {
+			pod.Status.QOSClass = qosClass(&pod.Spec)
+		}
+	}
+	if pod.Status.ObservedGeneration == 0 && old.Status.ObservedGeneration != 0 {
+		pod.Status.ObservedGeneration = old.Status.ObservedGeneration
+	}
+}
+
+// defaultGracePeriod is how many seconds pods get to end that do not say.
+const defaultGracePeriod = 30
+
+// podGracePeriod leaves time only to pods that may be running somewhere.
+func podGracePeriod(pod *corev1.Pod, asked *int64) int64 {
+	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return 0
+	}
+	period := int64(defaultGracePeriod)
+	if asked != nil {
+		period = *asked
+	} else if pod.Spec.TerminationGracePeriodSeconds != nil {
+		period = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	if period < 0 {
+		return 1
+	}
+	return period
+}
+
+func podFields(pod *corev1.Pod) fields.Set {
+	ip := pod.Status.PodIP
+	if len(pod.Status.PodIPs) > 0 {
+		ip = pod.Status.PodIPs[0].IP
+	}
+	return fields.Set{
+		"spec.nodeName":            pod.Spec.NodeName,
+		"spec.restartPolicy":       string(pod.Spec.RestartPolicy),
+		"spec.schedulerName":       pod.Spec.SchedulerName,
+		"spec.serviceAccountName":  pod.Spec.ServiceAccountName,
+		"spec.hostNetwork":         strconv.FormatBool(pod.Spec.HostNetwork),
+		"status.phase":             string(pod.Status.Phase),
+		"status.podIP":             ip,
+		"status.nominatedNodeName": pod.Status.NominatedNodeName,
+	}
+}
+
+func podFieldKeys() []string {
+	return []string{
+		"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+		"status.phase", "status.podIP", "status.nominatedNodeName",
+	}
+}
+
+// podFieldLabel accepts, besides the keys that pods have, an old name of one,
+// and one that they do not have and that matches nothing.
+func podFieldLabel(label, value string) (string, string, error) {
+	if label == "spec.host" {
+		label = "spec.nodeName"
+	}
+	return fieldLabel(append(podFieldKeys(), "metadata.name", "metadata.namespace", "status.podIPs")...)(label, value)
+}

@@ -1,0 +1,67 @@
+package core
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// Descriptions of the columns that show a pod template's containers.
+const (
+	containerNamesDoc  = "Names of each container in the template."
+	containerImagesDoc = "Images referenced by each container in the template."
+)
+
+func replicationControllerFields(rc *corev1.ReplicationController) fields.Set {
+	return fields.Set{"status.replicas": strconv.Itoa(int(rc.Status.Replicas))}
+}
+
+func replicationControllerColumns() *builtin.Columns[corev1.ReplicationController] {
+	spec, status := corev1.ReplicationControllerSpec{}.SwaggerDoc(), corev1.ReplicationControllerStatus{}.SwaggerDoc()
+	return &builtin.Columns[corev1.ReplicationController]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Desired", "integer", spec["replicas"]),
+			builtin.Column("Current", "integer", status["replicas"]),
+			builtin.Column("Ready", "integer", status["readyReplicas"]),
+			builtin.AgeColumn(),
+			builtin.WideColumn("Containers", "string", containerNamesDoc),
+			builtin.WideColumn("Images", "string", containerImagesDoc),
+			builtin.WideColumn("Selector", "string", spec["selector"]),
+		},
+		Cells: func(rc *corev1.ReplicationController, now time.Time) []any {
+			var desired int64
+			if rc.Spec.Replicas != nil {
+				desired = int64(*rc.Spec.Replicas)
+			}
+			names, images := "", ""
+			if rc.Spec.Template != nil {
+				names, images = containerTexts(rc.Spec.Template.Spec.Containers)
+			}
+			return []any{
+				rc.Name, desired, int64(rc.Status.Replicas), int64(rc.Status.ReadyReplicas),
+				builtin.Age(rc.CreationTimestamp, now), names, images, labelText(rc.Spec.Selector),
+			}
+		},
+	}
+}
+
+func podTemplateColumns() *builtin.Columns[corev1.PodTemplate] {
+	return &builtin.Columns[corev1.PodTemplate]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Containers", "string", containerNamesDoc),
+			builtin.Column("Images", "string", containerImagesDoc),
+			builtin.Column("Pod Labels", "string", "The labels for the pod template."),
+		},
+		Cells: func(template *corev1.PodTemplate, _ time.Time) []any {
+			names, images := containerTexts(template.Template.Spec.Containers)
+			return []any{template.Name, names, images, labelText(template.Template.Labels)}
+		},
+	}
+}
