@@ -1,0 +1,378 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// group is the transactions that share one fsync. Until it is taken by
+// writeGroups it is guarded by Store.mu, from then on it belongs to that.
+type group struct {
+	batch *pebble.Batch
+	// events are those of all transactions, in order of revision.
+	events      []kv.Event
+	first, last kv.Revision
+	// expires is the first Unix second in which something put by the group
+	// expires, or 0.
+	expires int64
+	// done is closed when the group has ended; err then tells how.
+	done chan struct{}
+	err  error
+}
+
+// Commit implements kv.Backend.
+func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, error) {
+	if err := ctx.Err(); err != nil {
+		return kv.CommitResult{}, err
+	}
+	if err := validate(ops); err != nil {
+		return kv.CommitResult{}, err
+	}
+	d := decision{ops: ops}
+	if err := s.decide(&d); err != nil {
+		return kv.CommitResult{}, err
+	}
+	if err := s.await(ctx, &d); err != nil {
+		return kv.CommitResult{}, err
+	}
+	return d.result, nil
+}
+
+// validate refuses transactions that cannot mean anything.
+func validate(ops []kv.Op) error {
+	if len(ops) == 0 {
+		return fmt.Errorf("commit: no operations")
+	}
+	for i := range ops {
+		op := &ops[i]
+		switch {
+		case op.Key == "":
+			return fmt.Errorf("commit: the key of operation %d is empty", i)
+		case strings.IndexByte(op.Key, 0) >= 0:
+			return fmt.Errorf("commit: key %q contains a zero byte", op.Key)
+		case op.Expect < kv.AnyRevision:
+			return fmt.Errorf("commit: key %q expects revision %d", op.Key, op.Expect)
+		case op.Kind > kv.OpCheck:
+			return fmt.Errorf("commit: key %q has operation kind %d", op.Key, op.Kind)
+		}
+	}
+	return distinct(ops)
+}
+
+func distinct(ops []kv.Op) error {
+	if len(ops) > 16 {
+		seen := make(map[string]struct{}, len(ops))
+		for i := range ops {
+			seen[ops[i].Key] = struct{}{}
+		}
+		if len(seen) < len(ops) {
+			return fmt.Errorf("commit: a key stands in two operations")
+		}
+		return nil
+	}
+	for i := range ops {
+		for j := range i {
+			if ops[i].Key == ops[j].Key {
+				return fmt.Errorf("commit: key %q stands in two operations", ops[i].Key)
+			}
+		}
+	}
+	return nil
+}
+
+// decision is one transaction on its way.
+type decision struct {
+	ops    []kv.Op
+	found  []version
+	small  [4]version // room for found
+	result kv.CommitResult
+	// group must end before the result is true; nil when it is true already.
+	group *group
+	// broken is closed when the store stops writing.
+	broken <-chan struct{}
+}
+
+// decide evaluates a transaction against the newest state and, where it holds,
+// adds it to the open group. Versions that are not in recent are read from disk
+// without the lock; the lock then only checks that they are still the newest.
+func (s *Store) decide(d *decision) error {
+	if len(d.ops) <= len(d.small) {
+		d.found = d.small[:len(d.ops)]
+	} else {
+		d.found = make([]version, len(d.ops))
+	}
+	at := kv.Revision(-1) // what the versions not in recent were read at
+	s.mu.Lock()
+	for {
+		if err := s.refusalLocked(); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		missing := false
+		for i := range d.ops {
+			if v, ok := s.mu.recent.get(d.ops[i].Key); ok {
+				d.found[i] = v
+			} else if at < s.mu.recent.floor {
+				missing = true
+			}
+		}
+		if !missing {
+			break
+		}
+		at = kv.Revision(s.published.Load())
+		s.mu.Unlock()
+		if err := s.readVersions(d, at); err != nil {
+			return err
+		}
+		s.mu.Lock()
+	}
+	s.settleLocked(d)
+	s.mu.Unlock()
+	return nil
+}
+
+// readVersions fills d.found from disk.
+func (s *Store) readVersions(d *decision, at kv.Revision) error {
+	e, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1}})
+	if err != nil {
+		return e.explain("read", err)
+	}
+	defer it.Close()
+	r := reading{s: s, e: e, it: it, rev: at}
+	for i := range d.ops {
+		if d.found[i], err = r.get(d.ops[i].Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleLocked decides with all versions found.
+func (s *Store) settleLocked(d *decision) {
+	holds, writes, newest := true, false, kv.Revision(0)
+	for i := range d.ops {
+		op, v := &d.ops[i], &d.found[i]
+		newest = max(newest, v.revision)
+		if op.Expect != kv.AnyRevision && op.Expect != modified(v) {
+			holds = false
+		}
+		if op.Kind == kv.OpPut || op.Kind == kv.OpDelete && v.entry != nil {
+			writes = true
+		}
+	}
+	d.broken = s.mu.brokenCh
+	if holds && writes {
+		s.joinLocked(d)
+		return
+	}
+	d.result.Committed = holds
+	if !holds {
+		d.result.Current = make([]*kv.Entry, len(d.ops))
+		for i := range d.found {
+			d.result.Current[i] = d.found[i].entry
+		}
+	}
+	// What is not durable yet must not be told.
+	d.result.Revision = kv.Revision(s.published.Load())
+	if newest > d.result.Revision {
+		d.result.Revision = s.mu.assigned
+		d.group = s.lastGroupLocked()
+	}
+}
+
+func modified(v *version) kv.Revision {
+	if v.entry == nil {
+		return 0
+	}
+	return v.entry.Modified
+}
+
+// lastGroupLocked is the group that holds the newest assigned revision.
+func (s *Store) lastGroupLocked() *group {
+	if s.mu.open != nil {
+		return s.mu.open
+	}
+	return s.mu.flight
+}
+
+// joinLocked gives the transaction its revision and adds it to the open group.
+func (s *Store) joinLocked(d *decision) {
+	g := s.mu.open
+	if g == nil {
+		g = &group{batch: s.mu.db.NewBatch(), first: s.mu.assigned + 1, done: make(chan struct{})}
+		s.mu.open = g
+		s.mu.work.Signal()
+	}
+	s.mu.assigned++
+	rev := s.mu.assigned
+	g.last = rev
+	logLen := 0
+	for i := range d.ops {
+		logLen += s.applyLocked(g, &d.ops[i], &d.found[i], rev)
+	}
+	putLogRecord(g.batch, d, rev, logLen)
+	s.mu.recent.forget(rev, kv.Revision(s.published.Load()))
+	d.group = g
+	d.result = kv.CommitResult{Committed: true, Revision: rev}
+}
+
+// applyLocked adds one operation to the group and returns the length of its
+// change in the log, 0 when it changes nothing.
+func (s *Store) applyLocked(g *group, op *kv.Op, was *version, rev kv.Revision) int {
+	if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
+		return 0
+	}
+	if was.expires > 0 {
+		_ = g.batch.Delete(expiryKey(was.expires, op.Key), nil)
+	}
+	ev := kv.Event{Key: op.Key, Revision: rev, Prev: was.entry, Note: op.Note}
+	now := version{revision: rev}
+	if op.Kind == kv.OpDelete {
+		ev.Deleted = true
+		tombstone := g.batch.SetDeferred(versionKeyLen(op.Key), len(deletedVersion()))
+		putVersionKey(tombstone.Key, op.Key, rev)
+		copy(tombstone.Value, deletedVersion())
+		_ = tombstone.Finish()
+	} else {
+		now = s.putLocked(g, op, was, rev)
+		ev.Value, ev.Created = now.entry.Value, now.entry.Created
+	}
+	s.mu.recent.put(op.Key, now)
+	g.events = append(g.events, ev)
+	return changeLen(change{key: op.Key, previous: modified(was)})
+}
+
+func (s *Store) putLocked(g *group, op *kv.Op, was *version, rev kv.Revision) version {
+	e := &kv.Entry{Key: op.Key, Value: op.Value, Created: rev, Modified: rev}
+	if e.Value == nil {
+		e.Value = []byte{}
+	}
+	if was.entry != nil {
+		e.Created = was.entry.Created
+	}
+	now := version{entry: e, revision: rev}
+	if op.TTL > 0 {
+		now.expires = expirySecond(time.Now(), op.TTL)
+		_ = g.batch.Set(expiryKey(now.expires, op.Key), revisionValue(rev), nil)
+		if g.expires == 0 || now.expires < g.expires {
+			g.expires = now.expires
+		}
+	}
+	putVersion(g.batch, e, now.expires)
+	return now
+}
+
+// putVersion adds a version to a batch, encoding in place.
+func putVersion(b *pebble.Batch, e *kv.Entry, expires int64) {
+	w := b.SetDeferred(versionKeyLen(e.Key), versionHeaderLen(e.Created, e.Modified, expires)+len(e.Value))
+	putVersionKey(w.Key, e.Key, e.Modified)
+	copy(putVersionHeader(w.Value, e.Created, e.Modified, expires), e.Value)
+	_ = w.Finish()
+}
+
+// putLogRecord adds the log record of a transaction to the batch.
+func putLogRecord(b *pebble.Batch, d *decision, rev kv.Revision, length int) {
+	w := b.SetDeferred(9, length)
+	w.Key[0] = prefixLog
+	binary.BigEndian.PutUint64(w.Key[1:], uint64(rev))
+	rest := w.Value
+	for i := range d.ops {
+		op, was := &d.ops[i], &d.found[i]
+		if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
+			continue
+		}
+		rest = putChange(rest, change{key: op.Key, previous: modified(was), deleted: op.Kind == kv.OpDelete})
+	}
+	_ = w.Finish()
+}
+
+// await waits until what was decided is durable.
+func (s *Store) await(ctx context.Context, d *decision) error {
+	if d.group == nil {
+		return nil
+	}
+	select {
+	case <-d.group.done:
+		return d.group.err
+	case <-d.broken:
+	case <-ctx.Done():
+	}
+	select {
+	case <-d.group.done:
+		return d.group.err
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("commit: outcome unknown: %w", err)
+	}
+	return fmt.Errorf("commit: outcome unknown: %w", kv.ErrUnavailable)
+}
+
+// writeGroups writes the open group, again and again, until Close. It is the
+// only writer of groups.
+func (s *Store) writeGroups() {
+	for {
+		g := s.takeGroup()
+		if g == nil {
+			return
+		}
+		s.finish(g, s.write(g))
+	}
+}
+
+// takeGroup waits for a group to write; nil means that the store is closing and
+// nothing is left.
+func (s *Store) takeGroup() *group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.mu.open == nil {
+		if s.mu.closed {
+			return nil
+		}
+		s.mu.work.Wait()
+	}
+	g := s.mu.open
+	s.mu.open, s.mu.flight = nil, g
+	return g
+}
+
+// write makes a group durable.
+func (s *Store) write(g *group) error {
+	e, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	began := time.Now()
+	err = e.apply(g.batch)
+	s.metrics.observeGroup(len(g.events), time.Since(began))
+	return err
+}
+
+// finish publishes a durable group, or tells its transactions that it is not.
+func (s *Store) finish(g *group, err error) {
+	s.mu.Lock()
+	s.mu.flight = nil
+	g.err = err
+	if err == nil {
+		s.published.Store(int64(g.last))
+	}
+	s.mu.Unlock()
+	if err == nil {
+		s.ring.append(g)
+		s.expiries.wake(g.expires)
+	}
+	close(g.done)
+}

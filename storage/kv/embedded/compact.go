@@ -1,0 +1,187 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// trimBytes is how large a step of deleting history may get: small beside a
+// memtable, so that commits slip in between.
+const trimBytes = 64 << 10
+
+// Compact implements kv.Backend. Compacting to a revision that is compacted
+// already changes nothing.
+func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
+	if err := s.alive(ctx); err != nil {
+		return err
+	}
+	if err := checkFuture(before, kv.Revision(s.published.Load())); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	s.history.Lock()
+	defer s.history.Unlock()
+	if before > kv.Revision(s.compacted.Load()) {
+		if err := s.markCompacted(before); err != nil {
+			return err
+		}
+	}
+	return s.trim(ctx)
+}
+
+// markCompacted makes the new bound durable, then true.
+func (s *Store) markCompacted(before kv.Revision) error {
+	e, err := s.useForWriting()
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	b := e.db.NewBatch()
+	_ = b.Set([]byte(metaCompacted), revisionValue(before), nil)
+	if err := e.apply(b); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	s.compacted.Store(int64(before))
+	return nil
+}
+
+// trim deletes the history that is before the compacted revision, in steps. The
+// log record of that revision is kept, and so is what that commit replaced: a
+// watch from there on has its events in full.
+func (s *Store) trim(ctx context.Context) error {
+	for {
+		to := s.unpinned(kv.Revision(s.compacted.Load()) - 1)
+		if s.history.trimmed >= to {
+			return nil
+		}
+		if err := errors.Join(ctx.Err(), s.ctx.Err()); err != nil {
+			return err
+		}
+		done, err := s.trimStep(to)
+		if err != nil {
+			return fmt.Errorf("compact: %w", err)
+		}
+		s.history.trimmed = done
+	}
+}
+
+// trimStep deletes some history up to a revision and returns how far it got.
+// The step is one batch, which need not be durable: lost in a crash, it is done
+// again.
+func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
+	e, err := s.useForWriting()
+	if err != nil {
+		return 0, err
+	}
+	defer s.release()
+	from := s.history.trimmed + 1
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(from), UpperBound: logKey(to + 1)})
+	if err != nil {
+		return 0, e.explain("read the change log", err)
+	}
+	defer it.Close()
+	b := e.db.NewBatch()
+	defer b.Close()
+	done := to
+	for ok := it.First(); ok; ok = it.Next() {
+		rev, err := logRevision(it.Key())
+		if err == nil {
+			err = trimRecord(b, rev, it.Value())
+		}
+		if err != nil {
+			return 0, e.explain("read the change log", err)
+		}
+		if b.Len() >= trimBytes {
+			done = rev
+			break
+		}
+	}
+	if err := it.Error(); err != nil {
+		return 0, e.explain("read the change log", err)
+	}
+	_ = b.DeleteRange(logKey(from), logKey(done+1), nil)
+	_ = b.Set([]byte(metaTrimmed), revisionValue(done), nil)
+	if err := e.db.Apply(b, pebble.NoSync); err != nil {
+		return 0, e.explain("delete history", err)
+	}
+	return done, nil
+}
+
+// trimRecord deletes what the commit of a log record replaced, and its
+// deletions themselves.
+func trimRecord(b *pebble.Batch, rev kv.Revision, raw []byte) error {
+	for len(raw) > 0 {
+		c, rest, err := decodeChange(raw)
+		if err != nil {
+			return err
+		}
+		raw = rest
+		if c.previous > 0 {
+			_ = b.SingleDelete(appendVersionKey(nil, c.key, c.previous), nil)
+		}
+		if c.deleted {
+			_ = b.SingleDelete(appendVersionKey(nil, c.key, rev), nil)
+		}
+	}
+	return nil
+}
+
+// useForWriting is use, while writes are not refused.
+func (s *Store) useForWriting() (*engine, error) {
+	s.mu.Lock()
+	err := s.refusalLocked()
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s.use()
+}
+
+// mark says what the newest revision was at a time.
+type mark struct {
+	at  time.Time
+	rev kv.Revision
+}
+
+// retainHistory compacts what is older than the retention, until Close. Marks
+// are not kept on disk: after a start, history is kept for a whole retention.
+func (s *Store) retainHistory() {
+	every := min(max(s.retention/20, 10*time.Millisecond), 15*time.Second)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	marks := []mark{{at: time.Now(), rev: kv.Revision(s.published.Load())}}
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case now := <-ticker.C:
+			var cut kv.Revision
+			marks, cut = advance(marks, mark{at: now, rev: kv.Revision(s.published.Load())}, s.retention)
+			// Even without a new cut there may be something left to trim, from
+			// before a start or a snapshot.
+			if err := s.Compact(s.ctx, cut); err != nil && s.ctx.Err() == nil {
+				s.log.Warn("compact history", "dir", s.disk.dir, "err", err)
+			}
+		}
+	}
+}
+
+// advance adds a mark and drops those that are older than the retention. cut is
+// the newest revision that is older than it, 0 when none is.
+func advance(marks []mark, now mark, retention time.Duration) (kept []mark, cut kv.Revision) {
+	old := 0
+	for old < len(marks) && now.at.Sub(marks[old].at) >= retention {
+		cut = marks[old].rev
+		old++
+	}
+	marks = append(marks[:0], marks[old:]...)
+	if n := len(marks); n == 0 || marks[n-1].rev < now.rev {
+		marks = append(marks, now)
+	}
+	return marks, cut
+}

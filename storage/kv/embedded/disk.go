@@ -1,0 +1,353 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// Sizes that keep a store small at rest.
+const (
+	memTableBytes   = 4 << 20
+	blockCacheBytes = 8 << 20
+)
+
+// firstRevision is the newest revision of a store that was never written to: a
+// list of an empty cluster has a resource version too, and "0" means another
+// thing there.
+const firstRevision = 1
+
+// disk is a locked directory in which engines are opened, one after another.
+type disk struct {
+	dir   string
+	fs    vfs.FS
+	log   *slog.Logger
+	held  *pebble.Lock
+	guard atomic.Pointer[guard] // that of the engine opened last
+}
+
+func newDisk(cfg Config) (*disk, error) {
+	d := &disk{dir: cfg.Dir, fs: cfg.FS, log: cfg.Logger}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case cfg.InMemory && d.fs != nil:
+		return nil, errors.New("open store: InMemory and FS exclude each other")
+	case cfg.InMemory:
+		d.fs = vfs.NewMem()
+	case d.fs == nil:
+		d.fs = vfs.Default
+	}
+	if d.dir == "" {
+		if !cfg.InMemory {
+			return nil, errors.New("open store: no directory given")
+		}
+		d.dir = "store"
+	}
+	return d, nil
+}
+
+// lock makes the directory if needed and takes it for this process.
+func (d *disk) lock() error {
+	if err := d.fs.MkdirAll(d.dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory %s: %w", d.dir, err)
+	}
+	var err error
+	d.held, err = pebble.LockDirectory(d.dir, d.fs)
+	var opening *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("write to data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
+	case errors.As(err, &opening):
+		return fmt.Errorf("data directory %s is not writable: %w", d.dir, err)
+	default:
+		// The file could be opened, and only the lock was refused.
+		return fmt.Errorf("data directory %s is in use by another process", d.dir)
+	}
+}
+
+func (d *disk) unlock() error {
+	if err := d.held.Close(); err != nil {
+		return fmt.Errorf("unlock data directory %s: %w", d.dir, err)
+	}
+	return nil
+}
+
+// engine is an open database.
+type engine struct {
+	db    *pebble.DB
+	dir   string
+	guard *guard
+	// damaged is the file Pebble last found corrupt.
+	damaged *atomic.Pointer[string]
+}
+
+// options are Pebble's, for this format.
+func (d *disk) options(g *guard, damaged *atomic.Pointer[string]) *pebble.Options {
+	o := &pebble.Options{
+		FS:                 g,
+		Lock:               d.held,
+		Comparer:           newComparer(),
+		FormatMajorVersion: pebbleFormat,
+		MemTableSize:       memTableBytes,
+		CacheSize:          blockCacheBytes,
+		// Writers wait for flushes when this many memtables are full.
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       1000,
+		LBaseMaxBytes:               64 << 20,
+		MaxOpenFiles:                500,
+		Logger:                      engineLog{log: d.log, failed: g.fail},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { d.log.Warn("background work on the store failed", "dir", d.dir, "err", err) },
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				damaged.Store(&info.Path)
+				d.log.Error("the store is corrupt", "file", info.Path, "err", info.Details)
+			},
+		},
+	}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return o
+}
+
+// pebbleFormat is the version of Pebble's own files; to raise it is to make a
+// store unreadable for older builds, so it follows formatVersion.
+const pebbleFormat = pebble.FormatTableFormatV6
+
+// explain puts the store's errors in terms of kv's and names the file.
+func (e *engine) explain(doing string, err error) error {
+	file := e.dir
+	if p := e.damaged.Load(); p != nil {
+		file = *p
+	}
+	return explain(doing, file, err)
+}
+
+func explain(doing, file string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kv.ErrCorrupt), pebble.IsCorruptionError(err):
+		return fmt.Errorf("%s: %w: %s is damaged; restore the data directory from a snapshot: %w", doing, kv.ErrCorrupt, file, err)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%s: %w: %w", doing, kv.ErrNoSpace, err)
+	default:
+		return fmt.Errorf("%s: %w: %w", doing, kv.ErrUnavailable, err)
+	}
+}
+
+// engineLog passes Pebble's log on. What is fatal to Pebble is not to the
+// process: nothing more is written, and the store reports the failure.
+type engineLog struct {
+	log    *slog.Logger
+	failed func(error)
+}
+
+func (l engineLog) Infof(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("engine", "msg", strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
+}
+
+func (l engineLog) Errorf(format string, args ...any) {
+	l.log.Warn("engine", "msg", strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (l engineLog) Fatalf(format string, args ...any) {
+	l.failed(fmt.Errorf("engine: "+format, args...))
+}
+
+// open opens the database in the directory, or makes one. From then on failed
+// is called, once, when a write to disk fails.
+func (d *disk) open(failed func(error)) (e *engine, err error) {
+	g := newGuard(d.fs)
+	e = &engine{dir: d.dir, guard: g, damaged: new(atomic.Pointer[string])}
+	isNew, err := d.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if isNew {
+		g.deferSyncs()
+	}
+	if e.db, err = openPebble(d.dir, d.options(g, e.damaged)); err != nil {
+		return nil, explain("open the store", d.suspect(g, e.damaged), err)
+	}
+	if isNew {
+		if err = d.initialise(e); err != nil {
+			return nil, errors.Join(err, e.close())
+		}
+	}
+	if err = g.arm(failed); err != nil {
+		g.abandon()
+		return nil, errors.Join(explain("open the store", d.dir, err), e.close())
+	}
+	d.guard.Store(g)
+	return e, nil
+}
+
+// openNew opens a database that is made, unguarded and with its syncs put off.
+func (d *disk) openNew() (*engine, error) {
+	e := &engine{dir: d.dir, guard: newGuard(d.fs), damaged: new(atomic.Pointer[string])}
+	e.guard.deferSyncs()
+	var err error
+	if e.db, err = openPebble(d.dir, d.options(e.guard, e.damaged)); err != nil {
+		return nil, explain("make the store", d.dir, err)
+	}
+	return e, nil
+}
+
+// suspect names the file that made opening fail.
+func (d *disk) suspect(g *guard, damaged *atomic.Pointer[string]) string {
+	if p := damaged.Load(); p != nil {
+		return *p
+	}
+	if name := g.lastRead(); name != "" {
+		return name
+	}
+	return d.dir
+}
+
+// openPebble opens, and turns a panic over what it found into an error.
+func openPebble(dir string, o *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", kv.ErrCorrupt, r)
+		}
+	}()
+	return pebble.Open(dir, o)
+}
+
+// creating is the name of a file that is there while a new store is made. A
+// directory that has it holds nothing that was ever acknowledged.
+const creating = "CREATING"
+
+// restoring is there while Restore runs.
+const restoring = "RESTORING"
+
+// prepare looks at what the directory holds and tells whether a store is to be
+// made in it. It never takes a store that lost a file for no store.
+func (d *disk) prepare() (isNew bool, err error) {
+	names, err := d.fs.List(d.dir)
+	if err != nil {
+		return false, fmt.Errorf("list data directory %s: %w", d.dir, err)
+	}
+	has := make(map[string]bool, len(names))
+	leftovers := ""
+	for _, name := range names {
+		has[name] = true
+		if engineFile(name) {
+			leftovers = name
+		}
+	}
+	switch {
+	case has[restoring]:
+		return false, fmt.Errorf("data directory %s holds an unfinished restore: empty it and restore again", d.dir)
+	case has[creating]:
+		return true, d.clear()
+	case leftovers == "":
+		return true, d.mark(creating)
+	}
+	desc, err := pebble.Peek(d.dir, d.fs)
+	if err != nil {
+		return false, explain("open the store", d.dir, err)
+	}
+	if !desc.Exists {
+		return false, explain("open the store", filepath.Join(d.dir, "marker.manifest.*"),
+			fmt.Errorf("there is %s but no manifest: %w", leftovers, kv.ErrCorrupt))
+	}
+	return false, nil
+}
+
+// engineFile tells Pebble's files from what else may stand in the directory.
+func engineFile(name string) bool {
+	for _, ext := range []string{".sst", ".log", ".dbtmp", ".blob"} {
+		if strings.HasSuffix(name, ext) {
+			return true
+		}
+	}
+	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "CURRENT"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// mark makes an empty file that is there after a crash.
+func (d *disk) mark(name string) error {
+	f, err := d.fs.Create(filepath.Join(d.dir, name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return explain("write to data directory "+d.dir, d.dir, err)
+	}
+	if err := errors.Join(f.Close(), syncDir(d.fs, d.dir)); err != nil {
+		return explain("write to data directory "+d.dir, d.dir, err)
+	}
+	return nil
+}
+
+func (d *disk) unmark(name string) error {
+	if err := errors.Join(d.fs.Remove(filepath.Join(d.dir, name)), syncDir(d.fs, d.dir)); err != nil {
+		return explain("write to data directory "+d.dir, d.dir, err)
+	}
+	return nil
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	f, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// initialise writes the meta keys of a new store and makes durable what prepare
+// and Open left unsynced.
+func (d *disk) initialise(e *engine) error {
+	b := e.db.NewBatch()
+	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
+	_ = b.Set([]byte(metaRevision), revisionValue(firstRevision), nil)
+	if err := e.db.Apply(b, pebble.Sync); err != nil {
+		return explain("make the store", d.dir, err)
+	}
+	if err := errors.Join(b.Close(), e.guard.syncDeferred()); err != nil {
+		return explain("make the store", d.dir, err)
+	}
+	return d.unmark(creating)
+}
+
+// apply writes a batch durably.
+func (e *engine) apply(b *pebble.Batch) error {
+	if err := e.db.Apply(b, pebble.Sync); err != nil {
+		return e.explain("write", err)
+	}
+	// A failed write looks like a success to Pebble; see guard.
+	if err := e.guard.failure(); err != nil {
+		return fmt.Errorf("write: outcome unknown: %w: %w", kv.ErrUnavailable, err)
+	}
+	return b.Close()
+}
+
+// close closes the database.
+func (e *engine) close() error {
+	if err := e.db.Close(); err != nil {
+		return e.explain("close the store", err)
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+// Package embedded keeps kv entries in a directory of this machine: revisions
+// and history on top of the Pebble engine, a write being acknowledged once it
+// has been fsynced. It is for a single process; what several servers share is
+// the business of the etcd backend, and Kubernetes objects that of package
+// storage.
+//
+// The concepts, each in the file of its name:
+//
+//   - format: what stands on disk.
+//   - commit: a transaction is decided by its caller, under one lock, and joins
+//     the open group. One goroutine writes group after group, each as one batch
+//     with one fsync; while it does, the next group gathers.
+//   - recent: what was written lately, so that a transaction is decided in
+//     memory and before it reached the disk.
+//   - read: point and range reads at a revision. Reads see published revisions
+//     only, and a revision is published when it is durable.
+//   - ring, watch: a watch is a position in the shared ring of recent groups, or
+//     in the change log on disk when it starts or falls behind the ring.
+//   - compact: history older than the retention is deleted in small steps.
+//   - expire: keys with a time to live are deleted by ordinary commits.
+//   - guard, mend: after a failed disk write nothing more reaches the disk, reads
+//     go on, and the store reopens itself when the disk takes writes again.
+//   - snapshot: a copy of the store as a stream, and a store from a copy.
+//
+// Imports: storage/kv.
+package embedded

@@ -1,0 +1,378 @@
+package embedded
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guard stands between Pebble and the disk, because Pebble ends the process
+// when a write to its log or manifest fails. The first failed write of an armed
+// guard is its last: from that moment the directory stays as it is, as if the
+// process had been killed there, while Pebble is kept alive to serve reads until
+// the engine can be opened anew.
+//
+// After the failure
+//   - writes to log files are swallowed and reported as successful; the store
+//     asks failure() before it believes in a commit;
+//   - every other write waits, so that flushes and compactions stand still
+//     instead of replacing files that can be read by files that cannot;
+//   - once abandon was called, everything is swallowed, so that Pebble can be
+//     closed.
+//
+// While it is not armed yet, errors pass through: opening reports them.
+type guard struct {
+	vfs.FS
+	state atomic.Int32
+	// abandoned is closed by abandon.
+	abandoned chan struct{}
+
+	mu struct {
+		sync.Mutex
+		armed  bool
+		err    error
+		failed func(error)
+		// read is the file last opened for reading.
+		read string
+		// unsynced are the files whose syncs were put off, and whether they are
+		// directories; nil when syncs are not put off.
+		unsynced map[string]bool
+	}
+}
+
+const (
+	guardWrites int32 = iota
+	guardFailed
+	guardAbandoned
+)
+
+func newGuard(inner vfs.FS) *guard {
+	return &guard{FS: inner, abandoned: make(chan struct{})}
+}
+
+// Unwrap implements vfs.FS.
+func (g *guard) Unwrap() vfs.FS { return g.FS }
+
+// arm makes the guard act on failed writes, by telling failed, once. It returns
+// what failed before.
+func (g *guard) arm(failed func(error)) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.armed, g.mu.failed, g.mu.read = true, failed, ""
+	return g.mu.err
+}
+
+// fail ends writing. Before the guard is armed it only takes note.
+func (g *guard) fail(err error) {
+	g.mu.Lock()
+	if g.mu.err != nil {
+		g.mu.Unlock()
+		return
+	}
+	g.mu.err = err
+	failed := g.mu.failed
+	if g.mu.armed {
+		g.state.CompareAndSwap(guardWrites, guardFailed)
+	}
+	g.mu.Unlock()
+	if failed != nil {
+		failed(err)
+	}
+}
+
+// failure returns why writing ended, nil when it has not.
+func (g *guard) failure() error {
+	if g.state.Load() == guardWrites {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.err
+}
+
+// abandon lets the writes go that wait since the failure.
+func (g *guard) abandon() {
+	if g.state.Swap(guardAbandoned) != guardAbandoned {
+		close(g.abandoned)
+	}
+}
+
+// check is asked before each write. It tells whether to swallow it, after
+// waiting if need be.
+func (g *guard) check(name string) (swallow bool) {
+	if g.state.Load() == guardWrites {
+		return false
+	}
+	if !isLog(name) {
+		<-g.abandoned
+	}
+	return true
+}
+
+// note is given the result of each write and returns what Pebble is told.
+func (g *guard) note(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	g.mu.Lock()
+	armed := g.mu.armed
+	g.mu.Unlock()
+	if !armed {
+		return err
+	}
+	g.fail(err)
+	g.check(name)
+	return nil
+}
+
+// do runs one write that has no result but an error.
+func (g *guard) do(name string, write func() error) error {
+	if g.check(name) {
+		return nil
+	}
+	return g.note(name, write())
+}
+
+func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+
+// deferSyncs puts all syncs off until syncDeferred. It is for the making of a
+// store, which is worth nothing until it is complete.
+func (g *guard) deferSyncs() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.unsynced = make(map[string]bool)
+}
+
+// syncDeferred makes up for the syncs put off.
+func (g *guard) syncDeferred() error {
+	g.mu.Lock()
+	names := g.mu.unsynced
+	g.mu.unsynced = nil
+	g.mu.Unlock()
+	for name, isDir := range names {
+		if isDir {
+			if err := syncDir(g.FS, name); err != nil {
+				return err
+			}
+			continue
+		}
+		f, err := g.FS.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putOff tells whether the sync of a file is put off.
+func (g *guard) putOff(f *guardedFile) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.unsynced == nil {
+		return false
+	}
+	g.mu.unsynced[f.name] = f.dir
+	return true
+}
+
+// renamed keeps track of a file whose sync was put off.
+func (g *guard) renamed(oldname, newname string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if isDir, ok := g.mu.unsynced[oldname]; ok {
+		delete(g.mu.unsynced, oldname)
+		g.mu.unsynced[newname] = isDir
+	}
+}
+
+// lastRead is the file last opened for reading before the guard was armed.
+func (g *guard) lastRead() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.read
+}
+
+// Create implements vfs.FS.
+func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return g.opened(name, func() (vfs.File, error) { return g.FS.Create(name, c) })
+}
+
+// ReuseForWrite implements vfs.FS.
+func (g *guard) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return g.opened(newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, c) })
+}
+
+// OpenReadWrite implements vfs.FS.
+func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return g.opened(name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, opts...) })
+}
+
+func (g *guard) opened(name string, open func() (vfs.File, error)) (vfs.File, error) {
+	if g.check(name) {
+		return &voidFile{name: name}, nil
+	}
+	f, err := open()
+	if err != nil {
+		if err := g.note(name, err); err != nil {
+			return nil, err
+		}
+		return &voidFile{name: name}, nil
+	}
+	return &guardedFile{File: f, guard: g, name: name}, nil
+}
+
+// Open implements vfs.FS.
+func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	g.mu.Lock()
+	if !g.mu.armed {
+		g.mu.read = name
+	}
+	g.mu.Unlock()
+	return g.FS.Open(name, opts...)
+}
+
+// OpenDir implements vfs.FS. A directory is opened to be synced.
+func (g *guard) OpenDir(name string) (vfs.File, error) {
+	f, err := g.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &guardedFile{File: f, guard: g, name: name, dir: true}, nil
+}
+
+// Link implements vfs.FS.
+func (g *guard) Link(oldname, newname string) error {
+	return g.do(newname, func() error { return g.FS.Link(oldname, newname) })
+}
+
+// Rename implements vfs.FS.
+func (g *guard) Rename(oldname, newname string) error {
+	return g.do(newname, func() error {
+		g.renamed(oldname, newname)
+		return g.FS.Rename(oldname, newname)
+	})
+}
+
+// MkdirAll implements vfs.FS.
+func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
+	return g.do(dir, func() error { return g.FS.MkdirAll(dir, perm) })
+}
+
+// Remove implements vfs.FS. A file that cannot be removed is no danger.
+func (g *guard) Remove(name string) error {
+	if g.state.Load() != guardWrites {
+		return nil
+	}
+	return g.FS.Remove(name)
+}
+
+// RemoveAll implements vfs.FS.
+func (g *guard) RemoveAll(name string) error {
+	if g.state.Load() != guardWrites {
+		return nil
+	}
+	return g.FS.RemoveAll(name)
+}
+
+// guardedFile is a file opened for writing, or a directory.
+type guardedFile struct {
+	vfs.File
+	guard *guard
+	name  string
+	dir   bool
+}
+
+func (f *guardedFile) Write(p []byte) (int, error) {
+	if f.guard.check(f.name) {
+		return len(p), nil
+	}
+	n, err := f.File.Write(p)
+	if err = f.guard.note(f.name, err); err != nil {
+		return n, err
+	}
+	return len(p), nil
+}
+
+func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
+	if f.guard.check(f.name) {
+		return len(p), nil
+	}
+	n, err := f.File.WriteAt(p, off)
+	if err = f.guard.note(f.name, err); err != nil {
+		return n, err
+	}
+	return len(p), nil
+}
+
+func (f *guardedFile) Sync() error {
+	return f.guard.do(f.name, func() error {
+		if f.guard.putOff(f) {
+			return nil
+		}
+		return f.File.Sync()
+	})
+}
+
+func (f *guardedFile) SyncData() error {
+	return f.guard.do(f.name, func() error {
+		if f.guard.putOff(f) {
+			return nil
+		}
+		return f.File.SyncData()
+	})
+}
+
+func (f *guardedFile) SyncTo(length int64) (bool, error) {
+	if f.guard.check(f.name) {
+		return true, nil
+	}
+	full, err := f.File.SyncTo(length)
+	if err = f.guard.note(f.name, err); err != nil {
+		return false, err
+	}
+	return full, nil
+}
+
+func (f *guardedFile) Close() error {
+	if f.guard.state.Load() != guardWrites || f.dir {
+		_ = f.File.Close()
+		return nil
+	}
+	return f.guard.note(f.name, f.File.Close())
+}
+
+// voidFile is what files created after the failure are.
+type voidFile struct {
+	name string
+	size atomic.Int64
+}
+
+var errVoid = errors.New("the store no longer writes to disk")
+
+func (f *voidFile) Write(p []byte) (int, error) {
+	f.size.Add(int64(len(p)))
+	return len(p), nil
+}
+func (f *voidFile) WriteAt(p []byte, off int64) (int, error)  { return len(p), nil }
+func (f *voidFile) Read([]byte) (int, error)                  { return 0, io.EOF }
+func (f *voidFile) ReadAt([]byte, int64) (int, error)         { return 0, errVoid }
+func (f *voidFile) Close() error                              { return nil }
+func (f *voidFile) Preallocate(int64, int64) error            { return nil }
+func (f *voidFile) Stat() (vfs.FileInfo, error)               { return nil, errVoid }
+func (f *voidFile) Sync() error                               { return nil }
+func (f *voidFile) SyncTo(int64) (bool, error)                { return true, nil }
+func (f *voidFile) SyncData() error                           { return nil }
+func (f *voidFile) Prefetch(offset int64, length int64) error { return nil }
+func (f *voidFile) Fd() uintptr                               { return vfs.InvalidFd }

@@ -1,0 +1,121 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// Mending: how long to wait between looks at the disk, and how much must fit on
+// it before the store believes in it again.
+const (
+	mendFirst  = 100 * time.Millisecond
+	mendLast   = 5 * time.Second
+	probeBytes = 2 * memTableBytes
+)
+
+// fail is called, once per engine, when a write to disk failed. It must not
+// block: Pebble may hold locks.
+func (s *Store) fail(cause error) {
+	broken := fmt.Errorf("writes are suspended: %w: %w", kv.ErrUnavailable, cause)
+	if errors.Is(cause, syscall.ENOSPC) {
+		broken = fmt.Errorf("writes are suspended: %w: %w", kv.ErrNoSpace, cause)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		s.disk.abandonIfFailed()
+		return
+	}
+	if s.mu.broken != nil {
+		return
+	}
+	s.mu.broken = broken
+	// What gathers was never given to the engine; what is in flight was.
+	if g := s.mu.open; g != nil {
+		s.mu.open, g.err = nil, broken
+		close(g.done)
+	}
+	close(s.mu.brokenCh)
+	s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", cause)
+	s.tasks.Go(s.mend)
+}
+
+// mend waits until the disk takes writes again, and opens the store anew.
+func (s *Store) mend() {
+	wait := mendFirst
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, mendLast)
+		err := s.disk.probe()
+		if err == nil {
+			err = s.reopen()
+		}
+		if err == nil {
+			s.log.Info("the store takes writes again", "dir", s.disk.dir)
+			return
+		}
+		s.log.Warn("the store is still not writable", "dir", s.disk.dir, "err", err)
+	}
+}
+
+// probe finds out whether the directory takes writes.
+func (d *disk) probe() (err error) {
+	name := filepath.Join(d.dir, "PROBE")
+	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("probe the disk: %w", err)
+	}
+	block := make([]byte, 64<<10)
+	for n := 0; n < probeBytes && err == nil; n += len(block) {
+		_, err = f.Write(block)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close(), d.fs.Remove(name)); err != nil {
+		return fmt.Errorf("probe the disk: %w", err)
+	}
+	return nil
+}
+
+// reopen exchanges the engine. Commits that were under way when the failure
+// came may turn out to be there: they are published now.
+func (s *Store) reopen() error {
+	s.disk.abandonIfFailed()
+	s.history.Lock()
+	defer s.history.Unlock()
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.engine != nil {
+		if err := s.engine.close(); err != nil {
+			s.log.Warn("close the store after a failed write", "dir", s.disk.dir, "err", err)
+		}
+		s.engine = nil
+	}
+	if err := s.openEngine(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.broken = nil
+	s.mu.brokenCh = make(chan struct{})
+	return nil
+}
+
+// abandonIfFailed lets go what waits in a guard whose writes have ended.
+func (d *disk) abandonIfFailed() {
+	if g := d.guard.Load(); g != nil && g.failure() != nil {
+		g.abandon()
+	}
+}

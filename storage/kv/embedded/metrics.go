@@ -1,0 +1,92 @@
+package embedded
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics of one store.
+type metrics struct {
+	registerer prometheus.Registerer
+	collectors []prometheus.Collector
+
+	groupSeconds prometheus.Histogram
+	groupEvents  prometheus.Histogram
+	watches      prometheus.Gauge
+}
+
+func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
+	const namespace, subsystem = "mainstay", "kv"
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value)
+	}
+	m := &metrics{
+		registerer: r,
+		groupSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "commit_write_seconds",
+			Help:    "Time to write a group of commits durably.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+		}),
+		groupEvents: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "commit_group_events",
+			Help:    "Changes that shared one write.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+		watches: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "watches",
+			Help: "Open watches.",
+		}),
+	}
+	m.collectors = []prometheus.Collector{
+		m.groupSeconds, m.groupEvents, m.watches,
+		gauge("revision", "Newest revision.", func() float64 { return float64(s.published.Load()) }),
+		gauge("compacted_revision", "Revision up to which history was compacted.", func() float64 { return float64(s.compacted.Load()) }),
+		gauge("writable", "1 while the store takes writes.", func() float64 { return s.writable() }),
+		gauge("disk_bytes", "Size of the store on disk.", func() float64 { return s.diskBytes() }),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for i, c := range m.collectors {
+		if err := r.Register(c); err != nil {
+			m.collectors = m.collectors[:i]
+			m.unregister()
+			return nil, errors.Join(errors.New("register metrics of the store"), err)
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) unregister() {
+	if m.registerer == nil {
+		return
+	}
+	for _, c := range m.collectors {
+		m.registerer.Unregister(c)
+	}
+}
+
+func (m *metrics) observeGroup(events int, took time.Duration) {
+	m.groupSeconds.Observe(took.Seconds())
+	m.groupEvents.Observe(float64(events))
+}
+
+func (s *Store) writable() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusalLocked() != nil {
+		return 0
+	}
+	return 1
+}
+
+func (s *Store) diskBytes() float64 {
+	e, err := s.use()
+	if err != nil {
+		return 0
+	}
+	defer s.release()
+	return float64(e.db.Metrics().DiskSpaceUsage())
+}

@@ -1,0 +1,324 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// DefaultRetention is how long history is kept where Config does not say.
+const DefaultRetention = 5 * time.Minute
+
+// Config says where a Store is and how it keeps. The zero value with a Dir or
+// InMemory is usable.
+type Config struct {
+	// Dir is the directory that holds the store and nothing else. It is made
+	// when absent.
+	Dir string
+	// InMemory keeps everything in memory, for tests; Dir is not needed.
+	InMemory bool
+	// Retention is how long replaced and deleted values can still be read and
+	// watched from; 0 means DefaultRetention, and less than that keeps history
+	// until Compact is called.
+	Retention time.Duration
+	// Logger is told what an operator should know; nil discards.
+	Logger *slog.Logger
+	// Registerer is given the store's metrics; it may be nil.
+	Registerer prometheus.Registerer
+	// FS replaces the operating system's files, for fault injection.
+	FS vfs.FS
+}
+
+// Store is a kv.Backend in a directory.
+type Store struct {
+	log     *slog.Logger
+	metrics *metrics
+	disk    *disk
+
+	// Locks are taken in this order: history, life, mu; pins, expiries and the
+	// ring have small locks of their own, under which no other is taken.
+	//
+	// life is held shared while the engine is used and exclusively while it is
+	// exchanged or closed.
+	life   sync.RWMutex
+	engine *engine // nil while there is none: after Close, or under repair
+
+	// published is the newest revision that is durable and may be read.
+	published atomic.Int64
+	compacted atomic.Int64
+	ring      ring
+	retention time.Duration
+
+	// mu guards what decides transactions. No I/O is done under it.
+	mu struct {
+		sync.Mutex
+		// work is signalled when open got its first write, and by Close.
+		work sync.Cond
+		// assigned is the newest revision given out.
+		assigned kv.Revision
+		recent   recent
+		// open gathers writes; flight is being written, or nil.
+		open, flight *group
+		// db makes batches for open; it is the engine's.
+		db *pebble.DB
+		// broken is why writes are refused, nil when they are not. brokenCh is
+		// closed when that begins, and replaced when it ends.
+		broken   error
+		brokenCh chan struct{}
+		closed   bool
+	}
+
+	// history serialises compactions, and guards trimmed.
+	history struct {
+		sync.Mutex
+		// trimmed is the newest revision whose log record was deleted.
+		trimmed kv.Revision
+	}
+
+	// pins counts the snapshots under way at each revision.
+	pins struct {
+		sync.Mutex
+		at map[kv.Revision]int
+	}
+
+	expiries expiries
+
+	// ctx ends when Close begins.
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+}
+
+var _ kv.Backend = (*Store)(nil)
+
+// Open opens the store in cfg.Dir, or makes one. It fails when the directory
+// cannot be written, is used by another process, was written by a newer format,
+// or is damaged (kv.ErrCorrupt).
+func Open(cfg Config) (*Store, error) {
+	d, err := newDisk(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{log: d.log, disk: d, retention: cfg.Retention}
+	if s.retention == 0 {
+		s.retention = DefaultRetention
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.mu.work.L = &s.mu.Mutex
+	s.mu.brokenCh = make(chan struct{})
+	s.pins.at = make(map[kv.Revision]int)
+	s.expiries.init()
+	s.ring.init()
+	if err := s.disk.lock(); err != nil {
+		s.cancel()
+		return nil, err
+	}
+	if err := s.openEngine(); err != nil {
+		s.cancel()
+		return nil, errors.Join(err, s.disk.unlock())
+	}
+	if s.metrics, err = newMetrics(cfg.Registerer, s); err != nil {
+		s.cancel()
+		return nil, errors.Join(err, s.engine.close(), s.disk.unlock())
+	}
+	s.start()
+	return s, nil
+}
+
+// start starts the goroutines that Close ends.
+func (s *Store) start() {
+	s.tasks.Go(s.writeGroups)
+	s.tasks.Go(s.expireKeys)
+	if s.retention > 0 {
+		s.tasks.Go(s.retainHistory)
+	}
+}
+
+// openEngine opens the database and takes over its state. The caller holds life
+// exclusively, or is alone.
+func (s *Store) openEngine() error {
+	e, err := s.disk.open(s.fail)
+	if err != nil {
+		return err
+	}
+	st, err := e.loadState()
+	if err != nil {
+		return errors.Join(err, e.close())
+	}
+	s.engine = e
+	s.history.trimmed = st.trimmed
+	s.compacted.Store(int64(st.compacted))
+	s.expiries.wake(st.firstExpiry)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.db = e.db
+	s.mu.assigned = st.revision
+	s.mu.recent = newRecent(st.revision)
+	s.published.Store(int64(st.revision))
+	s.ring.reset(st.revision)
+	return nil
+}
+
+// state is what a freshly opened engine knows.
+type state struct {
+	revision, compacted, trimmed kv.Revision
+	// firstExpiry is the Unix second in which the first key expires, or 0.
+	firstExpiry int64
+}
+
+func (e *engine) loadState() (state, error) {
+	var st state
+	format, err := e.meta(metaFormat)
+	if err != nil {
+		return st, err
+	}
+	if format != formatVersion {
+		return st, fmt.Errorf("data directory %s has format %d, and this version of Mainstay reads format %d: run a version that is at least as new as the one that wrote it",
+			e.dir, format, formatVersion)
+	}
+	for _, m := range []struct {
+		name string
+		to   *kv.Revision
+	}{{metaRevision, &st.revision}, {metaCompacted, &st.compacted}, {metaTrimmed, &st.trimmed}} {
+		if *m.to, err = e.meta(m.name); err != nil {
+			return st, err
+		}
+	}
+	last, err := e.lastLogged()
+	if err != nil {
+		return st, err
+	}
+	st.revision = max(st.revision, last)
+	st.firstExpiry, err = e.firstExpiry()
+	return st, err
+}
+
+// meta reads a meta key; one that is absent is zero.
+func (e *engine) meta(name string) (kv.Revision, error) {
+	raw, closer, err := e.db.Get([]byte(name))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, e.explain("read "+name[1:], err)
+	}
+	defer closer.Close()
+	rev, err := decodeRevision(raw)
+	if err != nil {
+		return 0, e.explain("read "+name[1:], err)
+	}
+	return rev, nil
+}
+
+// lastLogged returns the revision of the last log record, 0 when there is none.
+func (e *engine) lastLogged() (kv.Revision, error) {
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1}})
+	if err != nil {
+		return 0, e.explain("read the change log", err)
+	}
+	var rev kv.Revision
+	if it.Last() {
+		rev, err = logRevision(it.Key())
+	}
+	if err = errors.Join(err, it.Close()); err != nil {
+		return 0, e.explain("read the change log", err)
+	}
+	return rev, nil
+}
+
+// use returns the engine for reading, and how to give it back.
+func (s *Store) use() (*engine, error) {
+	s.life.RLock()
+	if s.engine != nil {
+		return s.engine, nil
+	}
+	s.life.RUnlock()
+	if s.ctx.Err() != nil {
+		return nil, kv.ErrClosed
+	}
+	return nil, errReopening
+}
+
+// errReopening: there is no engine at the moment, and there will be one.
+var errReopening = fmt.Errorf("the store is being reopened: %w", kv.ErrUnavailable)
+
+// refusalLocked says why nothing can be written, or nil.
+func (s *Store) refusalLocked() error {
+	if s.mu.closed {
+		return kv.ErrClosed
+	}
+	return s.mu.broken
+}
+
+// release gives back what use returned.
+func (s *Store) release() { s.life.RUnlock() }
+
+// CurrentRevision implements kv.Backend.
+func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
+	if err := s.alive(ctx); err != nil {
+		return 0, err
+	}
+	return kv.Revision(s.published.Load()), nil
+}
+
+// RequestProgress implements kv.Backend. Watches always follow at once.
+func (s *Store) RequestProgress(ctx context.Context) error { return s.alive(ctx) }
+
+// CompactedRevision implements kv.Backend.
+func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
+	if err := s.alive(ctx); err != nil {
+		return 0, err
+	}
+	return kv.Revision(s.compacted.Load()), nil
+}
+
+// Health implements kv.Backend.
+func (s *Store) Health(ctx context.Context) error {
+	if err := s.alive(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusalLocked()
+}
+
+func (s *Store) alive(ctx context.Context) error {
+	if s.ctx.Err() != nil {
+		return kv.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// Close implements kv.Backend.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return kv.ErrClosed
+	}
+	s.mu.closed = true
+	s.mu.work.Broadcast()
+	s.mu.Unlock()
+	s.cancel()
+	s.disk.abandonIfFailed()
+	s.tasks.Wait()
+	s.life.Lock()
+	defer s.life.Unlock()
+	var err error
+	if s.engine != nil {
+		err = s.engine.close()
+		s.engine = nil
+	}
+	s.metrics.unregister()
+	return errors.Join(err, s.disk.unlock())
+}
