@@ -125,6 +125,32 @@ func decodeProtobuf(body []byte) (any, error) {
 	return decodeJSON(asJSON)
 }
 
+// RewriteEncoded is RewriteBody for a body in any encoding. What is no whole protobuf object goes through as text.
+func (m *Memory) RewriteEncoded(body []byte) ([]byte, error) {
+	serializer := protobuf.NewSerializer(kinds, kinds)
+	object, kind, err := serializer.Decode(body, nil, nil)
+	if err != nil {
+		return m.RewriteBody(body), nil
+	}
+	recorded, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	live := m.RewriteBody(recorded)
+	if bytes.Equal(recorded, live) {
+		return body, nil
+	}
+	if object, err = kinds.New(*kind); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(live, object); err != nil {
+		return nil, fmt.Errorf("rewrite a protobuf body: %w", err)
+	}
+	var encoded bytes.Buffer
+	err = serializer.Encode(object, &encoded)
+	return encoded.Bytes(), err
+}
+
 // decodeFrames reads a whole protobuf watch: events, each after its length in four bytes.
 func decodeFrames(body []byte) (any, error) {
 	events := []any{}

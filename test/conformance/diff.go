@@ -171,8 +171,6 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 	case strings.HasSuffix(path, ".continue"):
 		same = (want == "") == (got == "")
 		c.Memory.Learn(want, got)
-	case address.MatchString(path):
-		same = c.Memory.SameAddress(want, got)
 	default:
 		same = c.Memory.SameText(want, got)
 	}
@@ -181,10 +179,7 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 	}
 }
 
-var (
-	address = regexp.MustCompile(`(\.clusterIP|\.clusterIPs\[\d+\])$`)
-	port    = regexp.MustCompile(`(\.nodePort|\.healthCheckNodePort)$`)
-)
+var nodePort = regexp.MustCompile(`(\.nodePort|\.healthCheckNodePort)$`)
 
 func (c *Comparison) numbers(path string, want json.Number, gotAny any) {
 	got, ok := gotAny.(json.Number)
@@ -192,7 +187,8 @@ func (c *Comparison) numbers(path string, want json.Number, gotAny any) {
 	case !ok:
 		c.note(path, "want %s, got %s", want, short(gotAny))
 	case want == got:
-	case port.MatchString(path) && want != "0" && got != "0" && !c.Memory.Chosen(want.String()):
+	case nodePort.MatchString(path) && want != "0" && got != "0" && !c.Memory.Chosen(want.String()):
+		c.Memory.Learn(want.String(), got.String())
 	default:
 		c.note(path, "want %s, got %s", want, got)
 	}

@@ -102,9 +102,9 @@ func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memor
 		return nil, err
 	}
 	path := memory.RewritePath(step.Request.Path)
-	live := body
-	if body != nil && step.Request.BodyEncoding == "" {
-		live = memory.RewriteBody(body)
+	live, err := memory.RewriteEncoded(body)
+	if err != nil {
+		return nil, err
 	}
 	memory.Sent(step.Request.Path)
 	memory.Sent(string(body))

@@ -31,7 +31,10 @@ func (m *Memory) RewriteBody(body []byte) []byte {
 		parts := quotedRevision.FindSubmatch(match)
 		return append(bytes.Clone(parts[1]), m.Revision(string(parts[2]))...)
 	})
-	return body
+	return quotedPort.ReplaceAllFunc(body, func(match []byte) []byte {
+		parts := quotedPort.FindSubmatch(match)
+		return append(bytes.Clone(parts[1]), m.Value(string(parts[2]))...)
+	})
 }
 
 // RewriteText puts live values where a recorded text quotes uids, times, hashes and names.
@@ -66,6 +69,9 @@ func (m *Memory) RewritePath(path string) string {
 	}
 	return path + "?" + strings.Join(parameters, "&")
 }
+
+// quotedPort finds allocated ports inside the text of a body.
+var quotedPort = regexp.MustCompile(`("(?:nodePort|healthCheckNodePort)":\s*)(\d+)`)
 
 // jsonStrings are the steps whose body is a JSON string; all other strings are the body's text.
 var jsonStrings = []string{"string at top", "merge patch string"}

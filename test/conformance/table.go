@@ -45,11 +45,11 @@ func rowWithoutAges(columns []any, row any) any {
 	return r
 }
 
-// tellsAge tells whether the i-th cell does. A watch describes the columns in its first event alone; after that, a cell
-// that looks like an age in whole is taken for one by its caller's pattern.
+// tellsAge tells whether the i-th cell does. A watch describes the columns in its first event alone, and some kinds have
+// a cell more than columns: whatever looks like an age there is taken for one.
 func tellsAge(columns []any, i int) bool {
 	if i >= len(columns) {
-		return len(columns) == 0
+		return true
 	}
 	c, _ := columns[i].(map[string]any)
 	name, _ := c["name"].(string)
