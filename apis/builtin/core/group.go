@@ -43,6 +43,7 @@ func V1() builtin.Group {
 			Categories: []string{"all"}, Namespaced: true, StoragePath: "controllers",
 			Status: true, Generation: true, Columns: replicationControllerColumns(),
 			SelectableFields: []string{"status.replicas"}, Fields: replicationControllerFields,
+			Subresources: []builtin.Subresource{builtin.ScaleSubresource(replicationControllerScale())},
 		}),
 		builtin.Resource(builtin.Row[corev1.ResourceQuota]{
 			Name: "resourcequotas", Kind: "ResourceQuota", ShortNames: []string{"quota"}, Namespaced: true,

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
@@ -19,6 +20,16 @@ const (
 
 func replicationControllerFields(rc *corev1.ReplicationController) fields.Set {
 	return fields.Set{"status.replicas": strconv.Itoa(int(rc.Status.Replicas))}
+}
+
+func replicationControllerScale() builtin.Scale[corev1.ReplicationController] {
+	return builtin.Scale[corev1.ReplicationController]{
+		Replicas: func(rc *corev1.ReplicationController) **int32 { return &rc.Spec.Replicas },
+		Observed: func(rc *corev1.ReplicationController) int32 { return rc.Status.Replicas },
+		Selector: func(rc *corev1.ReplicationController) (string, error) {
+			return labels.Set(rc.Spec.Selector).String(), nil
+		},
+	}
 }
 
 func replicationControllerColumns() *builtin.Columns[corev1.ReplicationController] {
