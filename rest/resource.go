@@ -22,6 +22,10 @@ type Resource struct {
 	Categories        []string
 	Namespaced        bool
 
+	// Kind is the kind of Version, whose fields have managers: the stored kind,
+	// or that of a subresource which writes a part of it (a Scale); nil for what
+	// is not stored.
+	Kind *codec.Kind
 	// Version is how request and response bodies look. For a subresource it may
 	// be of another kind and group than its parent's (a Scale).
 	Version *codec.Version

@@ -49,11 +49,15 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 		Resource: resource, Kind: kind, Strategy: e.strategy(env),
 		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource}),
 	}
-	resources := e.serve(env, store, kind.Hub, fieldLabels(row.SelectableFields))
+	hubLabel := row.FieldLabel
+	if hubLabel == nil {
+		hubLabel = fieldLabels(row.SelectableFields)
+	}
+	resources := e.serve(env, store, kind.Hub, hubLabel)
 	for _, also := range row.Also {
 		label := also.FieldLabel
 		if label == nil {
-			label = fieldLabels(row.SelectableFields)
+			label = hubLabel
 		}
 		resources = append(resources, e.serve(env, store, also.Version, label)...)
 	}
@@ -66,7 +70,7 @@ func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version,
 	main := &rest.Resource{
 		GroupVersion: v.GVK.GroupVersion(), Name: row.Name, Singular: strings.ToLower(row.Kind),
 		ShortNames: row.ShortNames, Categories: row.Categories, Namespaced: row.Namespaced,
-		Version: v, StorageVersionHash: storageVersionHash(e.storedGVK(store.Kind)), Storage: store,
+		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(e.hashedGVK(store.Kind)), Storage: store,
 		WithoutVerbs: row.Without, FieldLabel: label, Warning: row.Warning, ReturnDeleted: row.ReturnDeleted,
 	}
 	if row.Columns != nil {
@@ -78,7 +82,7 @@ func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version,
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
 		status.Storage = &registry.Part{Store: store, Strategy: e.statusStrategy(store.Strategy)}
-		status.ResetFields = resetFields(v.GVK, "spec")
+		status.ResetFields = resetFields(v.GVK, append([]string{"spec"}, row.StatusKeeps...)...)
 		resources = append(resources, &status)
 	}
 	for _, sub := range row.Subresources {
@@ -103,7 +107,11 @@ func (e rowEntry[T, P]) kind(gv schema.GroupVersion) *codec.Kind {
 	return kind
 }
 
-func (e rowEntry[T, P]) storedGVK(kind *codec.Kind) schema.GroupVersionKind {
+// hashedGVK is what the storage version hash is made of.
+func (e rowEntry[T, P]) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
+	if !e.row.HashedAs.Empty() {
+		return e.row.HashedAs.WithKind(e.row.Kind)
+	}
 	if kind.Stored != nil {
 		return kind.Stored.GVK
 	}
@@ -116,10 +124,17 @@ func storageVersionHash(gvk schema.GroupVersionKind) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-func resetFields(gvk schema.GroupVersionKind, part string) map[fieldpath.APIVersion]*fieldpath.Set {
-	return map[fieldpath.APIVersion]*fieldpath.Set{
-		fieldpath.APIVersion(gvk.GroupVersion().String()): fieldpath.NewSet(fieldpath.MakePathOrDie(part)),
+// resetFields names fields by their dotted paths.
+func resetFields(gvk schema.GroupVersionKind, paths ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, path := range paths {
+		var parts []any
+		for name := range strings.SplitSeq(path, ".") {
+			parts = append(parts, name)
+		}
+		set.Insert(fieldpath.MakePathOrDie(parts...))
 	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gvk.GroupVersion().String()): set}
 }
 
 // fieldLabels accepts the keys that every kind has, and those given.
@@ -152,7 +167,7 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 		return p.specChanged(obj, old)
 	}
 	s.PrepareForCreate = func(ctx context.Context, obj codec.Object) {
-		if row.Status {
+		if row.Status && !row.StatusOnCreate {
 			p.clearStatus(obj)
 		}
 		if row.Prepare != nil {
@@ -200,10 +215,17 @@ func (e rowEntry[T, P]) deletion(s *registry.Strategy) {
 // statusStrategy makes the rules of /status from those of the resource.
 func (e rowEntry[T, P]) statusStrategy(main *registry.Strategy) *registry.Strategy {
 	row, p := e.row, partsOf(reflect.TypeFor[T]())
+	var keeps []func(obj, old codec.Object)
+	for _, name := range row.StatusKeeps {
+		keeps = append(keeps, keepMetadata(name))
+	}
 	s := *main
 	s.SpecChanged = nil // a status does not count
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
 		p.keepAllButStatus(obj, old)
+		for _, keep := range keeps {
+			keep(obj, old)
+		}
 		if row.PrepareStatus != nil {
 			row.PrepareStatus(ctx, typed[T, P](obj), typed[T, P](old))
 		}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"mainstay.dev/mainstay/codec"
 )
 
 // parts finds Spec and Status in the type of a row, so that the rules of
@@ -50,6 +52,23 @@ func (p parts) keepAllButStatus(obj, old any) {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
+}
+
+// keepMetadata returns what keeps one part of metadata: see Row.StatusKeeps.
+// Like check it panics on a name that is none.
+func keepMetadata(name string) func(obj, old codec.Object) {
+	switch name {
+	case "metadata":
+		return func(obj, old codec.Object) {
+			obj.SetLabels(old.GetLabels())
+			obj.SetAnnotations(old.GetAnnotations())
+			obj.SetFinalizers(old.GetFinalizers())
+			obj.SetOwnerReferences(old.GetOwnerReferences())
+		}
+	case "metadata.labels":
+		return func(obj, old codec.Object) { obj.SetLabels(old.GetLabels()) }
+	}
+	panic(fmt.Sprintf("builtin: a write to /status cannot keep %q", name))
 }
 
 // specChanged compares Spec, or, in a type without one, all but metadata and

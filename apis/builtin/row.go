@@ -3,18 +3,20 @@
 // all others. Everything about an API group is in the folder of that group;
 // this package turns rows into REST storage. It serves nothing itself.
 //
-// Imports: codec, registry, rest, storage.
+// Imports: codec, registry, request, rest, storage.
 package builtin
 
 import (
 	"context"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 )
@@ -38,6 +40,20 @@ type Env struct {
 	Storage func(StorageSpec) storage.Interface
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
+
+	// The following answer reviews. They are required where the groups of
+	// reviews are served, and are called when a review comes in.
+
+	// Authorize decides. Neither allowed nor denied is no opinion. An error
+	// may come with any decision.
+	Authorize func(ctx context.Context, attributes *AccessAttributes) (allowed, denied bool, reason string, err error)
+	// AuthenticateToken finds out whose token it is and for which of the
+	// wanted audiences it is good; none wanted means the server's own. The
+	// user is nil where the token is nobody's; err may then say why.
+	AuthenticateToken func(ctx context.Context, token string, audiences []string) (user *request.User, granted []string, err error)
+	// Rules lists what a user may do in a namespace, as far as that can be
+	// listed.
+	Rules func(ctx context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus
 }
 
 // StorageSpec says what a storage is to hold.
@@ -65,11 +81,15 @@ type Row[T any] struct {
 	// StorageVersion is the version that objects are encoded in, where that is
 	// not the group's own. Both must have the same protobuf message.
 	StorageVersion schema.GroupVersion
+	// HashedAs is the version that the storageVersionHash is made of, where
+	// that is not the one that objects are encoded in.
+	HashedAs schema.GroupVersion
 
 	// Status says that the type has a Status that is written through /status
 	// alone. It is cleared on creation, kept on update; a write to /status
-	// keeps the rest, except for metadata.
-	Status bool
+	// keeps the rest, except for metadata. StatusOnCreate lets a creation set
+	// it all the same.
+	Status, StatusOnCreate bool
 	// Generation keeps metadata.generation: 1 at first and one more with each
 	// change of Spec, or of what SpecChanged compares.
 	Generation  bool
@@ -94,6 +114,10 @@ type Row[T any] struct {
 	PrepareUpdate  func(ctx context.Context, obj, old *T)
 	ValidateUpdate func(ctx context.Context, obj, old *T) field.ErrorList
 
+	// StatusKeeps names what a write to /status leaves as it is besides all
+	// that is neither metadata nor status: "metadata" (labels, annotations,
+	// finalizers and owners) or "metadata.labels".
+	StatusKeeps []string
 	// PrepareStatus and ValidateStatus are for writes to /status.
 	PrepareStatus  func(ctx context.Context, obj, old *T)
 	ValidateStatus func(ctx context.Context, obj, old *T) field.ErrorList
@@ -110,6 +134,9 @@ type Row[T any] struct {
 	// and metadata.namespace; Fields returns their values.
 	SelectableFields []string
 	Fields           func(obj *T) fields.Set
+	// FieldLabel translates the keys of field selectors, where SelectableFields
+	// do not say which there are, or their refusal has words of its own.
+	FieldLabel func(label, value string) (string, string, error)
 	// Columns are the table's; nil shows name and age.
 	Columns *Columns[T]
 

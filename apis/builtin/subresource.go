@@ -15,26 +15,31 @@ type Subresource struct {
 	Name string
 	// Version is how bodies look; nil: like those of the resource.
 	Version *codec.Version
+	// Kind is set, with Version, where bodies are of another kind and their
+	// fields have managers.
+	Kind *codec.Kind
+	// Table makes rows of bodies that are of another kind; nil: name and age.
+	Table rest.TableConvertor
 	// ResponseKind is set where answers are of another kind than requests.
 	ResponseKind schema.GroupVersionKind
 	// Storage makes the REST storage over the resource's own.
 	Storage func(env *Env, store *registry.Store) rest.Storage
-	// ResetFields is as in rest.Resource: top-level fields this subresource
-	// does not write.
+	// ResetFields is as in rest.Resource: the dotted paths of fields that this
+	// subresource does not write.
 	ResetFields []string
 }
 
 func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store) *rest.Resource {
 	r := &rest.Resource{
 		GroupVersion: main.GroupVersion, Name: main.Name, Subresource: s.Name, Singular: main.Singular,
-		Namespaced: main.Namespaced, Version: main.Version, ResponseKind: s.ResponseKind,
+		Namespaced: main.Namespaced, Kind: main.Kind, Version: main.Version, ResponseKind: s.ResponseKind,
 		Storage: s.Storage(env, store), Table: main.Table, Warning: main.Warning,
 	}
 	if s.Version != nil {
-		r.Version, r.Table = s.Version, nil
+		r.Kind, r.Version, r.Table = s.Kind, s.Version, s.Table
 	}
 	if len(s.ResetFields) > 0 {
-		r.ResetFields = resetFields(r.Version.GVK, s.ResetFields[0])
+		r.ResetFields = resetFields(r.Version.GVK, s.ResetFields...)
 	}
 	return r
 }
