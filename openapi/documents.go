@@ -1,0 +1,234 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Config says what the documents describe.
+type Config struct {
+	// Version is the version in the documents, such as 1.37.
+	Version string
+	// Parts are the group versions served from the start.
+	Parts []Part
+	// Issuer says that the server publishes the keys of its service account
+	// tokens, which has two documents of its own.
+	Issuer bool
+}
+
+// Documents are the OpenAPI documents of a server: one v3 document per group
+// version and a few small ones beside, one v2 document of everything. Nothing
+// is drawn before it is asked for. Safe for concurrent use.
+type Documents struct {
+	library *library
+	about   info
+
+	mu sync.RWMutex
+	// sources and documents have the paths of the v3 documents as keys.
+	sources   map[string]*source
+	documents map[string]*Document
+	// parts counts the described group versions of a group.
+	parts map[string]int
+	// What covers all parts is nil until it is asked for after a change.
+	v2      *Document
+	index   *v3Index
+	changed time.Time
+	changes uint64 // counts them
+}
+
+type v3Index struct {
+	json     []byte
+	etag     string
+	modified time.Time
+}
+
+// New returns the documents of a server.
+func New(c Config) *Documents {
+	d := &Documents{
+		library:   openLibrary(modelsFile),
+		about:     info{Title: "Kubernetes", Version: c.Version},
+		sources:   map[string]*source{},
+		documents: map[string]*Document{},
+		parts:     map[string]int{},
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.putLocked("apis", &source{items: groupsItems()})
+	d.putLocked("version", &source{items: versionItems()})
+	if c.Issuer {
+		d.putLocked(".well-known/openid-configuration", &source{items: issuerItems()})
+		d.putLocked("openid/v1/jwks", &source{items: keysItems()})
+	}
+	for i := range c.Parts {
+		d.setLocked(c.Parts[i])
+	}
+	d.changedLocked()
+	return d
+}
+
+// Set adds parts, or replaces those of the same group versions. Of v3, only
+// their own documents change.
+func (d *Documents) Set(parts ...Part) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range parts {
+		d.setLocked(p)
+	}
+	d.changedLocked()
+}
+
+// Remove removes the parts of group versions that are no longer served.
+func (d *Documents) Remove(versions ...schema.GroupVersion) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, gv := range versions {
+		d.removeLocked(gv)
+	}
+	d.changedLocked()
+}
+
+func (d *Documents) setLocked(p Part) {
+	d.removeLocked(p.GroupVersion)
+	d.putLocked(p.path(), &source{part: &p})
+	if p.Custom {
+		return
+	}
+	path, items := groupDocument(p.GroupVersion.Group)
+	if d.parts[p.GroupVersion.Group]++; d.parts[p.GroupVersion.Group] == 1 {
+		d.putLocked(path, &source{items: items})
+	}
+}
+
+func (d *Documents) removeLocked(gv schema.GroupVersion) {
+	path := (&Part{GroupVersion: gv}).path()
+	old := d.sources[path]
+	if old == nil {
+		return
+	}
+	delete(d.sources, path)
+	delete(d.documents, path)
+	if old.part.Custom {
+		return
+	}
+	if d.parts[gv.Group]--; d.parts[gv.Group] == 0 {
+		path, _ := groupDocument(gv.Group)
+		delete(d.parts, gv.Group)
+		delete(d.sources, path)
+		delete(d.documents, path)
+	}
+}
+
+// groupDocument is the document of a group: what versions it has.
+func groupDocument(group string) (string, []item) {
+	if group == "" {
+		return "api", coreVersionsItems()
+	}
+	return "apis/" + group, groupItems(group)
+}
+
+func (d *Documents) putLocked(path string, s *source) {
+	d.sources[path] = s
+	d.documents[path] = &Document{
+		version:  v3,
+		draw:     func() (*drawing, error) { return drawV3(d.library, s, d.about) },
+		Modified: time.Now(),
+	}
+}
+
+// changedLocked forgets what covers all parts.
+func (d *Documents) changedLocked() {
+	d.v2, d.index = nil, nil
+	d.changed = time.Now()
+	d.changes++
+}
+
+// V3 returns the v3 document of a path such as apis/apps/v1, false if there is
+// none.
+func (d *Documents) V3(path string) (*Document, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	document, ok := d.documents[path]
+	return document, ok
+}
+
+// V2 returns the v2 document.
+func (d *Documents) V2() *Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.v2 == nil {
+		sources := slices.Collect(maps.Values(d.sources))
+		d.v2 = &Document{
+			version:  v2,
+			draw:     func() (*drawing, error) { return drawV2(d.library, sources, d.about) },
+			Modified: d.changed,
+		}
+	}
+	return d.v2
+}
+
+// V3Index returns the index of the v3 documents as JSON, not to be changed, and
+// its ETag, not quoted.
+func (d *Documents) V3Index() ([]byte, string, error) {
+	index, err := d.currentIndex()
+	if err != nil {
+		return nil, "", err
+	}
+	return index.json, index.etag, nil
+}
+
+// currentIndex returns the index, which it makes without holding the lock.
+func (d *Documents) currentIndex() (*v3Index, error) {
+	d.mu.RLock()
+	index, changes, changed := d.index, d.changes, d.changed
+	var documents map[string]*Document
+	if index == nil {
+		documents = maps.Clone(d.documents)
+	}
+	d.mu.RUnlock()
+	if index != nil {
+		return index, nil
+	}
+	index, err := makeIndex(documents)
+	if err != nil {
+		return nil, err
+	}
+	index.modified = changed
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changes == changes {
+		d.index = index
+	}
+	return index, nil
+}
+
+func makeIndex(documents map[string]*Document) (*v3Index, error) {
+	type entry struct {
+		URL string `json:"serverRelativeURL"`
+	}
+	paths := make(map[string]entry, len(documents))
+	for path, document := range documents {
+		etag, err := document.ETag()
+		if err != nil {
+			return nil, fmt.Errorf("v3 document %s: %w", path, err)
+		}
+		paths[path] = entry{hashedURL(path, etag)}
+	}
+	data, err := json.Marshal(map[string]any{"paths": paths})
+	if err != nil {
+		return nil, fmt.Errorf("encode v3 index: %w", err)
+	}
+	return &v3Index{json: data, etag: contentTag(data)}, nil
+}
+
+// hashedURL is the URL under which a v3 document may be cached for ever.
+func hashedURL(path, etag string) string {
+	u := url.URL{Path: "/openapi/v3/" + path, RawQuery: url.Values{"hash": {etag}}.Encode()}
+	return u.String()
+}

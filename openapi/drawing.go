@@ -1,0 +1,212 @@
+package openapi
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// source is what a v3 document, or a share of the v2 document, is drawn from.
+type source struct {
+	// part is nil for the documents beside those of group versions, whose
+	// paths are items.
+	part  *Part
+	items []item
+}
+
+// read returns the paths of the source and the schemas it brings along.
+func (s *source) read(l *library) ([]item, map[string]Schema, error) {
+	if s.part == nil {
+		return s.items, nil, nil
+	}
+	var schemas map[string]Schema
+	if s.part.Schemas != nil {
+		var err error
+		if schemas, err = s.part.Schemas(); err != nil {
+			return nil, nil, fmt.Errorf("schemas of %s: %w", s.part.GroupVersion, err)
+		}
+	}
+	items, err := partItems(l, s.part, schemas)
+	return items, schemas, err
+}
+
+// drawing is a document without its schemas: all that its ETag depends on.
+type drawing struct {
+	library *library
+	version version
+	// head is the document as far as the paths, tail what follows the schemas.
+	head, tail []byte
+	// builtin and others are the models it needs.
+	builtin map[uint32]bool
+	others  map[string]Schema
+}
+
+// etag identifies the document. It covers all the document consists of, the
+// built-in schemas by their digests, so that nothing is inflated for it.
+func (d *drawing) etag() string {
+	h := sha512.New()
+	h.Write(d.head)
+	h.Write(d.tail)
+	for _, i := range slices.Sorted(maps.Keys(d.builtin)) {
+		h.Write([]byte(d.library.digest(i)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.others)) {
+		fmt.Fprintf(h, "%q", name)
+		h.Write(d.schema(name))
+	}
+	return fmt.Sprintf("%X", h.Sum(nil))
+}
+
+// contentTag is the ETag of something that is at hand.
+func contentTag(data []byte) string { return fmt.Sprintf("%X", sha512.Sum512(data)) }
+
+// schema returns a schema that is not built in.
+func (d *drawing) schema(name string) []byte {
+	if d.version == v2 {
+		return d.others[name].V2
+	}
+	return d.others[name].V3
+}
+
+// json returns the whole document.
+func (d *drawing) json() ([]byte, error) {
+	w := bytes.NewBuffer(make([]byte, 0, 3*len(d.head)))
+	w.Write(d.head)
+	f := inflater{library: d.library}
+	n := 0
+	for _, i := range slices.Sorted(maps.Keys(d.builtin)) {
+		schema, err := f.schema(i, d.version)
+		if err != nil {
+			return nil, err
+		}
+		if err := writeRawMember(w, n, d.library.name(i), schema); err != nil {
+			return nil, err
+		}
+		n++
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.others)) {
+		if err := writeRawMember(w, n, name, d.schema(name)); err != nil {
+			return nil, err
+		}
+		n++
+	}
+	w.Write(d.tail)
+	return w.Bytes(), nil
+}
+
+// addModels notes the models that the paths refer to, and all those need.
+func (d *drawing) addModels(items []item, schemas map[string]Schema) error {
+	var queue []string
+	for i := range items {
+		for _, op := range items[i].operations {
+			if op.body != nil {
+				queue = append(queue, op.body.model)
+			}
+			for _, r := range op.responses {
+				if r.model != "" && r.model != modelText {
+					queue = append(queue, r.model)
+				}
+			}
+		}
+	}
+	for len(queue) > 0 {
+		name := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if _, seen := d.others[name]; seen {
+			continue
+		}
+		if s, ok := schemas[name]; ok {
+			d.others[name] = s
+			queue = append(queue, s.Uses...)
+			continue
+		}
+		i, ok := d.library.find(name)
+		if !ok {
+			return fmt.Errorf("no model %s", name)
+		}
+		d.builtin[i] = true
+	}
+	d.library.closure(d.builtin)
+	return nil
+}
+
+// info is the head of a document.
+type info struct {
+	Title   string `json:"title"`
+	Version string `json:"version"`
+}
+
+const (
+	security   = `"BearerToken":{"description":"Bearer Token authentication","type":"apiKey","name":"authorization","in":"header"}`
+	v3Security = `,"securitySchemes":{` + security + `}`
+	v2Security = `,"securityDefinitions":{` + security + `},"security":[{"BearerToken":[]}]`
+)
+
+// drawV3 draws the v3 document of one source.
+func drawV3(l *library, s *source, about info) (*drawing, error) {
+	items, schemas, err := s.read(l)
+	if err != nil {
+		return nil, err
+	}
+	d := &drawing{library: l, version: v3, builtin: map[uint32]bool{}, others: map[string]Schema{}}
+	if err := d.addModels(items, schemas); err != nil {
+		return nil, err
+	}
+	scheme := v3Security
+	if s.part != nil && s.part.Custom {
+		// As kube-apiserver says of custom resources.
+		about, scheme = info{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}, ""
+	}
+	var w bytes.Buffer
+	if err := writeHead(&w, `{"openapi":"3.0.0","info":`, about); err != nil {
+		return nil, err
+	}
+	if err := writeV3Paths(&w, items); err != nil {
+		return nil, err
+	}
+	w.WriteString(`,"components":{"schemas":{`)
+	d.head, d.tail = w.Bytes(), []byte(`}`+scheme+`}}`)
+	return d, nil
+}
+
+// drawV2 draws the v2 document of all sources.
+func drawV2(l *library, sources []*source, about info) (*drawing, error) {
+	d := &drawing{library: l, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}
+	var all []item
+	for _, s := range sources {
+		items, schemas, err := s.read(l)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.addModels(items, schemas); err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+	}
+	sortItems(all)
+	var w bytes.Buffer
+	if err := writeHead(&w, `{"swagger":"2.0","info":`, about); err != nil {
+		return nil, err
+	}
+	parameters, err := writeV2Paths(&w, all)
+	if err != nil {
+		return nil, err
+	}
+	w.WriteString(`,"definitions":{`)
+	d.head, d.tail = w.Bytes(), []byte(`},"parameters":`+string(parameters)+v2Security+`}`)
+	return d, nil
+}
+
+func writeHead(w *bytes.Buffer, start string, about info) error {
+	data, err := json.Marshal(about)
+	if err != nil {
+		return fmt.Errorf("encode info: %w", err)
+	}
+	w.WriteString(start)
+	w.Write(data)
+	w.WriteString(`,"paths":`)
+	return nil
+}

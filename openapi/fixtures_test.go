@@ -1,0 +1,115 @@
+package openapi
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// testParts are the group versions of testdata/resources.tsv: those served by
+// default, or all.
+func testParts(t testing.TB, all bool) []Part {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", "resources.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var parts []Part
+	scanner := bufio.NewScanner(file)
+	for scanner.Scan() {
+		columns := strings.Split(scanner.Text(), "\t")
+		if strings.HasPrefix(scanner.Text(), "#") || !all && columns[2] == "no" {
+			continue
+		}
+		gv := schema.GroupVersion{Group: columns[0], Version: columns[1]}
+		if len(parts) == 0 || parts[len(parts)-1].GroupVersion != gv {
+			parts = append(parts, Part{GroupVersion: gv})
+		}
+		part := &parts[len(parts)-1]
+		part.Resources = append(part.Resources, testResource(t, columns[3:]))
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
+func testResource(t testing.TB, columns []string) Resource {
+	t.Helper()
+	r := Resource{
+		Name: columns[0], Subresource: columns[1], Kind: columns[2], Namespaced: columns[4] == "true",
+		Verbs: list(columns[5]), Connect: list(columns[6]), Options: columns[7],
+	}
+	if object := columns[3]; object != "" {
+		i := strings.LastIndexByte(object, '/')
+		gv, err := schema.ParseGroupVersion(object[:i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Object = gv.WithKind(object[i+1:])
+	}
+	for _, flag := range list(columns[8]) {
+		switch flag {
+		case "path":
+			r.ConnectPath = true
+		case "returns-deleted":
+			r.ReturnsDeleted = true
+		case "text":
+			r.Text = true
+		default:
+			t.Fatalf("unknown flag %q", flag)
+		}
+	}
+	return r
+}
+
+func list(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ",")
+}
+
+// testDocuments are those of a server with all its resources.
+func testDocuments(t testing.TB, all bool) *Documents {
+	t.Helper()
+	return New(Config{Version: "1.36", Issuer: true, Parts: testParts(t, all)})
+}
+
+// readJSON reads a compressed file of testdata.
+func readJSON(t testing.TB, name string, into any) {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewDecoder(r).Decode(into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plain returns the JSON of a document.
+func plain(t testing.TB, d *Document) []byte {
+	t.Helper()
+	content, err := d.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := content.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

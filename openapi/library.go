@@ -1,0 +1,168 @@
+package openapi
+
+import (
+	"compress/flate"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// modelsFile is written by the generator, which also describes its format.
+// Only the schemas in it are compressed; names and references are read where
+// they are.
+//
+//go:embed data/models.bin
+var modelsFile string
+
+// optionsFile is written by the generator: per kind of options the query
+// parameters it stands for.
+//
+//go:embed data/options.json
+var optionsFile []byte
+
+// library gives access to the schemas of the built-in types.
+type library struct {
+	// options returns the query parameters of a kind of options.
+	options func() map[string][]parameter
+
+	names, places, digests, uses, used, kinds, chunks table
+	text, data                                        string
+	size                                              uint32
+}
+
+func openLibrary(file string) *library {
+	header := table(file)
+	models, used, kinds, chunks := header.at(0), header.at(1), header.at(2), header.at(3)
+	rest := file[16:]
+	cut := func(n uint32) table {
+		part := rest[:4*n]
+		rest = rest[4*n:]
+		return table(part)
+	}
+	l := &library{
+		options: sync.OnceValue(readOptions),
+		size:    models,
+		names:   cut(models + 1),
+		places:  cut(5 * models),
+		digests: cut(4 * models),
+		uses:    cut(models + 1),
+		used:    cut(used),
+		kinds:   cut(4*kinds + 1),
+		chunks:  cut(2*chunks + 1),
+	}
+	text := l.kinds.at(4 * kinds)
+	l.text, l.data = rest[:text], rest[text:]
+	return l
+}
+
+func readOptions() map[string][]parameter {
+	var options map[string][]parameter
+	if err := json.Unmarshal(optionsFile, &options); err != nil {
+		panic(fmt.Sprintf("openapi: embedded options: %v", err))
+	}
+	return options
+}
+
+func (l *library) name(i uint32) string { return l.text[l.names.at(i):l.names.at(i+1)] }
+
+// digest identifies the schemas of model i.
+func (l *library) digest(i uint32) string { return string(l.digests[16*i:][:16]) }
+
+// find returns the number of the model of that name.
+func (l *library) find(name string) (uint32, bool) {
+	low, high := uint32(0), l.size
+	for low < high {
+		middle := (low + high) / 2
+		if l.name(middle) < name {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < l.size && l.name(low) == name
+}
+
+// kind returns the model of a kind, for kinds that have one of their own:
+// those of meta, which belong to every group version, are found by name.
+func (l *library) kind(gvk schema.GroupVersionKind) (uint32, bool) {
+	low, high := uint32(0), uint32(len(l.kinds)/16)
+	for low < high {
+		middle := (low + high) / 2
+		have := l.kindAt(middle)
+		switch {
+		case have == gvk:
+			return l.kinds.at(4*middle + 3), true
+		case kindLess(have, gvk):
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return 0, false
+}
+
+func (l *library) kindAt(i uint32) schema.GroupVersionKind {
+	row := l.kinds[16*i:]
+	text := l.text[row.at(0):row.at(4)]
+	version, kind := row.at(1), row.at(1)+row.at(2)
+	return schema.GroupVersionKind{Group: text[:version], Version: text[version:kind], Kind: text[kind:]}
+}
+
+// closure adds the models that those in the set refer to, directly or not.
+func (l *library) closure(set map[uint32]bool) {
+	var queue []uint32
+	for i := range set {
+		queue = append(queue, i)
+	}
+	for len(queue) > 0 {
+		i := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for u := l.uses.at(i); u < l.uses.at(i+1); u++ {
+			if use := l.used.at(u); !set[use] {
+				set[use] = true
+				queue = append(queue, use)
+			}
+		}
+	}
+}
+
+// version is a version of OpenAPI: the two write schemas differently.
+type version uint32
+
+const (
+	v3 version = iota
+	v2
+)
+
+// inflater yields schemas, in the order of their models: it holds the one
+// chunk it is at.
+type inflater struct {
+	library *library
+	chunk   uint32
+	plain   []byte
+}
+
+// schema returns the schema of model i as JSON, valid until the next call.
+func (f *inflater) schema(i uint32, v version) ([]byte, error) {
+	place := f.library.places[20*i:]
+	if chunk := place.at(0); f.plain == nil || chunk != f.chunk {
+		if err := f.inflate(chunk); err != nil {
+			return nil, fmt.Errorf("inflate schema of %s: %w", f.library.name(i), err)
+		}
+	}
+	start, length := place.at(1+2*uint32(v)), place.at(2+2*uint32(v))
+	return f.plain[start:][:length], nil
+}
+
+func (f *inflater) inflate(chunk uint32) error {
+	chunks := f.library.chunks
+	r := flate.NewReader(strings.NewReader(f.library.data[chunks.at(2*chunk):chunks.at(2*chunk+2)]))
+	f.chunk, f.plain = chunk, make([]byte, chunks.at(2*chunk+1))
+	_, err := io.ReadFull(r, f.plain)
+	return err
+}

@@ -1,0 +1,323 @@
+package openapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Media types of requests and answers. The lists are in the order in which the
+// documents have them.
+var (
+	anyMedia      = []string{"*/*"}
+	builtinMedia  = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
+	streamMedia   = append(slices.Clip(builtinMedia), "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+	customMedia   = []string{"application/json", "application/yaml"}
+	builtinPatch  = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
+	customPatch   = []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
+	textMedia     = append([]string{"text/plain"}, builtinMedia...)
+	watchSentence = "deprecated: use the 'watch' parameter with a list operation instead"
+)
+
+// pathMaker draws the paths of one part.
+type pathMaker struct {
+	library *library
+	part    *Part
+	// kinds names the models of kinds that are not built in.
+	kinds map[string]string
+	// tag and word name the group version in tags and in operation ids.
+	tag, word string
+	base      string
+	items     []item
+	err       error
+}
+
+// partItems returns the paths of a part, sorted.
+func partItems(l *library, p *Part, schemas map[string]Schema) ([]item, error) {
+	group := identifier(p.GroupVersion.Group)
+	if group == "" {
+		group = "core"
+	}
+	m := &pathMaker{
+		library: l, part: p, kinds: map[string]string{},
+		tag:  group + "_" + p.GroupVersion.Version,
+		word: title(group) + title(p.GroupVersion.Version),
+		base: "/" + p.path(),
+	}
+	for name, s := range schemas {
+		if s.Kind != "" {
+			m.kinds[s.Kind] = name
+		}
+	}
+	if !p.Custom {
+		m.add(m.base+"/", discoveryOperation("get"+m.word+"APIResources", m.tag, "get available resources", metaModels+"APIResourceList"))
+	}
+	for i := range p.Resources {
+		m.resource(&p.Resources[i])
+	}
+	if m.err != nil {
+		return nil, fmt.Errorf("draw paths of %s: %w", p.GroupVersion, m.err)
+	}
+	sortItems(m.items)
+	return m.items, nil
+}
+
+func sortItems(items []item) {
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.path, b.path) })
+}
+
+// add adds a path, unless it has no operations.
+func (m *pathMaker) add(path string, operations ...operation) {
+	if len(operations) > 0 {
+		m.items = append(m.items, newItem(path, operations))
+	}
+}
+
+func (m *pathMaker) resource(r *Resource) {
+	scope := ""
+	if r.Namespaced {
+		scope = "/namespaces/{namespace}"
+	}
+	collection := scope + "/" + r.Name
+	object := collection + "/{name}"
+	switch {
+	case len(r.Connect) > 0:
+		m.connect(r, m.base+object+"/"+r.Subresource)
+	case r.Subresource != "":
+		m.add(m.base+object+"/"+r.Subresource, m.operations(r, "get", "update", "create", "delete", "patch")...)
+	default:
+		m.add(m.base+collection, m.operations(r, "list", "create", "deletecollection")...)
+		m.add(m.base+object, m.operations(r, "get", "update", "delete", "patch")...)
+		if r.Namespaced {
+			m.add(m.base+"/"+r.Name, m.operations(r, "listall")...)
+		}
+		if !m.part.Custom {
+			m.watches(r, collection)
+		}
+	}
+}
+
+// watches adds the paths of old, from before watch was a parameter of list.
+func (m *pathMaker) watches(r *Resource, collection string) {
+	watch := m.base + "/watch"
+	m.add(watch+collection, m.operations(r, "watchlist")...)
+	m.add(watch+collection+"/{name}", m.operations(r, "watch")...)
+	if r.Namespaced {
+		m.add(watch+"/"+r.Name, m.operations(r, "watchlistall")...)
+	}
+}
+
+// operations returns those of the actions that the verbs of the resource
+// allow, in the order given.
+func (m *pathMaker) operations(r *Resource, actions ...string) []operation {
+	var list []operation
+	for _, action := range actions {
+		if slices.Contains(r.Verbs, verbOf(action)) {
+			list = append(list, m.operation(r, action))
+		}
+	}
+	return list
+}
+
+// verbOf returns the verb that an action needs.
+func verbOf(action string) string {
+	switch action {
+	case "listall":
+		return "list"
+	case "watchlist", "watchlistall":
+		return "watch"
+	default:
+		return action
+	}
+}
+
+// operation returns the operation of one action on a resource.
+func (m *pathMaker) operation(r *Resource, action string) operation {
+	kind, model := m.object(r)
+	op := operation{kind: &kind, tag: m.tag, consumes: anyMedia, produces: builtinMedia}
+	if m.part.Custom {
+		op.consumes, op.produces = customMedia, customMedia
+	}
+	m.describe(&op, r, action)
+	op.parameters = append(op.parameters, pretty)
+	if r.Namespaced && !strings.HasSuffix(action, "all") {
+		op.parameters = append(op.parameters, namespaceParameter)
+	}
+	if onObject(r, action) {
+		op.parameters = append(op.parameters, nameParameter(kind.Kind))
+	}
+	switch action {
+	case "get":
+		m.read(&op, r, model)
+	case "create":
+		op.body, op.responses = &body{model, true}, answers(model, "200", "201", "202")
+		m.options(&op, "CreateOptions")
+	case "update":
+		op.body, op.responses = &body{model, true}, answers(model, "200", "201")
+		m.options(&op, "UpdateOptions")
+	case "patch":
+		m.patch(&op, model)
+	case "delete":
+		op.body, op.responses = &body{modelDelete, false}, answers(modelStatus, "200", "202")
+		if r.ReturnsDeleted {
+			op.responses = answers(model, "200", "202")
+		}
+		m.options(&op, "DeleteOptions")
+	case "deletecollection":
+		m.deleteCollection(&op)
+	case "list", "listall":
+		op.responses = answers(m.list(r), "200")
+		m.stream(&op)
+	case "watch", "watchlist", "watchlistall":
+		op.responses = answers(modelWatchEvent, "200")
+		m.stream(&op)
+	}
+	return op
+}
+
+// onObject tells whether an action is on one object, by name.
+func onObject(r *Resource, action string) bool {
+	switch action {
+	case "get", "update", "patch", "delete", "watch":
+		return true
+	default:
+		return r.Subresource != ""
+	}
+}
+
+func nameParameter(kind string) parameter {
+	return parameter{Name: "name", Type: "string", Description: "name of the " + kind, inPath: true}
+}
+
+func (m *pathMaker) read(op *operation, r *Resource, model string) {
+	if r.Text {
+		model, op.produces = modelText, textMedia
+	}
+	op.responses = answers(model, "200")
+	if r.Options != "" {
+		m.options(op, r.Options)
+	}
+	if m.part.Custom {
+		for _, p := range m.library.options()["ListOptions"] {
+			if p.Name == "resourceVersion" {
+				op.parameters = append(op.parameters, p)
+			}
+		}
+	}
+}
+
+func (m *pathMaker) patch(op *operation, model string) {
+	op.consumes, op.responses = builtinPatch, answers(model, "200", "201")
+	if m.part.Custom {
+		op.consumes, op.responses = customPatch, answers(model, "200")
+	}
+	op.body = &body{modelPatch, true}
+	m.options(op, "PatchOptions")
+}
+
+func (m *pathMaker) deleteCollection(op *operation) {
+	op.responses = answers(modelStatus, "200")
+	if m.part.Custom {
+		m.options(op, "ListOptions")
+		return
+	}
+	op.body = &body{modelDelete, false}
+	m.options(op, "DeleteOptions")
+	m.options(op, "ListOptions")
+	op.parameters = slices.DeleteFunc(op.parameters, func(p parameter) bool {
+		return p.Name == "watch" || p.Name == "allowWatchBookmarks"
+	})
+}
+
+// stream is what list and watch have in common.
+func (m *pathMaker) stream(op *operation) {
+	m.options(op, "ListOptions")
+	if !m.part.Custom {
+		op.produces = streamMedia
+	}
+}
+
+// options adds the parameters of a kind of options.
+func (m *pathMaker) options(op *operation, kind string) {
+	parameters, ok := m.library.options()[kind]
+	if !ok && m.err == nil {
+		m.err = fmt.Errorf("unknown kind of options %q", kind)
+	}
+	op.parameters = append(op.parameters, parameters...)
+}
+
+// connect adds the paths of a subresource that is connected to.
+func (m *pathMaker) connect(r *Resource, path string) {
+	suffixes := map[string]string{path: ""}
+	if r.ConnectPath {
+		suffixes[path+"/{path}"] = "WithPath"
+	}
+	kind := m.part.GroupVersion.WithKind(r.Options)
+	for path, suffix := range suffixes {
+		var list []operation
+		for _, method := range r.Connect {
+			op := operation{
+				method: strings.ToLower(method), action: "connect", kind: &kind, tag: m.tag,
+				id:          "connect" + m.word + title(strings.ToLower(method)) + m.noun(r) + suffix,
+				description: "connect " + method + " requests to " + r.Subresource + " of " + r.Kind,
+				consumes:    anyMedia, produces: anyMedia,
+				parameters: []parameter{nameParameter(kind.Kind)},
+				responses:  answers(modelText, "200"),
+			}
+			if r.Namespaced {
+				op.parameters = append(op.parameters, namespaceParameter)
+			}
+			if suffix != "" {
+				op.parameters = append(op.parameters, pathParameter)
+			}
+			m.options(&op, r.Options)
+			list = append(list, op)
+		}
+		m.add(path, list...)
+	}
+}
+
+// noun is the resource in operation ids.
+func (m *pathMaker) noun(r *Resource) string {
+	noun := r.Kind + title(r.Subresource)
+	if r.Namespaced {
+		noun = "Namespaced" + noun
+	}
+	return noun
+}
+
+// object returns the kind of the objects of a resource and their model.
+func (m *pathMaker) object(r *Resource) (schema.GroupVersionKind, string) {
+	kind := r.Object
+	if kind.Empty() {
+		kind = m.part.GroupVersion.WithKind(r.Kind)
+	}
+	if m.part.Custom {
+		// As kube-apiserver: even the scale of a custom resource has the kind
+		// of the resource.
+		own := m.part.GroupVersion.WithKind(r.Kind)
+		return own, m.model(kind)
+	}
+	return kind, m.model(kind)
+}
+
+// list returns the model of a resource's list.
+func (m *pathMaker) list(r *Resource) string {
+	return m.model(m.part.GroupVersion.WithKind(r.Kind + "List"))
+}
+
+func (m *pathMaker) model(kind schema.GroupVersionKind) string {
+	if name, ok := m.kinds[kind.Kind]; ok && kind.GroupVersion() == m.part.GroupVersion {
+		return name
+	}
+	i, ok := m.library.kind(kind)
+	if !ok {
+		if m.err == nil {
+			m.err = fmt.Errorf("no schema of %v", kind)
+		}
+		return ""
+	}
+	return m.library.name(i)
+}

@@ -1,0 +1,153 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The words of OpenAPI v2, also known as Swagger.
+
+type v2Operation struct {
+	Description string                `json:"description,omitempty"`
+	Consumes    []string              `json:"consumes,omitempty"`
+	Produces    []string              `json:"produces,omitempty"`
+	Schemes     []string              `json:"schemes"`
+	Tags        []string              `json:"tags,omitempty"`
+	ID          string                `json:"operationId,omitempty"`
+	Parameters  []json.RawMessage     `json:"parameters,omitempty"`
+	Responses   map[string]v2Response `json:"responses"`
+	Action      string                `json:"x-kubernetes-action,omitempty"`
+	Kind        *operationKind        `json:"x-kubernetes-group-version-kind,omitempty"`
+}
+
+// v2Parameter has its fields in the order that the names of shared parameters
+// are computed from.
+type v2Parameter struct {
+	UniqueItems bool       `json:"uniqueItems,omitempty"`
+	Type        string     `json:"type,omitempty"`
+	Description string     `json:"description,omitempty"`
+	Name        string     `json:"name"`
+	In          string     `json:"in"`
+	Required    bool       `json:"required,omitempty"`
+	Schema      *schemaRef `json:"schema,omitempty"`
+}
+
+type v2Response struct {
+	Description string     `json:"description"`
+	Schema      *schemaRef `json:"schema,omitempty"`
+}
+
+// v2Paths collects the paths of a document and the parameters they share.
+type v2Paths struct {
+	// encoded is what stands for a parameter in an operation.
+	encoded map[v2Key]json.RawMessage
+	// shared holds the shared parameters by name.
+	shared map[string]json.RawMessage
+	err    error
+}
+
+// v2Key identifies a parameter: the body, if it has a model.
+type v2Key struct {
+	parameter
+	model    string
+	required bool
+}
+
+// add returns what stands for a parameter in an operation.
+func (p *v2Paths) add(key v2Key) json.RawMessage {
+	if encoded, ok := p.encoded[key]; ok {
+		return encoded
+	}
+	param := v2Parameter{
+		UniqueItems: true, Type: key.Type, Description: key.Description, Name: key.Name, In: key.in(), Required: key.inPath,
+	}
+	if key.model != "" {
+		ref := newSchemaRef(v2Reference, key.model)
+		param = v2Parameter{Name: "body", In: "body", Required: key.required, Schema: &ref}
+	}
+	encoded, err := json.Marshal(param)
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("encode parameter %s: %w", param.Name, err)
+	}
+	if isShared(key) {
+		// As kube-apiserver names them, for the sake of generated clients.
+		hash := fnv.New64()
+		hash.Write(encoded)
+		name := param.Name + "-" + base64.URLEncoding.EncodeToString(hash.Sum(nil)[:6])
+		p.shared[name] = encoded
+		encoded = json.RawMessage(`{"$ref":"#/parameters/` + name + `"}`)
+	}
+	p.encoded[key] = encoded
+	return encoded
+}
+
+// isShared tells whether operations refer to a parameter, instead of having
+// it. Those are not shared that differ from kind to kind, and those two that
+// older kubectl looks for to learn what the server can do.
+func isShared(key v2Key) bool {
+	if key.model != "" {
+		return strings.HasPrefix(key.model, "io.k8s.apimachinery.")
+	}
+	return key.Name != "name" && key.Name != "dryRun" && key.Name != "fieldValidation"
+}
+
+func (p *v2Paths) parameters(list []parameter, b *body) []json.RawMessage {
+	keys := make([]v2Key, 0, len(list)+1)
+	for _, param := range list {
+		keys = append(keys, v2Key{parameter: param})
+	}
+	if b != nil {
+		i, _ := slices.BinarySearchFunc(keys, "body", func(k v2Key, name string) int { return strings.Compare(k.Name, name) })
+		keys = slices.Insert(keys, i, v2Key{model: b.model, required: b.required})
+	}
+	var out []json.RawMessage
+	for _, key := range keys {
+		out = append(out, p.add(key))
+	}
+	return out
+}
+
+func (p *v2Paths) operation(op *operation) *v2Operation {
+	out := &v2Operation{
+		Description: op.description, Consumes: op.consumes, Produces: op.produces, Schemes: []string{"https"},
+		Tags: []string{op.tag}, ID: op.id, Parameters: p.parameters(op.parameters, op.body),
+		Responses: map[string]v2Response{}, Action: op.action, Kind: newOperationKind(op.kind),
+	}
+	for _, r := range op.responses {
+		response := v2Response{Description: r.description}
+		if r.model != "" {
+			ref := newSchemaRef(v2Reference, r.model)
+			response.Schema = &ref
+		}
+		out.Responses[r.code] = response
+	}
+	return out
+}
+
+// writeV2Paths writes the paths of a document as a JSON object, and returns the
+// object of the parameters they share.
+func writeV2Paths(w *bytes.Buffer, items []item) ([]byte, error) {
+	p := &v2Paths{encoded: map[v2Key]json.RawMessage{}, shared: map[string]json.RawMessage{}}
+	parameters := func(list []parameter) []json.RawMessage { return p.parameters(list, nil) }
+	if err := writePaths(w, items, p.operation, parameters); err != nil {
+		return nil, err
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	var shared bytes.Buffer
+	shared.WriteByte('{')
+	for i, name := range slices.Sorted(maps.Keys(p.shared)) {
+		if err := writeMember(&shared, i, name, p.shared[name]); err != nil {
+			return nil, err
+		}
+	}
+	shared.WriteByte('}')
+	return shared.Bytes(), nil
+}

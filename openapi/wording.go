@@ -1,0 +1,116 @@
+package openapi
+
+import "slices"
+
+// describe sets how an operation is called: its method, x-kubernetes-action,
+// id and description. Client generators make method names of the ids.
+func (m *pathMaker) describe(op *operation, r *Resource, action string) {
+	article, of := withArticle(r.Kind), ""
+	if r.Subresource != "" {
+		of = r.Subresource + " of "
+	}
+	// The id starts with prefix, then group and version; rest follows.
+	prefix, rest := action, m.noun(r)
+	switch action {
+	case "get":
+		op.method, op.action, prefix = "get", "get", "read"
+		op.description = "read " + of + "the specified " + r.Kind
+	case "create":
+		op.method, op.action = "post", "post"
+		op.description = "create " + of + article
+	case "update":
+		op.method, op.action, prefix = "put", "put", "replace"
+		op.description = "replace " + of + "the specified " + r.Kind
+	case "patch":
+		op.method, op.action = "patch", "patch"
+		op.description = "partially update " + of + "the specified " + r.Kind
+	case "delete":
+		op.method, op.action = "delete", "delete"
+		op.description = "delete " + of + article
+	case "deletecollection":
+		op.method, op.action, prefix = "delete", "deletecollection", "delete"
+		op.description = "delete collection of " + r.Kind
+		rest = "Collection" + rest
+	case "list", "listall":
+		op.method, op.action, prefix = "get", "list", "list"
+		op.description = m.listSentence(r)
+		rest = allNamespaces(r, action == "listall", rest, "")
+	case "watch":
+		op.method, op.action = "get", "watch"
+		op.description = "watch changes to an object of kind " + r.Kind + ". " + watchSentence +
+			", filtered to a single item with the 'fieldSelector' parameter."
+	case "watchlist", "watchlistall":
+		op.method, op.action, prefix = "get", "watchlist", "watch"
+		op.description = "watch individual changes to a list of " + r.Kind + ". " + watchSentence + "."
+		rest = allNamespaces(r, action == "watchlistall", rest, "List")
+	}
+	op.id = prefix + m.word + rest
+}
+
+func (m *pathMaker) listSentence(r *Resource) string {
+	if !m.part.Custom && slices.Contains(r.Verbs, "watch") {
+		return "list or watch objects of kind " + r.Kind
+	}
+	return "list objects of kind " + r.Kind
+}
+
+// allNamespaces is the end of the id of an operation on many objects.
+func allNamespaces(r *Resource, all bool, noun, list string) string {
+	if all {
+		return r.Kind + list + "ForAllNamespaces"
+	}
+	return noun + list
+}
+
+// discoveryOperation is an operation that tells what there is.
+func discoveryOperation(id, tag, description, model string) operation {
+	return operation{
+		method: "get", id: id, tag: tag, description: description,
+		consumes: builtinMedia, produces: builtinMedia, responses: answers(model, "200"),
+	}
+}
+
+// The documents beside those of the group versions.
+
+func coreVersionsItems() []item {
+	return []item{newItem("/api/", []operation{
+		discoveryOperation("getCoreAPIVersions", "core", "get available API versions", metaModels+"APIVersions"),
+	})}
+}
+
+func groupsItems() []item {
+	return []item{newItem("/apis/", []operation{
+		discoveryOperation("getAPIVersions", "apis", "get available API versions", metaModels+"APIGroupList"),
+	})}
+}
+
+func groupItems(group string) []item {
+	word := identifier(group)
+	return []item{newItem("/apis/"+group+"/", []operation{
+		discoveryOperation("get"+title(word)+"APIGroup", word, "get information of a group", metaModels+"APIGroup"),
+	})}
+}
+
+func versionItems() []item {
+	return []item{newItem("/version/", []operation{{
+		method: "get", id: "getCodeVersion", tag: "version", description: "get the version information for this server",
+		consumes: []string{"application/json"}, produces: []string{"application/json"},
+		responses: answers("io.k8s.apimachinery.pkg.version.Info", "200"),
+	}})}
+}
+
+func issuerItems() []item {
+	return []item{newItem("/.well-known/openid-configuration/", []operation{{
+		method: "get", id: "getServiceAccountIssuerOpenIDConfiguration", tag: "WellKnown",
+		description: "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
+		produces:    []string{"application/json"}, responses: answers(modelText, "200"),
+	}})}
+}
+
+func keysItems() []item {
+	return []item{newItem("/openid/v1/jwks/", []operation{{
+		method: "get", id: "getServiceAccountIssuerOpenIDKeyset", tag: "openid",
+		description: "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+		produces:    []string{"application/jwk-set+json"}, responses: answers(modelText, "200"),
+	}})}
+}

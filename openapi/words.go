@@ -1,0 +1,132 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// What the two versions of OpenAPI have in common.
+
+// pathItem is a path with operations O and parameters P.
+type pathItem[O, P any] struct {
+	Get        *O  `json:"get,omitempty"`
+	Put        *O  `json:"put,omitempty"`
+	Post       *O  `json:"post,omitempty"`
+	Delete     *O  `json:"delete,omitempty"`
+	Options    *O  `json:"options,omitempty"`
+	Head       *O  `json:"head,omitempty"`
+	Patch      *O  `json:"patch,omitempty"`
+	Parameters []P `json:"parameters,omitempty"`
+}
+
+// slot returns where the operation of a method goes, nil for an unknown one.
+func (p *pathItem[O, P]) slot(method string) **O {
+	switch method {
+	case "get":
+		return &p.Get
+	case "put":
+		return &p.Put
+	case "post":
+		return &p.Post
+	case "delete":
+		return &p.Delete
+	case "options":
+		return &p.Options
+	case "head":
+		return &p.Head
+	case "patch":
+		return &p.Patch
+	default:
+		return nil
+	}
+}
+
+// writePaths writes the paths of a document as a JSON object.
+func writePaths[O, P any](w *bytes.Buffer, items []item, operation func(*operation) *O, parameters func([]parameter) []P) error {
+	w.WriteByte('{')
+	for i := range items {
+		it := &items[i]
+		out := pathItem[O, P]{Parameters: parameters(it.parameters)}
+		for j := range it.operations {
+			op := &it.operations[j]
+			slot := out.slot(op.method)
+			if slot == nil || *slot != nil {
+				return fmt.Errorf("path %s: method %q is unknown or there twice", it.path, op.method)
+			}
+			*slot = operation(op)
+		}
+		if err := writeMember(w, i, it.path, out); err != nil {
+			return err
+		}
+	}
+	w.WriteByte('}')
+	return nil
+}
+
+// writeMember writes member i of a JSON object.
+func writeMember(w *bytes.Buffer, i int, name string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return writeRawMember(w, i, name, data)
+}
+
+// writeRawMember writes member i, whose value is JSON already.
+func writeRawMember(w *bytes.Buffer, i int, name string, value []byte) error {
+	key, err := json.Marshal(name)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	if i > 0 {
+		w.WriteByte(',')
+	}
+	w.Write(key)
+	w.WriteByte(':')
+	w.Write(value)
+	return nil
+}
+
+// operationKind is the kind of an operation, in both versions.
+type operationKind struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+func newOperationKind(kind *schema.GroupVersionKind) *operationKind {
+	if kind == nil {
+		return nil
+	}
+	return &operationKind{kind.Group, kind.Version, kind.Kind}
+}
+
+// schemaRef is a reference to a model or a simple type, in both versions.
+type schemaRef struct {
+	Ref         string `json:"$ref,omitempty"`
+	Type        string `json:"type,omitempty"`
+	UniqueItems bool   `json:"uniqueItems,omitempty"`
+}
+
+func newSchemaRef(prefix, model string) schemaRef {
+	if model == modelText {
+		return schemaRef{Type: "string"}
+	}
+	return schemaRef{Ref: prefix + model}
+}
+
+const (
+	v3Reference = "#/components/schemas/"
+	v2Reference = "#/definitions/"
+)
+
+// in is where the parameter is found.
+func (p *parameter) in() string {
+	if p.inPath {
+		return "path"
+	}
+	return "query"
+}
