@@ -1,0 +1,67 @@
+// Package all lists the API groups that Kubernetes itself defines. It is the
+// one place that knows all of their folders; package builtin knows none.
+//
+// Imports: apis/builtin, apis/builtin/admissionregistration,
+// apis/builtin/apiextensions, apis/builtin/apiregistration, apis/builtin/apps,
+// apis/builtin/authentication, apis/builtin/authorization,
+// apis/builtin/autoscaling, apis/builtin/batch, apis/builtin/certificates,
+// apis/builtin/coordination, apis/builtin/discovery, apis/builtin/flowcontrol,
+// apis/builtin/networking, apis/builtin/node, apis/builtin/policy,
+// apis/builtin/rbac, apis/builtin/resource, apis/builtin/scheduling,
+// apis/builtin/storage, apis/builtin/storagemigration.
+package all
+
+import (
+	eventsv1 "k8s.io/api/events/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/admissionregistration"
+	"mainstay.dev/mainstay/apis/builtin/apiextensions"
+	"mainstay.dev/mainstay/apis/builtin/apiregistration"
+	"mainstay.dev/mainstay/apis/builtin/apps"
+	"mainstay.dev/mainstay/apis/builtin/authentication"
+	"mainstay.dev/mainstay/apis/builtin/authorization"
+	"mainstay.dev/mainstay/apis/builtin/autoscaling"
+	"mainstay.dev/mainstay/apis/builtin/batch"
+	"mainstay.dev/mainstay/apis/builtin/certificates"
+	"mainstay.dev/mainstay/apis/builtin/coordination"
+	"mainstay.dev/mainstay/apis/builtin/discovery"
+	"mainstay.dev/mainstay/apis/builtin/flowcontrol"
+	"mainstay.dev/mainstay/apis/builtin/networking"
+	"mainstay.dev/mainstay/apis/builtin/node"
+	"mainstay.dev/mainstay/apis/builtin/policy"
+	"mainstay.dev/mainstay/apis/builtin/rbac"
+	"mainstay.dev/mainstay/apis/builtin/resource"
+	"mainstay.dev/mainstay/apis/builtin/scheduling"
+	"mainstay.dev/mainstay/apis/builtin/storage"
+	"mainstay.dev/mainstay/apis/builtin/storagemigration"
+)
+
+// Groups returns all groups in the order in which discovery lists them. A
+// group may come without resources of its own, to keep its place for those
+// that another group declares.
+func Groups() []builtin.Group {
+	return []builtin.Group{
+		apiregistration.V1(),
+		apps.V1(),
+		{GroupVersion: eventsv1.SchemeGroupVersion}, // events are declared by the core group
+		authentication.V1(),
+		authorization.V1(),
+		autoscaling.V2(),
+		batch.V1(),
+		certificates.V1(),
+		networking.V1(),
+		policy.V1(),
+		rbac.V1(),
+		storage.V1(),
+		admissionregistration.V1(),
+		apiextensions.V1(),
+		scheduling.V1(),
+		coordination.V1(),
+		node.V1(),
+		discovery.V1(),
+		resource.V1(),
+		flowcontrol.V1(),
+		storagemigration.V1(),
+	}
+}

@@ -1,0 +1,27 @@
+// Package apiextensions declares the resources of apiextensions.k8s.io.
+//
+// Imports: apis/builtin.
+package apiextensions
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is apiextensions.k8s.io/v1.
+func V1() builtin.Group {
+	v1beta1 := apiextensionsv1.SchemeGroupVersion
+	v1beta1.Version = "v1beta1"
+	return builtin.Group{GroupVersion: apiextensionsv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		// kube-apiserver stores definitions as v1beta1, whose message is another
+		// one, and discovery shows the hash of that version: jfWCUB31mvA=. Here
+		// they are stored as v1, which kube-apiserver reads as well.
+		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
+			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"},
+			Categories:  []string{"api-extensions"},
+			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
+			Status: true, Generation: true, RequireResourceVersion: true,
+		}),
+	}}
+}

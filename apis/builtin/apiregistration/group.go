@@ -1,0 +1,24 @@
+// Package apiregistration declares the resources of apiregistration.k8s.io.
+//
+// Imports: apis/builtin.
+package apiregistration
+
+import (
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is apiregistration.k8s.io/v1.
+func V1() builtin.Group {
+	return builtin.Group{GroupVersion: apiregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[apiregistrationv1.APIService]{
+			Name: "apiservices", Kind: "APIService",
+			Categories:  []string{"api-extensions"},
+			StoragePath: "apiregistration.k8s.io/apiservices",
+			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
+			ValidateName: path.ValidatePathSegmentName,
+		}),
+	}}
+}

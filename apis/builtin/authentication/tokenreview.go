@@ -1,0 +1,52 @@
+package authentication
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// tokenReviews answers whose a token is.
+type tokenReviews struct {
+	env     *builtin.Env
+	version *codec.Version
+}
+
+var _ rest.Creater = tokenReviews{}
+
+// Create implements rest.Creater.
+func (r tokenReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, _ metav1.CreateOptions) (*codec.Record, error) {
+	review := obj.(*authenticationv1.TokenReview)
+	if review.Spec.Token == "" {
+		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")
+	}
+	if validate != nil {
+		if err := validate(ctx, review, nil); err != nil {
+			return nil, err
+		}
+	}
+	user, granted, err := r.env.AuthenticateToken(ctx, review.Spec.Token, review.Spec.Audiences)
+	review.Status = authenticationv1.TokenReviewStatus{Authenticated: user != nil}
+	if err != nil {
+		review.Status.Error = err.Error()
+	}
+	if user != nil {
+		if len(review.Spec.Audiences) > 0 && !intersect(review.Spec.Audiences, granted) {
+			return nil, apierrors.NewInternalError(errors.New("authenticator returned unexpected audience"))
+		}
+		review.Status.User, review.Status.Audiences = userInfo(user), granted
+	}
+	return codec.RecordOf(&codec.Kind{Hub: r.version}, review, nil, 0), nil
+}
+
+func intersect(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}

@@ -1,0 +1,85 @@
+package authorization
+
+import (
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func specPath() *field.Path { return field.NewPath("spec") }
+
+// shown is how kube-apiserver shows a path in its messages: by the names of
+// fields of Go.
+func shown(attributes *authorizationv1.NonResourceAttributes) any {
+	return struct{ Path, Verb string }{attributes.Path, attributes.Verb}
+}
+
+// validateSpec checks that one thing is asked.
+func validateSpec(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
+	switch resource, path := spec.ResourceAttributes, spec.NonResourceAttributes; {
+	case resource != nil && path != nil:
+		return field.ErrorList{field.Invalid(specPath().Child("nonResourceAttributes"), shown(path), "cannot be specified in combination with resourceAttributes")}
+	case resource == nil && path == nil:
+		return field.ErrorList{field.Invalid(specPath().Child("resourceAttributes"), nil, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+	}
+	return nil
+}
+
+func validateUser(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
+	if spec.User != "" || len(spec.Groups) > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(specPath().Child("user"), spec.User, "at least one of user or group must be specified")}
+}
+
+// validateMetadata allows no metadata but managed fields, which the server
+// itself adds.
+func validateMetadata(metadata metav1.ObjectMeta, message string) field.ErrorList {
+	rest := metadata
+	rest.ManagedFields = nil
+	if equality.Semantic.DeepEqual(metav1.ObjectMeta{}, rest) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata"), metadata, message)}
+}
+
+func validateSelectors(resource *authorizationv1.ResourceAttributes) field.ErrorList {
+	if resource == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	// Operators that are not known are left out of the question, so that
+	// clients newer than the server are answered.
+	if s := resource.FieldSelector; s != nil {
+		path := specPath().Child("resourceAttributes", "fieldSelector")
+		errs = append(errs, validateForm(path, s.RawSelector, len(s.Requirements))...)
+		for i, requirement := range s.Requirements {
+			errs = append(errs, metav1validation.ValidateFieldSelectorRequirement(requirement,
+				metav1validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, path.Child("requirements").Index(i))...)
+		}
+	}
+	if s := resource.LabelSelector; s != nil {
+		path := specPath().Child("resourceAttributes", "labelSelector")
+		errs = append(errs, validateForm(path, s.RawSelector, len(s.Requirements))...)
+		for i, requirement := range s.Requirements {
+			errs = append(errs, metav1validation.ValidateLabelSelectorRequirement(requirement,
+				metav1validation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, path.Child("requirements").Index(i))...)
+		}
+	}
+	return errs
+}
+
+// validateForm checks that a selector is given in one of its two forms.
+func validateForm(path *field.Path, raw string, requirements int) field.ErrorList {
+	switch {
+	case raw != "" && requirements > 0:
+		return field.ErrorList{field.Invalid(path.Child("rawSelector"), raw, "may not specified at the same time as requirements")}
+	case raw == "" && requirements == 0:
+		return field.ErrorList{field.Required(path.Child("requirements"), fmt.Sprintf("when %s is specified, requirements or rawSelector is required", path))}
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+// Package autoscaling declares the resources of the autoscaling group.
+//
+// Imports: apis/builtin.
+package autoscaling
+
+import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V2 is autoscaling/v2.
+func V2() builtin.Group {
+	return builtin.Group{GroupVersion: autoscalingv2.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[autoscalingv2.HorizontalPodAutoscaler]{
+			Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"},
+			Categories: []string{"all"},
+			Status:     true, Generation: true,
+		}),
+	}}
+}

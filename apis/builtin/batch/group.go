@@ -1,0 +1,26 @@
+// Package batch declares the resources of the batch group.
+//
+// Imports: apis/builtin.
+package batch
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is batch/v1.
+func V1() builtin.Group {
+	return builtin.Group{GroupVersion: batchv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[batchv1.CronJob]{
+			Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"},
+			Categories: []string{"all"},
+			Status:     true, Generation: true,
+		}),
+		builtin.Resource(builtin.Row[batchv1.Job]{
+			Name: "jobs", Kind: "Job", Namespaced: true,
+			Categories: []string{"all"},
+			Status:     true, Generation: true, OrphanByDefault: true,
+		}),
+	}}
+}

@@ -1,0 +1,32 @@
+// Package certificates declares the resources of certificates.k8s.io.
+//
+// Imports: apis/builtin.
+package certificates
+
+import (
+	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is certificates.k8s.io/v1.
+func V1() builtin.Group {
+	return builtin.Group{GroupVersion: certificatesv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[certificatesv1.CertificateSigningRequest]{
+			Name: "certificatesigningrequests", Kind: "CertificateSigningRequest", ShortNames: []string{"csr"},
+			Status:       true,
+			ValidateName: path.ValidatePathSegmentName,
+		}),
+		builtin.Resource(builtin.Row[certificatesv1.ClusterTrustBundle]{
+			Name: "clustertrustbundles", Kind: "ClusterTrustBundle",
+			StorageVersion: certificatesv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
+		}),
+		builtin.Resource(builtin.Row[certificatesv1.PodCertificateRequest]{
+			Name: "podcertificaterequests", Kind: "PodCertificateRequest", Namespaced: true,
+			StorageVersion: certificatesv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
+			Status: true,
+		}),
+	}}
+}

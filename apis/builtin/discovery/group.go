@@ -1,0 +1,20 @@
+// Package discovery declares the resources of discovery.k8s.io.
+//
+// Imports: apis/builtin.
+package discovery
+
+import (
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is discovery.k8s.io/v1.
+func V1() builtin.Group {
+	return builtin.Group{GroupVersion: discoveryv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[discoveryv1.EndpointSlice]{
+			Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true,
+			Generation: true,
+		}),
+	}}
+}

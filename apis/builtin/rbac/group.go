@@ -1,0 +1,33 @@
+// Package rbac declares the resources of rbac.authorization.k8s.io.
+//
+// Imports: apis/builtin.
+package rbac
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is rbac.authorization.k8s.io/v1.
+func V1() builtin.Group {
+	return builtin.Group{GroupVersion: rbacv1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[rbacv1.ClusterRoleBinding]{
+			Name: "clusterrolebindings", Kind: "ClusterRoleBinding",
+			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
+		}),
+		builtin.Resource(builtin.Row[rbacv1.ClusterRole]{
+			Name: "clusterroles", Kind: "ClusterRole",
+			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
+		}),
+		builtin.Resource(builtin.Row[rbacv1.RoleBinding]{
+			Name: "rolebindings", Kind: "RoleBinding", Namespaced: true,
+			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
+		}),
+		builtin.Resource(builtin.Row[rbacv1.Role]{
+			Name: "roles", Kind: "Role", Namespaced: true,
+			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
+		}),
+	}}
+}

@@ -1,0 +1,38 @@
+// Package resource declares the resources of resource.k8s.io.
+//
+// Imports: apis/builtin.
+package resource
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// V1 is resource.k8s.io/v1.
+func V1() builtin.Group {
+	return builtin.Group{GroupVersion: resourcev1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[resourcev1.DeviceClass]{
+			Name: "deviceclasses", Kind: "DeviceClass",
+			Generation: true, ReturnDeleted: true,
+		}),
+		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
+			Name: "devicetaintrules", Kind: "DeviceTaintRule",
+			StorageVersion: resourcev1beta2.SchemeGroupVersion, ReturnDeleted: true,
+			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
+		}),
+		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
+			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true,
+			Status: true, StatusKeeps: []string{"metadata"}, ReturnDeleted: true,
+		}),
+		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
+			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true,
+			ReturnDeleted: true,
+		}),
+		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
+			Name: "resourceslices", Kind: "ResourceSlice",
+			Generation: true, ReturnDeleted: true,
+		}),
+	}}
+}
