@@ -11,6 +11,7 @@ import (
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 )
 
 // protobufMagic opens every protobuf encoding of an API object.
@@ -170,4 +171,38 @@ func excerpt(body []byte) string {
 		return string(cut) + more
 	}
 	return fmt.Sprintf("%x%s", cut, more)
+}
+
+// UnmarshalDocument reads a JSON or YAML document as it comes, integers as
+// int64; isJSON tells which it was.
+func UnmarshalDocument(body []byte, into *map[string]any) (isJSON bool, err error) {
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, into); err == nil {
+			return true, nil
+		}
+	}
+	converted, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		return false, err
+	}
+	return false, kjson.UnmarshalCaseSensitivePreserveInts(converted, into)
+}
+
+// FromDocument makes an object of version v of a JSON document, whose values
+// it may keep. strict lists unknown fields, where that is asked for.
+func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Object, strict []error, err error) {
+	obj = v.New()
+	if v.Untyped {
+		obj.(*unstructured.Unstructured).Object = document
+		return obj, nil, nil
+	}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document, obj, wantStrict)
+	if found, ok := runtime.AsStrictDecodingError(err); ok {
+		strict, err = found.Errors(), nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return obj, strict, nil
 }

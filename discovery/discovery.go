@@ -1,0 +1,119 @@
+// Package discovery tells clients what is served: the plain documents of
+// groups, versions and resources, and the aggregated ones that hold all in one
+// (KEP-3352). They are drawn from the catalogue.
+//
+// Imports: codec, endpoints, rest, route.
+package discovery
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/route"
+)
+
+// groupVersion is a version of a group as plain discovery names it.
+func groupVersion(gv schema.GroupVersion) metav1.GroupVersionForDiscovery {
+	return metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+}
+
+// apiGroup is the document of one group.
+func apiGroup(g route.Group) metav1.APIGroup {
+	group := metav1.APIGroup{Name: g.Name}
+	for _, v := range g.Versions {
+		group.Versions = append(group.Versions, groupVersion(v.GroupVersion))
+	}
+	group.PreferredVersion = group.Versions[0]
+	return group
+}
+
+// resourceList is the document of one version.
+func resourceList(v route.Version) *metav1.APIResourceList {
+	list := &metav1.APIResourceList{GroupVersion: v.GroupVersion.String(), APIResources: []metav1.APIResource{}}
+	for _, r := range v.Resources {
+		list.APIResources = append(list.APIResources, apiResource(r))
+	}
+	slices.SortStableFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+func apiResource(r *rest.Resource) metav1.APIResource {
+	out := metav1.APIResource{
+		Name: r.FullName(), Namespaced: r.Namespaced, Kind: r.Version.GVK.Kind, Verbs: r.VerbNames(),
+		ShortNames: r.ShortNames, Categories: r.Categories, StorageVersionHash: r.StorageVersionHash,
+	}
+	if r.Subresource == "" {
+		out.SingularName = r.Singular
+	}
+	if gvk := r.Version.GVK; gvk.GroupVersion() != r.GroupVersion {
+		out.Group, out.Version = gvk.Group, gvk.Version
+	}
+	return out
+}
+
+// aggregated is the document of several groups in one.
+func aggregated(groups []route.Group) *apidiscovery.APIGroupDiscoveryList {
+	list := &apidiscovery.APIGroupDiscoveryList{Items: []apidiscovery.APIGroupDiscovery{}}
+	for _, g := range groups {
+		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
+		for _, v := range g.Versions {
+			item.Versions = append(item.Versions, apidiscovery.APIVersionDiscovery{
+				Version: v.GroupVersion.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: discoveryResources(v),
+			})
+		}
+		list.Items = append(list.Items, item)
+	}
+	return list
+}
+
+func discoveryResources(v route.Version) []apidiscovery.APIResourceDiscovery {
+	var out []apidiscovery.APIResourceDiscovery
+	for _, r := range v.Resources {
+		if r.Subresource != "" {
+			continue
+		}
+		scope := apidiscovery.ScopeCluster
+		if r.Namespaced {
+			scope = apidiscovery.ScopeNamespace
+		}
+		resource := apidiscovery.APIResourceDiscovery{
+			Resource: r.Name, ResponseKind: responseKind(r), Scope: scope, SingularResource: r.Singular,
+			Verbs: r.VerbNames(), ShortNames: r.ShortNames, Categories: r.Categories,
+		}
+		for _, sub := range v.Resources {
+			if sub.Name == r.Name && sub.Subresource != "" {
+				resource.Subresources = append(resource.Subresources, apidiscovery.APISubresourceDiscovery{
+					Subresource: sub.Subresource, ResponseKind: responseKind(sub), Verbs: sub.VerbNames(),
+				})
+			}
+		}
+		out = append(out, resource)
+	}
+	return out
+}
+
+// responseKind leaves group and version empty where they are the resource's.
+func responseKind(r *rest.Resource) *metav1.GroupVersionKind {
+	gvk := r.Version.GVK
+	if gvk.GroupVersion() == r.GroupVersion {
+		return &metav1.GroupVersionKind{Kind: gvk.Kind}
+	}
+	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
+}
+
+// serverAddress tells clients of any address where to reach the server: where
+// they have reached it.
+func serverAddress(r *http.Request) []metav1.ServerAddressByClientCIDR {
+	address := r.Host
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		address = local.String()
+	}
+	return []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: address}}
+}

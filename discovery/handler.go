@@ -1,0 +1,214 @@
+package discovery
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/route"
+)
+
+// Handler answers /api, /apis and the paths of groups and versions below them.
+// Aggregated documents are made when first asked for and kept until the
+// catalogue changes.
+type Handler struct {
+	catalog *route.Catalog
+	core    document
+	groups  document
+}
+
+// document is an aggregated document in the media types asked for.
+type document struct {
+	once   sync.Once
+	list   *apidiscovery.APIGroupDiscoveryList
+	etag   string
+	err    error
+	bodies sync.Map // codec.Media -> []byte
+}
+
+// NewHandler returns the discovery of a catalogue.
+func NewHandler(catalog *route.Catalog) *Handler { return &Handler{catalog: catalog} }
+
+// Handles tells whether a path is discovery's.
+func Handles(path string) bool {
+	path = strings.TrimSuffix(path, "/")
+	return path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/")
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case len(parts) == 1:
+		h.serveRoot(w, r, parts[0] == "api")
+	case parts[0] == "api" && len(parts) == 2:
+		h.serveVersion(w, r, schema.GroupVersion{Version: parts[1]})
+	case len(parts) == 2:
+		h.serveGroup(w, r, parts[1])
+	case len(parts) == 3:
+		h.serveVersion(w, r, schema.GroupVersion{Group: parts[1], Version: parts[2]})
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// serveRoot answers /api and /apis, aggregated or plain.
+func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
+	if media, ok := wantsAggregated(r); ok {
+		doc, filter := &h.groups, func(g route.Group) bool { return g.Name != "" }
+		if core {
+			doc, filter = &h.core, func(g route.Group) bool { return g.Name == "" }
+		}
+		h.serveAggregated(w, r, doc, media, filter)
+		return
+	}
+	if core {
+		h.serveCoreVersions(w, r)
+		return
+	}
+	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	for _, g := range h.catalog.Groups() {
+		if g.Name != "" {
+			list.Groups = append(list.Groups, apiGroup(g))
+		}
+	}
+	endpoints.WriteObject(w, r, list)
+}
+
+func (h *Handler) serveCoreVersions(w http.ResponseWriter, r *http.Request) {
+	versions := &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, ServerAddressByClientCIDRs: serverAddress(r)}
+	for _, g := range h.catalog.Groups() {
+		if g.Name == "" {
+			for _, v := range g.Versions {
+				versions.Versions = append(versions.Versions, v.GroupVersion.Version)
+			}
+		}
+	}
+	endpoints.WriteObject(w, r, versions)
+}
+
+func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, name string) {
+	for _, g := range h.catalog.Groups() {
+		if g.Name == name && name != "" {
+			group := apiGroup(g)
+			group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+			endpoints.WriteObject(w, r, &group)
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, gv schema.GroupVersion) {
+	known := false
+	for _, g := range h.catalog.Groups() {
+		if g.Name != gv.Group {
+			continue
+		}
+		known = true
+		for _, v := range g.Versions {
+			if v.GroupVersion == gv {
+				list := resourceList(v)
+				list.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
+				if gv.Group == "" {
+					list.APIVersion = "" // as kube-apiserver's of the core group, since its first day
+				}
+				endpoints.WriteObject(w, r, list)
+				return
+			}
+		}
+	}
+	if known {
+		endpoints.WriteStatus(w, r, endpoints.NotFoundStatus())
+		return
+	}
+	http.NotFound(w, r)
+}
+
+// aggregatedType is the Content-Type of an aggregated document.
+func aggregatedType(media codec.Media) string {
+	return media.String() + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+}
+
+// wantsAggregated reads the Accept header: the first clause that can be met
+// decides.
+func wantsAggregated(r *http.Request) (codec.Media, bool) {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		fields := strings.Split(part, ";")
+		params := map[string]string{}
+		for _, f := range fields[1:] {
+			k, v, _ := strings.Cut(strings.TrimSpace(f), "=")
+			params[k] = v
+		}
+		media, ok := map[string]codec.Media{codec.JSONType: codec.JSON, codec.YAMLType: codec.YAML, codec.ProtobufType: codec.Protobuf}[strings.TrimSpace(fields[0])]
+		if !ok {
+			continue
+		}
+		if params["as"] == "" {
+			return 0, false
+		}
+		if params["as"] == "APIGroupDiscoveryList" && params["g"] == apidiscovery.GroupName && params["v"] == "v2" {
+			return media, true
+		}
+	}
+	return 0, false
+}
+
+func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *document, media codec.Media, filter func(route.Group) bool) {
+	doc.once.Do(func() { doc.build(h.catalog, filter) })
+	if doc.err != nil {
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(doc.err))
+		return
+	}
+	w.Header().Set("ETag", doc.etag)
+	w.Header().Set("Vary", "Accept")
+	if r.Header.Get("If-None-Match") == doc.etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	body, err := doc.body(media)
+	if err != nil {
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
+		return
+	}
+	w.Header().Set("Content-Type", aggregatedType(media))
+	endpoints.WriteBytes(w, r, body)
+}
+
+func (d *document) build(catalog *route.Catalog, filter func(route.Group) bool) {
+	var groups []route.Group
+	for _, g := range catalog.Groups() {
+		if filter(g) {
+			groups = append(groups, g)
+		}
+	}
+	d.list = aggregated(groups)
+	d.list.SetGroupVersionKind(apidiscovery.SchemeGroupVersion.WithKind("APIGroupDiscoveryList"))
+	body, err := d.body(codec.JSON)
+	if err != nil {
+		d.err = fmt.Errorf("aggregate discovery: %w", err)
+		return
+	}
+	d.etag = fmt.Sprintf(`"%X"`, sha512.Sum512(bytes.TrimSpace(body)))
+}
+
+func (d *document) body(media codec.Media) ([]byte, error) {
+	if body, ok := d.bodies.Load(media); ok {
+		return body.([]byte), nil
+	}
+	body, err := codec.AppendObject(nil, runtime.Object(d.list), media)
+	if err != nil {
+		return nil, err
+	}
+	d.bodies.Store(media, body)
+	return body, nil
+}

@@ -1,0 +1,184 @@
+// Package endpoints speaks HTTP for REST storage: one file per verb, from the
+// request's options and body to the bytes of the response, including every
+// error on the way. Which resource a request is for has been decided before
+// (package route); what may be done with it is the storage's affair.
+//
+// Imports: admission, codec, endpoints/apply, request, rest.
+package endpoints
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
+)
+
+// Limits on what a client may send.
+const (
+	// DefaultMaxBodyBytes is the largest body of a write, as kube-apiserver's.
+	DefaultMaxBodyBytes = 3 << 20
+	// maxJSONPatchOperations is how long a JSON patch may be.
+	maxJSONPatchOperations = 10000
+)
+
+// Config is what an API is made of. Its zero value serves.
+type Config struct {
+	// Admission changes and checks every write.
+	Admission admission.Chain
+	// TypeConverter knows the merge schemas of all kinds, for server-side
+	// apply and managed fields; nil: managed fields are not kept.
+	TypeConverter managedfields.TypeConverter
+	// MaxBodyBytes is the largest request body; 0 means DefaultMaxBodyBytes.
+	MaxBodyBytes int64
+	// MinWatchTimeout is how long a watch without timeoutSeconds lasts at
+	// least; it ends between once and twice that. 0 means 30 minutes.
+	MinWatchTimeout time.Duration
+	// Stopping, when closed, ends watches in good order.
+	Stopping <-chan struct{}
+	// OnWatchEvents is told of events sent; nil: nobody is.
+	OnWatchEvents func(resource *rest.Resource, events, bytes int)
+	Logger        *slog.Logger
+}
+
+// API answers requests for resources. It is safe for concurrent use.
+type API struct {
+	config   Config
+	managers apply.Managers
+}
+
+// New returns an API.
+func New(config Config) *API {
+	if config.MaxBodyBytes == 0 {
+		config.MaxBodyBytes = DefaultMaxBodyBytes
+	}
+	if config.MinWatchTimeout == 0 {
+		config.MinWatchTimeout = 30 * time.Minute
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &API{config: config, managers: apply.NewManagers(config.TypeConverter)}
+}
+
+// call is one request for one resource on its way through a verb.
+type call struct {
+	api      *API
+	w        http.ResponseWriter
+	r        *http.Request
+	resource *rest.Resource
+	info     *request.Info
+}
+
+func (c *call) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: c.namespace(), Name: c.info.Name}
+}
+
+// namespace is where the object lives: nowhere, for a cluster-scoped one.
+func (c *call) namespace() string {
+	if !c.resource.Namespaced {
+		return ""
+	}
+	return c.info.Namespace
+}
+
+// Serve answers a request for a resource of the catalogue.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
+	c := &call{api: a, w: w, r: r, resource: resource, info: request.InfoFrom(r.Context())}
+	if err := c.serve(); err != nil {
+		a.WriteError(w, r, err)
+	}
+}
+
+// WriteNotFound answers a request for a resource that nobody serves.
+func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
+	a.WriteError(w, r, notFoundResource())
+}
+
+func (c *call) serve() error {
+	if c.info.NameInPath {
+		if problems := path.IsValidPathSegmentName(c.info.Name); len(problems) > 0 {
+			return apierrors.NewBadRequest("Name parameter invalid: " + quoteProblem(c.info.Name, problems[0]))
+		}
+	}
+	if connecter, ok := c.resource.Storage.(rest.Connecter); ok {
+		return c.connect(connecter)
+	}
+	if c.info.Tail != "" {
+		return notFoundResource()
+	}
+	handle := c.handler()
+	if handle == nil {
+		return methodNotAllowed()
+	}
+	if c.resource.Warning != "" {
+		request.AddWarning(c.r.Context(), c.resource.Warning)
+	}
+	return handle()
+}
+
+// handler chooses by verb and shape of the path; nil where the resource does
+// not have that verb.
+func (c *call) handler() func() error {
+	if c.r.Method == http.MethodHead || slices.Contains(c.resource.WithoutVerbs, c.info.Verb) {
+		return nil
+	}
+	storage, item := c.resource.Storage, c.info.NameInPath
+	needsNamespace := c.resource.Namespaced && c.info.Namespace == ""
+	switch c.info.Verb {
+	case "get":
+		if s, ok := storage.(rest.Getter); ok && item {
+			return func() error { return c.get(s) }
+		}
+	case "list":
+		if s, ok := storage.(rest.Lister); ok && !item {
+			return func() error { return c.list(s) }
+		}
+	case "watch":
+		if s, ok := storage.(rest.Watcher); ok {
+			return func() error { return c.watch(s) }
+		}
+	case "create":
+		return c.createHandler(storage, item, needsNamespace)
+	case "update":
+		if s, ok := storage.(rest.Updater); ok && item {
+			return func() error { return c.update(s) }
+		}
+	case "patch":
+		s, updates := storage.(rest.Updater)
+		if _, gets := storage.(rest.Getter); updates && gets && item {
+			return func() error { return c.patch(s) }
+		}
+	case "delete":
+		if s, ok := storage.(rest.GracefulDeleter); ok && item {
+			return func() error { return c.delete(s) }
+		}
+	case "deletecollection":
+		if s, ok := storage.(rest.CollectionDeleter); ok && !item && !needsNamespace {
+			return func() error { return c.deleteCollection(s) }
+		}
+	}
+	return nil
+}
+
+func (c *call) createHandler(storage rest.Storage, item, needsNamespace bool) func() error {
+	if s, ok := storage.(rest.NamedCreater); ok && item {
+		return func() error { return c.createNamed(s) }
+	}
+	if s, ok := storage.(rest.Creater); ok && !item && !needsNamespace {
+		return func() error { return c.create(s) }
+	}
+	return nil
+}
+
+func quoteProblem(name, problem string) string { return `"` + name + `": ` + problem }

@@ -1,0 +1,165 @@
+// Package apply keeps account of who owns which field of an object, and merges
+// what is applied: server-side apply (KEP-555), by apimachinery's field
+// manager over the merge schemas of each kind.
+//
+// Imports: codec, rest.
+package apply
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// Managers are the field managers of resources, each made on first use. It is
+// safe for concurrent use.
+type Managers struct {
+	converter managedfields.TypeConverter
+	made      *sync.Map // *rest.Resource -> *Manager
+}
+
+// NewManagers returns the managers of the kinds that the converter knows; nil
+// knows none, and no fields are managed.
+func NewManagers(converter managedfields.TypeConverter) Managers {
+	return Managers{converter: converter, made: new(sync.Map)}
+}
+
+// For returns the manager of a resource, nil where its fields are not managed.
+func (m Managers) For(resource *rest.Resource) (*Manager, error) {
+	if m.converter == nil || resource.Kind == nil {
+		return nil, nil
+	}
+	if made, ok := m.made.Load(resource); ok {
+		return made.(*Manager), nil
+	}
+	made, err := newManager(m.converter, resource)
+	if err != nil {
+		return nil, err
+	}
+	kept, _ := m.made.LoadOrStore(resource, made)
+	return kept.(*Manager), nil
+}
+
+// Manager manages the fields of one resource in one version.
+type Manager struct{ fields *managedfields.FieldManager }
+
+func newManager(converter managedfields.TypeConverter, resource *rest.Resource) (*Manager, error) {
+	types := kindTypes{resource.Kind}
+	fields, err := managedfields.NewDefaultFieldManager(converter, types, types, types, resource.Version.GVK,
+		resource.Kind.Hub.GVK.GroupVersion(), resource.Subresource, filters(resource.ResetFields))
+	if err != nil {
+		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
+	}
+	return &Manager{fields}, nil
+}
+
+func filters(reset map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]fieldpath.Filter {
+	return fieldpath.NewExcludeFilterSetMap(reset)
+}
+
+// Update records that manager wrote obj in place of live. What cannot be
+// recorded leaves the object as it is: a write does not fail for it.
+func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
+	return m.fields.UpdateNoErrors(live, obj, manager).(codec.Object)
+}
+
+// Apply merges an applied configuration, which names its type, into live. An
+// error is an API error: a conflict with other managers, unless force is set.
+func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager string, force bool) (codec.Object, error) {
+	merged, err := m.fields.Apply(live, applied, manager, force)
+	if err != nil {
+		return nil, err
+	}
+	return merged.(codec.Object), nil
+}
+
+// kindTypes is what the field manager asks of a scheme, for one kind.
+type kindTypes struct{ kind *codec.Kind }
+
+func (t kindTypes) version(gv schema.GroupVersion) *codec.Version {
+	if t.kind.Hub.GVK.GroupVersion() == gv {
+		return t.kind.Hub
+	}
+	for _, v := range t.kind.Versions {
+		if v.GVK.GroupVersion() == gv {
+			return v
+		}
+	}
+	return nil
+}
+
+// ConvertToVersion implements runtime.ObjectConvertor. The result may be the
+// argument itself: the field manager does not change what it converts.
+func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	gvk := in.GetObjectKind().GroupVersionKind()
+	if gvk.Empty() {
+		gvk = t.kind.Hub.GVK
+	}
+	want, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk})
+	if !ok {
+		// The target names another group version: the kind's own there.
+		if gv, isGV := target.(schema.GroupVersion); isGV {
+			want, ok = gv.WithKind(gvk.Kind), true
+		}
+	}
+	if !ok || want == gvk {
+		return in, nil
+	}
+	from, to := t.version(gvk.GroupVersion()), t.version(want.GroupVersion())
+	if from == nil || to == nil {
+		return nil, runtime.NewNotRegisteredErrForTarget(t.kind.Hub.GVK.Kind, nil, target)
+	}
+	obj, ok := in.DeepCopyObject().(codec.Object)
+	if !ok {
+		return nil, fmt.Errorf("convert %T: no object with metadata", in)
+	}
+	hub, err := from.ToHubFrom(obj)
+	if err != nil {
+		return nil, err
+	}
+	out, err := to.FromHubTo(hub)
+	if err != nil {
+		return nil, err
+	}
+	out.GetObjectKind().SetGroupVersionKind(to.GVK)
+	return out, nil
+}
+
+// Convert implements runtime.ObjectConvertor.
+func (t kindTypes) Convert(in, out, _ any) error {
+	return fmt.Errorf("convert %T to %T: not asked of a field manager", in, out)
+}
+
+// ConvertFieldLabel implements runtime.ObjectConvertor.
+func (t kindTypes) ConvertFieldLabel(schema.GroupVersionKind, string, string) (string, string, error) {
+	return "", "", fmt.Errorf("field labels are not asked of a field manager")
+}
+
+// Default implements runtime.ObjectDefaulter.
+func (t kindTypes) Default(in runtime.Object) {
+	obj, ok := in.(codec.Object)
+	if !ok {
+		return
+	}
+	if v := t.version(in.GetObjectKind().GroupVersionKind().GroupVersion()); v != nil && v.Default != nil {
+		v.Default(obj)
+	}
+}
+
+// New implements runtime.ObjectCreater.
+func (t kindTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	v := t.version(gvk.GroupVersion())
+	if v == nil || v.GVK.Kind != gvk.Kind {
+		return nil, runtime.NewNotRegisteredErrForKind("", gvk)
+	}
+	obj := v.New()
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, nil
+}

@@ -1,0 +1,120 @@
+package endpoints
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
+)
+
+// readBody reads a request's body up to the limit.
+func (c *call) readBody() ([]byte, error) {
+	limit := c.api.config.MaxBodyBytes
+	if c.r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	reader := io.LimitReader(c.r.Body, limit+1)
+	var body []byte
+	var err error
+	if n := c.r.ContentLength; n > 0 {
+		body = make([]byte, n)
+		var read int
+		read, err = io.ReadFull(reader, body)
+		body = body[:read]
+	} else {
+		body, err = io.ReadAll(reader)
+	}
+	var maxBytes *http.MaxBytesError
+	switch {
+	case errors.As(err, &maxBytes), int64(len(body)) > limit:
+		return nil, tooLarge(limit)
+	case err != nil:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
+	}
+	return body, nil
+}
+
+func tooLarge(limit int64) error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
+}
+
+// decodeBody reads the object that a client sent, in the hub version. What
+// fieldValidation says decides whether unknown and duplicate fields are
+// ignored, warned of or refused (KEP-2885).
+func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Object, error) {
+	media, err := bodyMedia(c.r)
+	if err != nil {
+		return nil, err
+	}
+	if v.Untyped && media == codec.Protobuf {
+		return nil, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml")
+	}
+	body, err := c.readBody()
+	if err != nil {
+		return nil, err
+	}
+	obj, err := v.Decode(body, media, fieldValidation != metav1.FieldValidationIgnore)
+	if err := c.checkStrict(v, fieldValidation, err); err != nil {
+		return nil, err
+	}
+	hub, err := v.ToHubFrom(obj)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return hub, nil
+}
+
+// checkStrict turns what strict decoding found into warnings or an error.
+func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))
+	}
+	for _, problem := range strict.Errors() {
+		request.AddWarning(c.r.Context(), problem.Error())
+	}
+	return nil
+}
+
+// place puts an object that a client sent where the request's path says, and
+// refuses one that says otherwise of itself.
+func (c *call) place(obj codec.Object) error {
+	if !c.resource.Namespaced {
+		if obj.GetNamespace() != "" {
+			return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		}
+		return nil
+	}
+	switch namespace := c.namespace(); obj.GetNamespace() {
+	case "":
+		obj.SetNamespace(namespace)
+	case namespace:
+	default:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// checkName refuses an object whose name is not the one in the path.
+func (c *call) checkName(obj codec.Object) error {
+	switch obj.GetName() {
+	case c.info.Name:
+		return nil
+	case "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", c.info.Name))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.info.Name))
+}

@@ -1,0 +1,90 @@
+package endpoints
+
+import (
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// delete answers DELETE of an object.
+func (c *call) delete(s rest.GracefulDeleter) error {
+	t, err := negotiate(c.r, forObject)
+	if err != nil {
+		return err
+	}
+	options, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	a, err := c.admitDeletion(options)
+	if err != nil {
+		return err
+	}
+	record, gone, err := s.Delete(c.r.Context(), c.name(), c.api.config.Admission.Validation(a), options)
+	if err != nil {
+		return err
+	}
+	if gone && !c.resource.ReturnDeleted {
+		return c.respondDeleted(t, record)
+	}
+	code := http.StatusOK
+	if !gone && options.OrphanDependents != nil && !*options.OrphanDependents {
+		code = http.StatusAccepted // as kube-apiserver, for old clients that ask for cascading deletion this way
+	}
+	return c.respondRecord(t, code, record)
+}
+
+func (c *call) admitDeletion(options metav1.DeleteOptions) (admission.Attributes, error) {
+	a := c.attributes(admission.Delete, c.info.Name, len(options.DryRun) > 0)
+	return a, c.api.config.Admission.Mutate(c.r.Context(), &a)
+}
+
+// respondDeleted tells of an object that is gone.
+func (c *call) respondDeleted(t target, record *codec.Record) error {
+	obj, err := record.Shared()
+	if err != nil {
+		return err
+	}
+	status := &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{
+			Name: record.Name().Name, Group: c.resource.GroupVersion.Group, Kind: c.resource.Name, UID: obj.GetUID(),
+		},
+	}
+	body, err := codec.AppendObject(nil, status, t.media)
+	if err != nil {
+		return err
+	}
+	writeBody(c.w, c.r, t, http.StatusOK, body)
+	return nil
+}
+
+// deleteCollection answers DELETE of a collection.
+func (c *call) deleteCollection(s rest.CollectionDeleter) error {
+	t, err := negotiate(c.r, forList)
+	if err != nil {
+		return err
+	}
+	list, _, err := c.listOptions()
+	if err != nil {
+		return err
+	}
+	options, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	a, err := c.admitDeletion(options)
+	if err != nil {
+		return err
+	}
+	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.Validation(a), options, list)
+	if err != nil {
+		return err
+	}
+	return c.respondList(t, deleted, true)
+}

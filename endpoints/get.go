@@ -1,0 +1,24 @@
+package endpoints
+
+import (
+	"net/http"
+
+	"mainstay.dev/mainstay/rest"
+)
+
+// get answers GET of one object.
+func (c *call) get(s rest.Getter) error {
+	t, err := negotiate(c.r, forObject)
+	if err != nil {
+		return err
+	}
+	options, err := c.getOptions()
+	if err != nil {
+		return err
+	}
+	record, err := s.Get(c.r.Context(), c.name(), options)
+	if err != nil {
+		return err
+	}
+	return c.respondRecord(t, http.StatusOK, record)
+}

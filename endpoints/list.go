@@ -1,0 +1,291 @@
+package endpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// list answers GET of a collection.
+func (c *call) list(s rest.Lister) error {
+	t, err := negotiate(c.r, forList)
+	if err != nil {
+		return err
+	}
+	options, _, err := c.listOptions()
+	if err != nil {
+		return err
+	}
+	list, err := s.List(c.r.Context(), c.namespace(), options)
+	if err != nil {
+		return err
+	}
+	return c.respondList(t, list, options.Limit > 0 || options.Continue != "")
+}
+
+// respondList answers with many objects. A list that is not a page streams: it
+// is never held as a whole, however long it is. A page is gathered first, as
+// what follows it stands at its beginning.
+func (c *call) respondList(t target, list *rest.List, page bool) error {
+	switch t.view {
+	case table:
+		return c.respondTable(t, list)
+	case partialList:
+		return c.respondPartialList(t, list)
+	case partial:
+		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+			"you requested PartialObjectMetadata, but the requested object is a list (%s)", c.listTypeName())
+	}
+	if t.media == codec.Protobuf && c.resource.Version.Untyped {
+		return notAcceptable(true, forList)
+	}
+	if page || t.media == codec.Protobuf {
+		records, err := gather(list)
+		if err != nil {
+			return err
+		}
+		if t.media == codec.Protobuf {
+			return c.respondProtobufList(t, list, records)
+		}
+		list.Items = each(records)
+	}
+	if t.media == codec.YAML || t.pretty {
+		return c.respondWholeList(t, list)
+	}
+	return c.streamJSONList(list)
+}
+
+// listTypeName is how kube-apiserver's messages name a list's type.
+func (c *call) listTypeName() string {
+	group := c.resource.GroupVersion.Group
+	if group == "" {
+		group = "core"
+	}
+	return fmt.Sprintf("*%s.%sList", group, c.resource.Version.GVK.Kind)
+}
+
+func notOfList(t target, resource *rest.Resource) error {
+	group := resource.GroupVersion.Group
+	if group == "" {
+		group = "core"
+	}
+	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)", group, resource.Version.GVK.Kind)
+}
+
+func gather(list *rest.List) ([]*codec.Record, error) {
+	var records []*codec.Record
+	for record, err := range list.Items {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
+}
+
+func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
+	return func(yield func(*codec.Record, error) bool) {
+		for _, record := range records {
+			if !yield(record, nil) {
+				return
+			}
+		}
+	}
+}
+
+// listMeta is what a list says of itself.
+func listMeta(list *rest.List) metav1.ListMeta {
+	meta := metav1.ListMeta{Continue: list.Continue, RemainingItemCount: list.Remaining}
+	if list.Revision != 0 {
+		meta.ResourceVersion = strconv.FormatInt(list.Revision, 10)
+	}
+	return meta
+}
+
+// appendListHead appends a list's JSON up to its first item.
+func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
+	meta, err := json.Marshal(listMeta(list))
+	if err != nil {
+		return nil, fmt.Errorf("encode list metadata: %w", err)
+	}
+	dst = append(dst, codec.JSONHead(c.resource.Version.ListKind())...)
+	dst = append(dst, `"metadata":`...)
+	dst = append(dst, meta...)
+	return append(dst, `,"items":[`...), nil
+}
+
+const listFoot = "]}\n"
+
+// itemWriter appends items to a JSON list.
+type itemWriter struct {
+	version *codec.Version
+	head    []byte // what precedes an item's tail
+	count   int
+}
+
+// newItemWriter: items of typed kinds do not repeat their type, as Go clients'
+// list types have it; items of untyped kinds do.
+func newItemWriter(v *codec.Version) *itemWriter {
+	w := &itemWriter{version: v, head: []byte("{")}
+	if v.Untyped {
+		w.head = codec.JSONHead(v.GVK)
+	}
+	return w
+}
+
+func (w *itemWriter) append(dst []byte, record *codec.Record) ([]byte, error) {
+	tail, err := record.JSONTail(w.version)
+	if err != nil {
+		return dst, err
+	}
+	if w.count > 0 {
+		dst = append(dst, ',')
+	}
+	w.count++
+	dst = append(dst, w.head...)
+	return append(dst, tail...), nil
+}
+
+// chunk is how much of a list is written at a time: large enough to fill TLS
+// records and HTTP/2 frames, small enough to be nothing beside the list.
+const chunk = 128 << 10
+
+//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
+var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunk+chunk/2); return &b }}
+
+// streamJSONList writes items as they come. An error after the first byte can
+// no longer be told: the connection is broken off, so that no client takes the
+// part for the whole.
+func (c *call) streamJSONList(list *rest.List) error {
+	pooled := chunkPool.Get().(*[]byte)
+	defer func() { chunkPool.Put(pooled) }()
+	buf, err := c.appendListHead((*pooled)[:0], list)
+	if err != nil {
+		return err
+	}
+	out := &lazyWriter{call: c}
+	defer out.release()
+	items := newItemWriter(c.resource.Version)
+	for record, err := range list.Items {
+		if err == nil {
+			buf, err = items.append(buf, record)
+		}
+		if err != nil {
+			return out.fail(err)
+		}
+		if len(buf) >= chunk {
+			if err := out.write(buf); err != nil {
+				return out.fail(err)
+			}
+			buf = buf[:0]
+		}
+	}
+	buf = append(buf, listFoot...)
+	err = out.finish(buf)
+	if cap(buf) <= 4*chunk {
+		*pooled = buf[:0]
+	}
+	return err
+}
+
+// lazyWriter starts a JSON response with the first full chunk, when it is
+// known whether compression pays.
+type lazyWriter struct {
+	call    *call
+	started bool
+	zip     *gzipWriter
+}
+
+func (o *lazyWriter) start(length int) {
+	c := o.call
+	o.started = true
+	h := c.w.Header()
+	switch {
+	case length < 0 && acceptsGzip(c.r):
+		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+		z := newGzip(c.w)
+		o.zip = &z
+	case length >= 0:
+		h.Set("Content-Length", strconv.Itoa(length))
+	}
+	writeHeader(c.w, c.r, codec.JSONType, http.StatusOK)
+}
+
+func (o *lazyWriter) write(b []byte) error {
+	if !o.started {
+		o.start(-1)
+	}
+	var err error
+	if o.zip != nil {
+		_, err = o.zip.Write(b)
+	} else {
+		_, err = o.call.w.Write(b)
+	}
+	return err
+}
+
+// finish writes the last bytes.
+func (o *lazyWriter) finish(b []byte) error {
+	if !o.started {
+		o.start(len(b))
+	}
+	if err := o.write(b); err != nil {
+		return o.fail(err)
+	}
+	if o.zip != nil {
+		if err := o.zip.Close(); err != nil {
+			return o.fail(err)
+		}
+	}
+	return nil
+}
+
+// fail reports an error to the client, or, too late for that, breaks off.
+func (o *lazyWriter) fail(err error) error {
+	if !o.started {
+		return err
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func (o *lazyWriter) release() {
+	if o.zip != nil {
+		o.zip.release()
+	}
+}
+
+// respondWholeList is for forms that people read: they need the whole text.
+func (c *call) respondWholeList(t target, list *rest.List) error {
+	buf, err := c.appendListHead(nil, list)
+	if err != nil {
+		return err
+	}
+	items := newItemWriter(c.resource.Version)
+	for record, err := range list.Items {
+		if err == nil {
+			buf, err = items.append(buf, record)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	buf = append(buf, listFoot...)
+	if t.media == codec.YAML {
+		if buf, err = yaml.JSONToYAML(bytes.TrimSpace(buf)); err != nil {
+			return fmt.Errorf("encode list as YAML: %w", err)
+		}
+	}
+	writeBody(c.w, c.r, t, http.StatusOK, buf)
+	return nil
+}

@@ -1,0 +1,188 @@
+package endpoints
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// query decodes the URL's query into options. A query that cannot be parsed is
+// read as far as it can be, as kube-apiserver does.
+func decodeQuery[T any](rawQuery string, convert func(*url.Values, *T, conversion.Scope) error) (T, error) {
+	var options T
+	if rawQuery == "" {
+		return options, nil
+	}
+	values, _ := url.ParseQuery(rawQuery)
+	if err := convert(&values, &options, nil); err != nil {
+		return options, apierrors.NewBadRequest(err.Error())
+	}
+	return options, nil
+}
+
+// invalidOptions is the answer to options that break a rule.
+func invalidOptions(kind string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
+}
+
+func (c *call) getOptions() (metav1.GetOptions, error) {
+	return decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_GetOptions)
+}
+
+func (c *call) createOptions() (metav1.CreateOptions, error) {
+	options, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_CreateOptions)
+	if err != nil {
+		return options, err
+	}
+	return options, invalidOptions("CreateOptions", validation.ValidateCreateOptions(&options))
+}
+
+func (c *call) updateOptions() (metav1.UpdateOptions, error) {
+	options, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_UpdateOptions)
+	if err != nil {
+		return options, err
+	}
+	return options, invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(&options))
+}
+
+func (c *call) patchOptions(patchType types.PatchType) (metav1.PatchOptions, error) {
+	options, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_PatchOptions)
+	if err != nil {
+		return options, err
+	}
+	return options, invalidOptions("PatchOptions", validation.ValidatePatchOptions(&options, patchType))
+}
+
+// deleteOptions come in the body, or, where that is empty, in the query.
+func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
+	body, err := c.readBody()
+	if err != nil {
+		return metav1.DeleteOptions{}, err
+	}
+	var options metav1.DeleteOptions
+	if len(body) > 0 {
+		options, err = c.decodeDeleteOptions(body)
+	} else {
+		options, err = decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_DeleteOptions)
+	}
+	if err != nil {
+		return options, err
+	}
+	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(&options))
+}
+
+// deleteOptionsVersions: options are the same in every version of every group.
+func (c *call) decodeDeleteOptions(body []byte) (metav1.DeleteOptions, error) {
+	media, err := bodyMedia(c.r)
+	if err != nil {
+		return metav1.DeleteOptions{}, err
+	}
+	options, err := codec.DecodeDeleteOptions(body, media)
+	if err != nil {
+		return metav1.DeleteOptions{}, apierrors.NewBadRequest(err.Error())
+	}
+	return *options, nil
+}
+
+// listOptions are those of lists, watches and collection deletions.
+func (c *call) listOptions() (rest.ListOptions, metav1.ListOptions, error) {
+	raw, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_ListOptions)
+	if err != nil {
+		return rest.ListOptions{}, raw, err
+	}
+	raw.Watch = raw.Watch || c.info.Verb == "watch"
+	var parsed metainternal.ListOptions
+	if err := metainternal.Convert_v1_ListOptions_To_internalversion_ListOptions(&raw, &parsed, nil); err != nil {
+		return rest.ListOptions{}, raw, apierrors.NewBadRequest(err.Error())
+	}
+	if err := invalidOptions("ListOptions", listvalidation.ValidateListOptions(&parsed, true)); err != nil {
+		return rest.ListOptions{}, raw, err
+	}
+	options := rest.ListOptions{
+		Labels: parsed.LabelSelector, Fields: parsed.FieldSelector,
+		ResourceVersion: parsed.ResourceVersion, ResourceVersionMatch: parsed.ResourceVersionMatch,
+		Limit: parsed.Limit, Continue: parsed.Continue,
+		AllowBookmarks: parsed.AllowWatchBookmarks, SendInitialEvents: parsed.SendInitialEvents,
+	}
+	if options.Fields, err = c.fieldSelector(parsed.FieldSelector); err != nil {
+		return options, raw, err
+	}
+	return options, raw, nil
+}
+
+// fieldSelector puts a selector in the hub version's terms. A collection asked
+// for by one name in the path (the deprecated watch of one object) is narrowed
+// to it.
+func (c *call) fieldSelector(selector fields.Selector) (fields.Selector, error) {
+	if selector != nil && !selector.Empty() && c.resource.FieldLabel != nil {
+		translated, err := selector.Transform(c.resource.FieldLabel)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		selector = translated
+	}
+	if !c.info.NameInPath {
+		return selector, nil
+	}
+	byName := fields.OneTermEqualSelector("metadata.name", c.info.Name)
+	if selector == nil || selector.Empty() {
+		return byName, nil
+	}
+	if name, ok := selector.RequiresExactMatch("metadata.name"); ok && name != c.info.Name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("both a name and a field selector provided (%q, %q); please provide one or the other", c.info.Name, selector.String()))
+	}
+	return fields.AndSelectors(selector, byName), nil
+}
+
+// tableOptions say what comes with each row of a table.
+func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
+	if !strings.Contains(c.r.URL.RawQuery, "includeObject") {
+		return metav1.IncludeMetadata, nil
+	}
+	options, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_TableOptions)
+	if err != nil {
+		return "", err
+	}
+	if errs := validation.ValidateTableOptions(&options); len(errs) > 0 {
+		return "", invalidOptions("TableOptions", errs)
+	}
+	if options.IncludeObject == "" {
+		return metav1.IncludeMetadata, nil
+	}
+	return options.IncludeObject, nil
+}
+
+// fieldManager names who writes: as the client says, or by its user agent.
+func (c *call) fieldManager(manager string) string {
+	if manager != "" {
+		return manager
+	}
+	prefix, _, _ := strings.Cut(c.r.UserAgent(), "/")
+	printable := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, prefix)
+	if len(printable) > validation.FieldManagerMaxLength {
+		printable = printable[:validation.FieldManagerMaxLength]
+	}
+	return printable
+}

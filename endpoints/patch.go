@@ -1,0 +1,138 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// patch answers PATCH of an object: three kinds of patch change what is there,
+// the fourth (apply) states what a manager wants there to be.
+func (c *call) patch(s rest.Updater) error {
+	patchType, err := c.patchType()
+	if err != nil {
+		return err
+	}
+	t, err := negotiate(c.r, forObject)
+	if err != nil {
+		return err
+	}
+	options, err := c.patchOptions(patchType)
+	if err != nil {
+		return err
+	}
+	body, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	change, err := c.patcher(patchType, body, options)
+	if err != nil {
+		return err
+	}
+	isApply := patchType == types.ApplyYAMLPatchType
+	rules := c.updateRules(metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation}, isApply && c.resource.Subresource == "")
+	record, created, err := s.Update(c.r.Context(), c.name(), c.admitted(c.keepName(change), len(options.DryRun) > 0), rules)
+	if err != nil {
+		return err
+	}
+	return c.respondRecord(t, codeOf(created), record)
+}
+
+// patchType reads the Content-Type.
+func (c *call) patchType() (types.PatchType, error) {
+	mediaType, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err == nil {
+		switch patchType := types.PatchType(mediaType); patchType {
+		case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
+			return patchType, nil
+		case types.StrategicMergePatchType:
+			if !c.resource.Version.Untyped {
+				return patchType, nil
+			}
+		}
+	}
+	return "", unsupportedMediaType("415: Unsupported Media Type")
+}
+
+// patcher makes the change that a patch asks for.
+func (c *call) patcher(patchType types.PatchType, body []byte, options metav1.PatchOptions) (rest.UpdateFunc, error) {
+	manager := c.fieldManager(options.FieldManager)
+	switch patchType {
+	case types.ApplyYAMLPatchType:
+		return c.applyPatch(body, manager, options)
+	case types.JSONPatchType:
+		patch, err := parseJSONPatch(body, options.FieldValidation)
+		if err != nil {
+			return nil, err
+		}
+		return c.documentPatch(patch, manager, options), nil
+	case types.MergePatchType:
+		return c.documentPatch(mergePatch{body, options.FieldValidation}, manager, options), nil
+	}
+	return c.strategicPatch(body, manager, options)
+}
+
+// keepName refuses a patch that changes what the path says.
+func (c *call) keepName(change rest.UpdateFunc) rest.UpdateFunc {
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
+		obj, err := change(ctx, current)
+		if err != nil {
+			return nil, err
+		}
+		if current == nil {
+			if err := c.place(obj); err != nil {
+				return nil, err
+			}
+		}
+		if err := c.checkName(obj); err != nil {
+			return nil, err
+		}
+		if c.resource.Namespaced && obj.GetNamespace() != c.namespace() {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the URL (%s)", obj.GetNamespace(), c.namespace()))
+		}
+		return obj, nil
+	}
+}
+
+// recordUpdate notes who changed which fields.
+func (c *call) recordUpdate(live, obj codec.Object, manager string) (codec.Object, error) {
+	m, err := c.api.managers.For(c.resource)
+	if err != nil || m == nil {
+		return obj, err
+	}
+	return m.Update(live, obj, manager), nil
+}
+
+// invalidPatch refuses a document that is no object of the kind any more.
+func invalidPatch(document string, err error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
+		field.Invalid(field.NewPath("patch"), document, err.Error()),
+	})
+}
+
+// inapplicable answers a patch that does not fit the object as it is.
+func inapplicable() error {
+	return detailed(statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+		"the server rejected our request due to an error in our request"))
+}
+
+// asPatchError makes a bad request of an error that is not an API error: what
+// goes wrong here is always the patch.
+func asPatchError(err error) error {
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &status) {
+		return err
+	}
+	return apierrors.NewBadRequest(err.Error())
+}

@@ -1,0 +1,68 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// applyPatch makes the change of an applied configuration (KEP-555). It also
+// creates what is not there.
+func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
+	m, err := c.api.managers.For(c.resource)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, unsupportedMediaType("415: Unsupported Media Type")
+	}
+	content, err := decodeApplied(body)
+	if err != nil {
+		return nil, err
+	}
+	if options.FieldValidation == metav1.FieldValidationStrict {
+		if err := yaml.UnmarshalStrict(body, &map[string]any{}); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+		}
+	}
+	force := options.Force != nil && *options.Force
+	hub := c.resource.Kind.Hub
+	return func(_ context.Context, current codec.Object) (codec.Object, error) {
+		if current == nil {
+			current = hub.New()
+			current.GetObjectKind().SetGroupVersionKind(hub.GVK)
+		}
+		applied := (&unstructured.Unstructured{Object: content}).DeepCopy()
+		if applied.GetName() == "" {
+			applied.SetName(c.info.Name)
+		}
+		if got := applied.GroupVersionKind(); got != c.resource.Version.GVK {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
+		}
+		merged, err := m.Apply(current, applied, manager, force)
+		if err != nil {
+			return nil, asPatchError(err)
+		}
+		return merged, nil
+	}, nil
+}
+
+// decodeApplied reads a configuration. JSON is YAML too, but much sooner read
+// as what it is.
+func decodeApplied(body []byte) (map[string]any, error) {
+	content := map[string]any{}
+	if _, err := codec.UnmarshalDocument(body, &content); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	if len(content) == 0 {
+		return nil, apierrors.NewBadRequest("an applied configuration must be an object with apiVersion, kind and metadata.name")
+	}
+	return content, nil
+}

@@ -1,0 +1,161 @@
+package endpoints
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	kjson "sigs.k8s.io/json"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
+)
+
+// documentPatcher changes an object's JSON document.
+type documentPatcher interface {
+	// apply returns the changed document, and what strict reading of the patch
+	// found. Errors are API errors.
+	apply(document []byte) (changed []byte, strict []error, err error)
+}
+
+// documentPatch makes the change of a patch that works on JSON: the current
+// object is written in the version asked for, changed, and read again.
+func (c *call) documentPatch(patch documentPatcher, manager string, options metav1.PatchOptions) rest.UpdateFunc {
+	v := c.resource.Version
+	return func(_ context.Context, current codec.Object) (codec.Object, error) {
+		if current == nil {
+			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
+		}
+		versioned, err := v.FromHubTo(current.DeepCopyObject().(codec.Object))
+		if err != nil {
+			return nil, err
+		}
+		versioned.GetObjectKind().SetGroupVersionKind(v.GVK)
+		document, err := json.Marshal(versioned)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", v.GVK.Kind, err)
+		}
+		changed, strict, err := patch.apply(document)
+		if err != nil {
+			return nil, err
+		}
+		obj, err := v.Decode(changed, codec.JSON, options.FieldValidation != metav1.FieldValidationIgnore)
+		if err != nil {
+			found, ok := runtime.AsStrictDecodingError(err)
+			if !ok {
+				return nil, invalidPatch(string(changed), unworded(err))
+			}
+			strict = append(strict, found.Errors()...)
+		}
+		if err := c.reportStrict(strict, options.FieldValidation); err != nil {
+			return nil, err
+		}
+		hub, err := v.ToHubFrom(obj)
+		if err != nil {
+			return nil, asPatchError(err)
+		}
+		return c.recordUpdate(current, hub, manager)
+	}
+}
+
+// unworded is the cause of a decoding error, without what is said of bodies.
+func unworded(err error) error {
+	type unwrapper interface{ Unwrap() error }
+	if u, ok := err.(unwrapper); ok && u.Unwrap() != nil {
+		return u.Unwrap()
+	}
+	return err
+}
+
+// reportStrict warns of what strict reading found, or refuses it.
+func (c *call) reportStrict(found []error, fieldValidation string) error {
+	if len(found) == 0 || fieldValidation == metav1.FieldValidationIgnore {
+		return nil
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(runtime.NewStrictDecodingError(found).Error())
+	}
+	for _, problem := range found {
+		request.AddWarning(c.r.Context(), problem.Error())
+	}
+	return nil
+}
+
+// mergePatch is a JSON merge patch (RFC 7386).
+type mergePatch struct {
+	body            []byte
+	fieldValidation string
+}
+
+func (p mergePatch) apply(document []byte) ([]byte, []error, error) {
+	var members map[string]any
+	strict, err := decodePatch(p.body, &members, p.fieldValidation)
+	if err != nil {
+		return nil, nil, err
+	}
+	changed, err := jsonpatch.MergePatch(document, p.body)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	return changed, strict, nil
+}
+
+// decodePatch reads a patch, strictly where that matters.
+func decodePatch(body []byte, into any, fieldValidation string) (strict []error, err error) {
+	if fieldValidation == metav1.FieldValidationIgnore {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
+	} else {
+		strict, err = kjson.UnmarshalStrict(body, into)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	return strict, nil
+}
+
+// jsonPatch is a JSON patch (RFC 6902).
+type jsonPatch struct {
+	operations jsonpatch.Patch
+	strict     []error
+}
+
+// jsonPatchOp is what an operation of a JSON patch may hold.
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
+func parseJSONPatch(body []byte, fieldValidation string) (documentPatcher, error) {
+	var known []jsonPatchOp
+	strict, err := decodePatch(body, &known, fieldValidation)
+	if err != nil {
+		return nil, err
+	}
+	if len(known) > maxJSONPatchOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxJSONPatchOperations, len(known)))
+	}
+	for i, problem := range strict {
+		strict[i] = fmt.Errorf("json patch %w", problem)
+	}
+	operations, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	return jsonPatch{operations, strict}, nil
+}
+
+func (p jsonPatch) apply(document []byte) ([]byte, []error, error) {
+	changed, err := p.operations.Apply(document)
+	if err != nil {
+		return nil, nil, inapplicable()
+	}
+	return changed, p.strict, nil
+}

@@ -1,0 +1,180 @@
+package endpoints
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// defaultColumns are those of kinds that declare none.
+type defaultColumns struct{}
+
+func (defaultColumns) Columns() []metav1.TableColumnDefinition {
+	docs := metav1.ObjectMeta{}.SwaggerDoc()
+	return []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name", Description: docs["name"]},
+		{Name: "Created At", Type: "date", Description: docs["creationTimestamp"]},
+	}
+}
+
+func (defaultColumns) Cells(obj codec.Object, _ time.Time) ([]any, []metav1.TableRowCondition, error) {
+	return []any{obj.GetName(), obj.GetCreationTimestamp().Time.UTC().Format(time.RFC3339)}, nil, nil
+}
+
+// tableMaker makes tables of one resource for one request.
+type tableMaker struct {
+	convertor rest.TableConvertor
+	version   *codec.Version
+	gv        schema.GroupVersion
+	include   metav1.IncludeObjectPolicy
+	now       time.Time
+}
+
+func (c *call) tableMaker(t target) (*tableMaker, error) {
+	include, err := c.includeObject()
+	if err != nil {
+		return nil, err
+	}
+	m := &tableMaker{convertor: c.resource.Table, version: c.resource.Version, gv: t.viewVersion, include: include, now: time.Now()}
+	if m.convertor == nil {
+		m.convertor = defaultColumns{}
+	}
+	return m, nil
+}
+
+func (m *tableMaker) table(meta metav1.ListMeta, columns bool) *metav1.Table {
+	t := &metav1.Table{ListMeta: meta, Rows: []metav1.TableRow{}}
+	t.SetGroupVersionKind(m.gv.WithKind("Table"))
+	if columns {
+		t.ColumnDefinitions = m.convertor.Columns()
+	}
+	return t
+}
+
+func (m *tableMaker) row(record *codec.Record) (metav1.TableRow, error) {
+	obj, err := record.Shared()
+	if err != nil {
+		return metav1.TableRow{}, err
+	}
+	cells, conditions, err := m.convertor.Cells(obj, m.now)
+	if err != nil {
+		return metav1.TableRow{}, err
+	}
+	row := metav1.TableRow{Cells: cells, Conditions: conditions}
+	switch m.include {
+	case metav1.IncludeNone:
+	case metav1.IncludeObject:
+		whole, err := m.version.Object(record)
+		if err != nil {
+			return row, err
+		}
+		row.Object = runtime.RawExtension{Object: whole}
+	default:
+		row.Object = runtime.RawExtension{Object: partialOf(obj, m.gv)}
+	}
+	return row, nil
+}
+
+// encodeTableOf makes a table of one row.
+func (c *call) encodeTableOf(t target, record *codec.Record) ([]byte, error) {
+	m, err := c.tableMaker(t)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, err
+	}
+	table := m.table(metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, true)
+	row, err := m.row(record)
+	if err != nil {
+		return nil, err
+	}
+	table.Rows = append(table.Rows, row)
+	return codec.AppendObject(nil, table, t.media)
+}
+
+func (c *call) respondTable(t target, list *rest.List) error {
+	m, err := c.tableMaker(t)
+	if err != nil {
+		return err
+	}
+	table := m.table(metav1.ListMeta{}, true)
+	for record, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		row, err := m.row(record)
+		if err != nil {
+			return err
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	table.ListMeta = listMeta(list)
+	body, err := codec.AppendObject(nil, table, t.media)
+	if err != nil {
+		return err
+	}
+	writeBody(c.w, c.r, t, http.StatusOK, body)
+	return nil
+}
+
+// partialOf is an object's metadata alone.
+func partialOf(obj codec.Object, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
+	p := &metav1.PartialObjectMetadata{}
+	if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok {
+		if meta, ok := accessor.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			p.ObjectMeta = *meta
+			p.SetGroupVersionKind(gv.WithKind("PartialObjectMetadata"))
+			return p
+		}
+	}
+	p.ObjectMeta = metav1.ObjectMeta{
+		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+		ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(), CreationTimestamp: obj.GetCreationTimestamp(),
+		DeletionTimestamp: obj.GetDeletionTimestamp(), DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(),
+		Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(),
+		Finalizers: obj.GetFinalizers(), ManagedFields: obj.GetManagedFields(), SelfLink: obj.GetSelfLink(),
+	}
+	p.SetGroupVersionKind(gv.WithKind("PartialObjectMetadata"))
+	return p
+}
+
+func encodePartial(t target, record *codec.Record) ([]byte, error) {
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, err
+	}
+	return codec.AppendObject(nil, partialOf(obj, t.viewVersion), t.media)
+}
+
+func (c *call) respondPartialList(t target, list *rest.List) error {
+	partials := &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{}}
+	partials.SetGroupVersionKind(t.viewVersion.WithKind("PartialObjectMetadataList"))
+	for record, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		obj, err := record.Shared()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", record.Name(), err)
+		}
+		item := *partialOf(obj, t.viewVersion)
+		item.TypeMeta = metav1.TypeMeta{}
+		partials.Items = append(partials.Items, item)
+	}
+	partials.ListMeta = listMeta(list)
+	body, err := codec.AppendObject(nil, partials, t.media)
+	if err != nil {
+		return err
+	}
+	writeBody(c.w, c.r, t, http.StatusOK, body)
+	return nil
+}

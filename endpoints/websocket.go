@@ -1,0 +1,77 @@
+package endpoints
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/websocket"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+func isWebSocket(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && headerHas(r.Header, "Connection", "upgrade")
+}
+
+func headerHas(h http.Header, name, token string) bool {
+	for _, value := range h.Values(name) {
+		for part := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// serveWebSocket sends each event as one message: text for JSON, binary for
+// protobuf.
+func (c *call) serveWebSocket(ctx context.Context, w rest.Watch, framer *framer, t target) error {
+	server := websocket.Server{
+		// Authentication decides who may connect; an Origin says nothing of
+		// clients that are no browsers.
+		Handshake: func(*websocket.Config, *http.Request) error { return nil },
+		Handler: func(conn *websocket.Conn) {
+			if t.media == codec.Protobuf {
+				conn.PayloadType = websocket.BinaryFrame
+			}
+			c.sendMessages(ctx, conn, w, framer)
+		},
+	}
+	server.ServeHTTP(c.w, c.r)
+	return nil
+}
+
+func (c *call) sendMessages(ctx context.Context, conn *websocket.Conn, w rest.Watch, framer *framer) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		// Whatever the client sends is dropped; the end of it ends the watch.
+		defer cancel()
+		discard := make([]byte, 1<<10)
+		for {
+			if _, err := conn.Read(discard); err != nil {
+				return
+			}
+		}
+	}()
+	defer func() { _ = conn.Close() }()
+	for {
+		events, err := w.Next(ctx)
+		for i := range events {
+			frame, done := framer.appendBatch(nil, events[i:i+1], nil)
+			if _, err := conn.Write(frame); err != nil || done {
+				return
+			}
+			c.countEvents(1, len(frame))
+		}
+		if err != nil {
+			if frame, _ := framer.appendBatch(nil, nil, err); len(frame) > 0 {
+				_, _ = conn.Write(frame)
+			}
+			return
+		}
+	}
+}
