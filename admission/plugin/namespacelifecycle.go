@@ -1,0 +1,67 @@
+// Package plugin holds the built-in admission plugins, one file each. Their
+// order is in the server's list, not here.
+//
+// Imports: admission.
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/admission"
+)
+
+// Namespaces finds namespaces. The answer is shared and must not be changed.
+type Namespaces interface {
+	// Namespace returns the newest state of a namespace, or a NotFound API
+	// error.
+	Namespace(ctx context.Context, name string) (*corev1.Namespace, error)
+}
+
+// NamespaceLifecycle refuses to create in namespaces that do not exist or are
+// going away, and to delete those that a cluster cannot be without.
+type NamespaceLifecycle struct{ Namespaces Namespaces }
+
+var _ admission.Mutator = NamespaceLifecycle{}
+
+// immortal are the namespaces that may not be deleted.
+var immortal = [...]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+
+// Name implements admission.Plugin.
+func (NamespaceLifecycle) Name() string { return "NamespaceLifecycle" }
+
+// Mutate implements admission.Mutator. It changes nothing, but like
+// kube-apiserver it decides before the object itself is looked at.
+func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
+	isNamespace := a.Resource.Group == "" && a.Resource.Resource == "namespaces"
+	switch {
+	case isNamespace && a.Operation == admission.Delete && slices.Contains(immortal[:], a.Name):
+		return apierrors.NewForbidden(a.Resource.GroupResource(), a.Name, fmt.Errorf("this namespace may not be deleted"))
+	case isNamespace, a.Namespace == "", a.Operation == admission.Delete, a.Operation == admission.Update, isAccessReview(a):
+		// What is there may always be changed: it exists, so its namespace does.
+		return nil
+	}
+	namespace, err := p.Namespaces.Namespace(ctx, a.Namespace)
+	if err != nil {
+		return err
+	}
+	if a.Operation != admission.Create || namespace.Status.Phase != corev1.NamespaceTerminating {
+		return nil
+	}
+	refused := apierrors.NewForbidden(a.Resource.GroupResource(), a.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.Namespace))
+	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
+		Message: fmt.Sprintf("namespace %s is being terminated", a.Namespace),
+	})
+	return refused
+}
+
+func isAccessReview(a *admission.Attributes) bool {
+	return a.Resource.Group == "authorization.k8s.io"
+}
