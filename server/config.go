@@ -1,0 +1,275 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// Defaults of a Config, as kube-apiserver's unless said.
+const (
+	DefaultDataDir                 = "mainstay-data" // ours
+	DefaultSecurePort              = 6443
+	DefaultEtcdPrefix              = "/registry"
+	DefaultEventTTL                = time.Hour
+	DefaultRequestTimeout          = time.Minute
+	DefaultMinRequestTimeout       = 30 * time.Minute
+	DefaultMaxRequestsInFlight     = 400
+	DefaultMaxMutatingInFlight     = 200
+	DefaultMaxStreamsPerConnection = 100
+	DefaultServiceClusterIPRange   = "10.0.0.0/24"
+	// NoLimit, where a number means "at most", means any number.
+	NoLimit = -1
+)
+
+// Config says what a server is to be. Its zero value serves on 127.0.0.1:6443
+// from ./mainstay-data. A field is named like the flag it comes from; the flag's
+// help says what it does. New copies what it needs.
+type Config struct {
+	// DataDir holds all that the server keeps: the store, keys, certificates
+	// and the administrator's kubeconfig.
+	DataDir string
+
+	// Listener, if set, is served instead of BindAddress and SecurePort. The
+	// server closes it.
+	Listener          net.Listener
+	BindAddress       netip.Addr // zero: 127.0.0.1
+	SecurePort        int        // 0: 6443
+	PermitPortSharing bool
+	// AdvertiseAddress is where other machines reach the server; it is put into
+	// the serving certificate. Zero: found out from BindAddress.
+	AdvertiseAddress netip.Addr
+
+	TLS            TLSConfig
+	DisableHTTP2   bool
+	MaxStreams     int // of an HTTP/2 connection; 0: 100
+	ClientCAFile   string
+	ClosedToPublic bool // --anonymous-auth=false
+	// AuthorizationModes are AlwaysAllow or AlwaysDeny. None: members of
+	// system:masters may do everything, everyone else may see health and
+	// version.
+	AuthorizationModes []string
+
+	EtcdPrefix            string         // "": /registry
+	ServiceClusterIPRange []netip.Prefix // one or two; none: 10.0.0.0/24
+	EventTTL              time.Duration  // 0: 1h
+	WithoutWatchCache     bool
+	// HistoryRetention is how long replaced and deleted objects can still be
+	// watched from. 0: 5m; less: for ever.
+	HistoryRetention time.Duration
+
+	MaxRequestsInFlight int           // 0: 400, NoLimit: any number
+	MaxMutatingInFlight int           // 0: 200, NoLimit: any number
+	RequestTimeout      time.Duration // 0: 60s
+	MinRequestTimeout   time.Duration // of watches; 0: 30m
+	ShutdownDelay       time.Duration
+	ShutdownRetryAfter  bool
+	GoAwayChance        float64
+	CORSAllowedOrigins  []string
+	HSTSDirectives      []string
+	WithoutProfiling    bool
+
+	// Version of this program; "": unknown.
+	Version string
+	// Logger is told what an operator should know. Nil discards.
+	Logger *slog.Logger
+	// Checks are added to the health checks.
+	Checks []telemetry.Check
+	// OnServing is called once, when the server is ready.
+	OnServing func(Serving)
+}
+
+// TLSConfig says how connections are secured. Its zero value uses a certificate
+// of the server's own authority and Go's choice of versions and cipher suites.
+type TLSConfig struct {
+	CertFile, KeyFile string
+	// SNI are further certificates for the names they are asked for by.
+	SNI          []SNICertificate
+	MinVersion   uint16   // of crypto/tls; 0: TLS 1.2
+	CipherSuites []uint16 // of crypto/tls, for TLS 1.2; none: Go's
+}
+
+// SNICertificate is a certificate for some host names.
+type SNICertificate struct {
+	CertFile, KeyFile string
+	// Names are host names, of which the first label may be *. None: those in
+	// the certificate.
+	Names []string
+}
+
+// Serving says where a server can be reached.
+type Serving struct {
+	URL string
+	// Kubeconfig is the absolute path of the administrator's kubeconfig.
+	Kubeconfig string
+}
+
+// withDefaults fills in the zero fields.
+func (c Config) withDefaults() (Config, error) {
+	setDefault(&c.DataDir, DefaultDataDir)
+	setDefault(&c.BindAddress, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	setDefault(&c.SecurePort, DefaultSecurePort)
+	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
+	setDefault(&c.EventTTL, DefaultEventTTL)
+	setDefault(&c.RequestTimeout, DefaultRequestTimeout)
+	setDefault(&c.MinRequestTimeout, DefaultMinRequestTimeout)
+	setDefault(&c.MaxRequestsInFlight, DefaultMaxRequestsInFlight)
+	setDefault(&c.MaxMutatingInFlight, DefaultMaxMutatingInFlight)
+	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
+	setDefault(&c.Version, "unknown")
+	if len(c.ServiceClusterIPRange) == 0 {
+		c.ServiceClusterIPRange = []netip.Prefix{netip.MustParsePrefix(DefaultServiceClusterIPRange)}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	dir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return c, fmt.Errorf("find the data directory: %w", err)
+	}
+	c.DataDir = dir
+	return c, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// check returns everything that is wrong with a config whose defaults are
+// filled in, by the names of the flags.
+func (c Config) check() error {
+	var errs []error
+	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.SecurePort < 1 || c.SecurePort > 65535 {
+		problem("--secure-port is %d; it must be between 1 and 65535", c.SecurePort)
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		problem("--tls-cert-file and --tls-private-key-file must be given together")
+	}
+	if c.GoAwayChance < 0 || c.GoAwayChance > 0.02 {
+		problem("--goaway-chance is %g; it must be between 0 and 0.02", c.GoAwayChance)
+	}
+	if c.RequestTimeout < 0 {
+		problem("--request-timeout is %s; it cannot be negative", c.RequestTimeout)
+	}
+	if c.MinRequestTimeout < 0 {
+		problem("--min-request-timeout is %s; it cannot be negative", c.MinRequestTimeout)
+	}
+	if c.ShutdownDelay < 0 {
+		problem("--shutdown-delay-duration is %s; it cannot be negative", c.ShutdownDelay)
+	}
+	if c.EventTTL < 0 {
+		problem("--event-ttl is %s; it cannot be negative", c.EventTTL)
+	}
+	if c.MaxStreams < 0 {
+		problem("--http2-max-streams-per-connection is %d; it cannot be negative", c.MaxStreams)
+	}
+	if !strings.HasPrefix(c.EtcdPrefix, "/") {
+		problem("--etcd-prefix is %q; it must start with /", c.EtcdPrefix)
+	}
+	if err := filters.CheckCORS(c.CORSAllowedOrigins); err != nil {
+		problem("--cors-allowed-origins: %w", err)
+	}
+	if err := filters.CheckHSTS(c.HSTSDirectives); err != nil {
+		problem("--strict-transport-security-directives: %w", err)
+	}
+	return errors.Join(append(errs, c.checkServiceRange(), c.checkAuthorization())...)
+}
+
+func (c Config) checkServiceRange() error {
+	ranges := c.ServiceClusterIPRange
+	if len(ranges) > 2 {
+		return fmt.Errorf("--service-cluster-ip-range holds %d ranges; at most two are possible", len(ranges))
+	}
+	for _, r := range ranges {
+		if r.Addr().BitLen()-r.Bits() < 3 {
+			return fmt.Errorf("--service-cluster-ip-range: %s is too small; at least 8 addresses are needed", r)
+		}
+	}
+	if len(ranges) == 2 && ranges[0].Addr().Is4() == ranges[1].Addr().Is4() {
+		return errors.New("--service-cluster-ip-range: of two ranges, one must be IPv4 and the other IPv6")
+	}
+	return nil
+}
+
+func (c Config) checkAuthorization() error {
+	var errs []error
+	for i, mode := range c.AuthorizationModes {
+		if mode != modeAlwaysAllow && mode != modeAlwaysDeny {
+			errs = append(errs, fmt.Errorf("--authorization-mode=%s is not supported yet", mode))
+		}
+		if slices.Contains(c.AuthorizationModes[:i], mode) {
+			errs = append(errs, fmt.Errorf("--authorization-mode names %s twice", mode))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Modes of authorization.
+const (
+	modeAlwaysAllow = "AlwaysAllow"
+	modeAlwaysDeny  = "AlwaysDeny"
+)
+
+// firstServiceIP is the address of the service "kubernetes".
+func (c Config) firstServiceIP() netip.Addr {
+	return c.ServiceClusterIPRange[0].Masked().Addr().Next()
+}
+
+// hosts are the names and addresses that the serving certificate is for.
+func (c Config) hosts() []string {
+	hosts := []string{
+		"localhost", "127.0.0.1", "::1",
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+		c.firstServiceIP().String(),
+	}
+	if name, err := os.Hostname(); err == nil && name != "" {
+		hosts = append(hosts, name)
+	}
+	for _, addr := range []netip.Addr{c.BindAddress, c.AdvertiseAddress} {
+		if addr.IsValid() && !addr.IsUnspecified() {
+			hosts = append(hosts, addr.String())
+		}
+	}
+	if c.BindAddress.IsUnspecified() && !c.AdvertiseAddress.IsValid() {
+		hosts = append(hosts, ownAddresses()...)
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// ownAddresses are this machine's addresses that others may know it by.
+func ownAddresses() []string {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // an optional extra
+	}
+	var found []string
+	for _, addr := range addrs {
+		if ip, ok := addr.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			found = append(found, ip.IP.String())
+		}
+	}
+	return found
+}
+
+func (c Config) minTLSVersion() uint16 {
+	if c.TLS.MinVersion == 0 {
+		return tls.VersionTLS12
+	}
+	return c.TLS.MinVersion
+}

@@ -1,0 +1,128 @@
+// Package server puts the rooms together into a Kubernetes API server: which
+// filters in which order, how it listens, and in which order it starts and
+// stops. A server is a value: it shares nothing with another one in the same
+// process but the process. It answers for no resource itself.
+//
+// Imports: filters, filters/authn, filters/authz, pki, request, storage/kv, storage/kv/embedded, telemetry.
+package server
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// Server is a Kubernetes API server. It is run once.
+type Server struct {
+	config   Config
+	logger   *slog.Logger
+	registry *prometheus.Registry
+	requests *telemetry.Requests
+	drain    *filters.Drain
+	paths    *paths
+
+	ran      atomic.Bool
+	stopping atomic.Bool // /readyz fails from here on
+
+	// What a run adds, in the order of start.go.
+	dir       *dataDir
+	authority *pki.Authority
+	signer    crypto.Signer // of service account tokens
+	backend   kv.Backend
+	api       api
+}
+
+// New returns a server, or everything that is wrong with the config. It touches
+// neither the data directory nor the network.
+func New(config Config) (*Server, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	registry := telemetry.NewRegistry(build(config.Version))
+	return &Server{
+		config:   config,
+		logger:   config.Logger,
+		registry: registry,
+		requests: telemetry.NewRequests(registry),
+		drain:    filters.NewDrain(),
+		paths:    newPaths(),
+	}, nil
+}
+
+// ErrRunTwice is returned by a second Run.
+var ErrRunTwice = errors.New("a server can be run only once")
+
+// Run serves until ctx ends, then drains and returns nil. An error says what
+// kept the server from starting, or from ending in good order.
+func (s *Server) Run(ctx context.Context) (err error) {
+	if s.ran.Swap(true) {
+		return ErrRunTwice
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(); err != nil {
+		return err
+	}
+	return s.serve(ctx)
+}
+
+// open brings up what lies below the listener.
+func (s *Server) open() error {
+	var err error
+	if s.dir, err = openDataDir(s.config.DataDir); err != nil {
+		return err
+	}
+	if s.authority, err = pki.Open(s.dir.pki()); err != nil {
+		return err
+	}
+	if s.signer, err = pki.SigningKey(s.dir.pki()); err != nil {
+		return err
+	}
+	if s.backend, err = s.openStorage(); err != nil {
+		return fmt.Errorf("open the store in %s: %w", s.dir.store(), err)
+	}
+	if s.api, err = s.installAPI(); err != nil {
+		return fmt.Errorf("install the API: %w", err)
+	}
+	return s.installPaths()
+}
+
+// close takes down what open brought up, in reverse.
+func (s *Server) close() error {
+	var errs []error
+	if s.backend != nil {
+		if err := s.backend.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the store: %w", err))
+		}
+	}
+	if s.dir != nil {
+		errs = append(errs, s.dir.close())
+	}
+	return errors.Join(errs...)
+}
+
+// handler is what a request meets after the filters: resources and whatever
+// else the API answers for, or else one of the server's own paths.
+func (s *Server) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if own := s.paths.find(r.URL.Path); own != nil {
+			own.ServeHTTP(w, r)
+			return
+		}
+		s.api.Handler.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/embedded"
+)
+
+func (s *Server) openStorage() (kv.Backend, error) {
+	return embedded.Open(embedded.Config{
+		Dir:        s.dir.store(),
+		Retention:  s.config.HistoryRetention,
+		Logger:     s.logger,
+		Registerer: s.registry,
+	})
+}
+
+// serve listens, answers until ctx ends, and drains.
+func (s *Server) serve(ctx context.Context) error {
+	pool, bundle, err := s.clientAuthorities()
+	if err != nil {
+		return err
+	}
+	certs, err := newCertificates(s.config.TLS, s.logger)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := s.renew(certs)
+	if err != nil {
+		return err
+	}
+	listener, err := s.listen()
+	if err != nil {
+		return err
+	}
+	httpServer := s.newHTTPServer(s.chain(s.handler(), &authn.Certificates{Authorities: pool}), certs, bundle)
+	served := make(chan error, 1)
+	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
+
+	if s.config.OnServing != nil {
+		s.config.OnServing(Serving{URL: s.url(), Kubeconfig: kubeconfig})
+	}
+	s.logger.Info("serving", "url", s.url())
+
+	daily := time.NewTicker(24 * time.Hour)
+	defer daily.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return s.stop(httpServer)
+		case err := <-served:
+			return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
+		case <-daily.C:
+			if _, err := s.renew(certs); err != nil {
+				s.logger.Error("renew certificates", "err", err)
+			}
+		}
+	}
+}
+
+// clientAuthorities are the certificates that may sign users: the server's own
+// authority, by which the administrator is known, and those of --client-ca-file.
+func (s *Server) clientAuthorities() (trusted, advertised *x509.CertPool, err error) {
+	pool := s.authority.Pool()
+	if file := s.config.ClientCAFile; file != "" {
+		bundle, err := os.ReadFile(file)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read --client-ca-file: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(bundle) {
+			return nil, nil, fmt.Errorf("read --client-ca-file: %s holds no PEM certificate", file)
+		}
+	}
+	return pool, pool.Clone(), nil
+}
+
+// renew makes sure that the server's own certificates are good for some time,
+// and that the administrator's kubeconfig goes with them.
+func (s *Server) renew(certs *certificates) (kubeconfig string, err error) {
+	trust := s.authority.Bundle()
+	if certs.file == nil {
+		own, err := s.authority.Serving(s.config.hosts())
+		if err != nil {
+			return "", err
+		}
+		certs.setOwn(own)
+	} else if trust, err = os.ReadFile(s.config.TLS.CertFile); err != nil {
+		return "", fmt.Errorf("read --tls-cert-file: %w", err)
+	}
+	if left := time.Until(s.authority.Ends()); left < 365*24*time.Hour {
+		s.logger.Warn("the certificate authority ends within a year", "ends", s.authority.Ends(), "folder", s.dir.pki())
+	}
+	return writeKubeconfig(s.config.DataDir, s.url(), s.authority, trust)
+}
+
+// stop drains: from the first line on /readyz fails; after --shutdown-delay
+// nothing new is taken; watches end at once, all else within the request
+// timeout.
+func (s *Server) stop(httpServer *http.Server) error {
+	s.stopping.Store(true)
+	s.logger.Info("stopping")
+	time.Sleep(s.config.ShutdownDelay)
+
+	patience, cancel := context.WithTimeout(context.Background(), s.config.RequestTimeout)
+	defer cancel()
+	if s.config.ShutdownRetryAfter {
+		// The listener stays open so that clients hear when to come back.
+		s.drain.SendRetryAfter()
+		s.drain.EndLongRunning()
+		s.drain.Refuse()
+		s.awaitRequests(patience)
+	} else {
+		s.drain.Refuse()
+		s.drain.EndLongRunning()
+	}
+	err := httpServer.Shutdown(patience)
+	s.awaitRequests(patience) // those that took over their connection
+	if err != nil {
+		err = httpServer.Close()
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("close the listener: %w", err)
+	}
+	s.logger.Info("stopped")
+	return nil
+}
+
+func (s *Server) awaitRequests(ctx context.Context) {
+	if err := s.drain.Wait(ctx); err != nil {
+		s.logger.Warn("requests were still under way and are broken off", "after", s.config.RequestTimeout)
+	}
+}
