@@ -4,26 +4,26 @@ import (
 	"testing"
 
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/kvtest"
 )
 
-func TestSmoke(t *testing.T) {
-	for _, cfg := range []Config{{InMemory: true}, {Dir: t.TempDir()}} {
-		s, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := s.Commit(t.Context(), kv.Op{Key: "a", Value: []byte("1")})
-		t.Log(r, err)
-		r, err = s.Commit(t.Context(), kv.Op{Key: "a", Value: []byte("2"), Expect: r.Revision})
-		t.Log(r, err)
-		r, err = s.Commit(t.Context(), kv.Op{Key: "b", Value: []byte("2"), Expect: r.Revision})
-		t.Log(r, err)
-		rr, err := s.Range(t.Context(), kv.RangeRequest{})
-		t.Log(rr, err)
-		rr, err = s.Range(t.Context(), kv.RangeRequest{Start: "b", End: "a"})
-		t.Log(rr, err)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+func TestBackend(t *testing.T) {
+	t.Run("Memory", func(t *testing.T) {
+		t.Parallel()
+		kvtest.Run(t, func(t *testing.T) kv.Backend { return open(t, Config{InMemory: true}) })
+	})
+	t.Run("Disk", func(t *testing.T) {
+		t.Parallel()
+		kvtest.Run(t, func(t *testing.T) kv.Backend { return open(t, Config{Dir: t.TempDir()}) })
+	})
+}
+
+func open(t testing.TB, cfg Config) *Store {
+	t.Helper()
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }
