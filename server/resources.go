@@ -1,18 +1,34 @@
 package server
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
-	"strconv"
+	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/discovery"
+	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/telemetry"
 )
+
+// compatVersion is the Kubernetes version whose API is served.
+const compatVersion = "1.37"
 
 // api is what answers for API resources and describes them.
 type api struct {
@@ -24,53 +40,110 @@ type api struct {
 	Known func(*request.Info) bool
 	// Ready are further checks of /readyz.
 	Ready []telemetry.Check
-}
 
-// Route is one line of the route table.
-type Route struct{ Verb, Path, Kind string }
-
-// Routes lists what the server answers for, without starting it.
-func (s *Server) Routes() []Route {
-	var routes []Route
-	for _, path := range ownPaths(s.config) {
-		routes = append(routes, Route{Verb: "get", Path: path})
-	}
-	return routes
+	catalog *route.Catalog
 }
 
 // installAPI puts resources on top of s.backend.
 func (s *Server) installAPI() (api, error) {
+	var errs []error
+	resources := builtin.Build(s.rowEnv(&errs), all.Groups())
+	if err := errors.Join(errs...); err != nil {
+		return api{}, err
+	}
+	catalog := route.NewCatalog(route.NewStatic(resources))
+	answers := endpoints.New(endpoints.Config{
+		Admission:       s.admission(catalog),
+		TypeConverter:   openapi.NewTypeConverter(),
+		MinWatchTimeout: s.config.MinRequestTimeout,
+		Stopping:        s.drain.Stopping(),
+		Logger:          s.logger,
+	})
+	documents := openapi.New(openapi.Config{Version: compatVersion, Parts: openAPIParts(catalog)})
+	others := describe(discovery.NewHandler(catalog), documents.Handler(s.logger))
 	return api{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if info := request.InfoFrom(r.Context()); info != nil && info.IsResource {
-				writeStatus(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
-					Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-					Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
-				}})
-				return
-			}
-			http.NotFound(w, r)
-		}),
-		OnError: writeStatus,
-		Known:   func(*request.Info) bool { return false },
+		Handler: &route.Handler{Catalog: catalog, API: answers, Others: others},
+		OnError: answers.WriteError,
+		Known:   known(catalog),
+		catalog: catalog,
 	}, nil
 }
 
-// writeStatus answers with an error as JSON.
-func writeStatus(w http.ResponseWriter, _ *http.Request, err error) {
-	var known apierrors.APIStatus
-	if !errors.As(err, &known) {
-		known = apierrors.NewInternalError(err)
+// rowEnv is what rows need of this server. Storage that cannot be opened is
+// added to errs.
+func (s *Server) rowEnv(errs *[]error) *builtin.Env {
+	return &builtin.Env{
+		EventTTL: s.config.EventTTL,
+		Storage: func(spec builtin.StorageSpec) storage.Interface {
+			opened, err := s.openResource(spec)
+			if err != nil {
+				*errs = append(*errs, err)
+			}
+			return opened
+		},
+		Authorize:         s.reviewAccess,
+		AuthenticateToken: func(context.Context, string, []string) (*request.User, []string, error) { return nil, nil, nil },
+		Rules:             s.reviewRules,
 	}
-	status := known.Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	body, err := json.Marshal(status)
+}
+
+func (s *Server) openResource(spec builtin.StorageSpec) (storage.Interface, error) {
+	return storage.New(storage.Config{
+		Backend: s.backend, Prefix: s.config.EtcdPrefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
+		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Metrics: s.storageMetrics,
+	})
+}
+
+// admission is the ordered list of plugins.
+func (s *Server) admission(catalog *route.Catalog) admission.Chain {
+	return admission.Chain{
+		plugin.NamespaceLifecycle{Namespaces: namespaces{catalog}},
+	}
+}
+
+// namespaces finds namespaces for admission.
+type namespaces struct{ catalog *route.Catalog }
+
+func (n namespaces) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	getter, ok := n.catalog.Find(corev1.SchemeGroupVersion, "namespaces", "").Storage.(rest.Getter)
+	if !ok {
+		return nil, errors.New("namespaces cannot be read")
+	}
+	record, err := getter.Get(ctx, types.NamespacedName{Name: name}, metav1.GetOptions{})
 	if err != nil {
-		http.Error(w, status.Message, int(status.Code))
-		return
+		return nil, err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(int(status.Code))
-	_, _ = w.Write(body) // a client that went away cannot be told
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, err
+	}
+	namespace, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return nil, fmt.Errorf("namespace %s is a %T", name, obj)
+	}
+	return namespace, nil
+}
+
+// describe answers for the documents that say what is served.
+func describe(resources, openAPI http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case discovery.Handles(r.URL.Path):
+			resources.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, "/openapi/"):
+			openAPI.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+func known(catalog *route.Catalog) func(*request.Info) bool {
+	return func(info *request.Info) bool {
+		if !info.IsResource {
+			return discovery.Handles(info.Path) || strings.HasPrefix(info.Path, "/openapi/")
+		}
+		gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
+		return catalog.Find(gv, info.Resource, info.Subresource) != nil
+	}
 }

@@ -19,18 +19,20 @@ import (
 
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
 )
 
 // Server is a Kubernetes API server. It is run once.
 type Server struct {
-	config   Config
-	logger   *slog.Logger
-	registry *prometheus.Registry
-	requests *telemetry.Requests
-	drain    *filters.Drain
-	paths    *paths
+	config         Config
+	logger         *slog.Logger
+	registry       *prometheus.Registry
+	requests       *telemetry.Requests
+	storageMetrics *storage.Metrics
+	drain          *filters.Drain
+	paths          *paths
 
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
@@ -54,13 +56,18 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	registry := telemetry.NewRegistry(build(config.Version))
+	storageMetrics, err := storage.NewMetrics(registry)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 	return &Server{
-		config:   config,
-		logger:   config.Logger,
-		registry: registry,
-		requests: telemetry.NewRequests(registry),
-		drain:    filters.NewDrain(),
-		paths:    newPaths(),
+		config:         config,
+		logger:         config.Logger,
+		registry:       registry,
+		requests:       telemetry.NewRequests(registry),
+		storageMetrics: storageMetrics,
+		drain:          filters.NewDrain(),
+		paths:          newPaths(),
 	}, nil
 }
 
@@ -97,6 +104,9 @@ func (s *Server) open() error {
 	}
 	if s.api, err = s.installAPI(); err != nil {
 		return fmt.Errorf("install the API: %w", err)
+	}
+	if err := s.bootstrap(context.Background()); err != nil {
+		return fmt.Errorf("create what every cluster has: %w", err)
 	}
 	return s.installPaths()
 }

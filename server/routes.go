@@ -1,0 +1,90 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Route is one line of the route table.
+type Route struct {
+	// Action is LIST, POST, WATCHLIST, ...; Verb is what it is authorized as.
+	Action, Verb string
+	// Method of HTTP, and the path with its variables in braces.
+	Method, Path string
+	// Kind of the objects, empty for paths that are no resources.
+	Kind string
+}
+
+// Routes lists what the server answers for, without starting it.
+func (s *Server) Routes() []Route {
+	var routes []Route
+	for _, path := range ownPaths(s.config) {
+		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
+	}
+	env := s.rowEnv(new([]error))
+	env.Storage = func(builtin.StorageSpec) storage.Interface { return nil }
+	for _, group := range route.NewStatic(builtin.Build(env, all.Groups())).Groups() {
+		for _, version := range group.Versions {
+			for _, r := range version.Resources {
+				routes = append(routes, resourceRoutes(r)...)
+			}
+		}
+	}
+	return routes
+}
+
+func resourceRoutes(r *rest.Resource) []Route {
+	prefix := "/apis/" + r.GroupVersion.String()
+	if r.GroupVersion.Group == "" {
+		prefix = "/api/" + r.GroupVersion.Version
+	}
+	var routes []Route
+	for _, verb := range r.Verbs() {
+		for _, method := range verb.Methods {
+			for _, path := range resourcePaths(r, prefix, verb) {
+				routes = append(routes, Route{
+					Action: verb.Action, Verb: verb.Name, Method: method, Path: path,
+					Kind: fmt.Sprintf("%s, Kind=%s", r.Version.GVK.GroupVersion(), r.Version.GVK.Kind),
+				})
+			}
+		}
+	}
+	return routes
+}
+
+// resourcePaths are the paths of one verb: within a namespace, over all of
+// them, and, for connections, with whatever follows.
+func resourcePaths(r *rest.Resource, prefix string, verb rest.Verb) []string {
+	if verb.Action == "WATCH" || verb.Action == "WATCHLIST" {
+		prefix += "/watch"
+	}
+	tail := "/" + r.Name
+	if verb.Item {
+		tail += "/{name}"
+	}
+	if r.Subresource != "" {
+		tail += "/" + r.Subresource
+	}
+	scope := prefix
+	if r.Namespaced {
+		scope += "/namespaces/{namespace}"
+	}
+	paths := []string{scope + tail}
+	if verb.Action == "CONNECT" {
+		paths = append(paths, scope+tail+"/{path:*}")
+	}
+	if r.Namespaced && verb.AllNamespaces {
+		paths = append(paths, prefix+tail)
+	}
+	return paths
+}
+
+func (r Route) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%-17s %-16s %-7s %s", r.Action, r.Verb, r.Method, r.Path))
+}
