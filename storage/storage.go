@@ -8,8 +8,6 @@ package storage
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +20,9 @@ import (
 // Interface keeps the objects of one kind. It may be decorated: the watch
 // cache implements it too. All methods may be called concurrently.
 //
-// Errors that mean something to a client are those below (errors.Is,
-// errors.As), and everything else is trouble of the backend.
+// Errors that mean something to a client are those of errors.go (errors.Is,
+// errors.As), and everything else is trouble of the backend. Names that cannot
+// be part of a key are refused with an *InvalidOptionError.
 type Interface interface {
 	// Create stores a new object. ErrExists is returned when there is one of
 	// that name. The object becomes the storage's.
@@ -33,10 +32,18 @@ type Interface interface {
 	// ReadOptions); ErrNotFound when there is none.
 	Get(ctx context.Context, name types.NamespacedName, options ReadOptions) (*codec.Record, error)
 
-	// List returns the objects of a namespace, or of all.
+	// List returns the objects of a namespace, or of all. Its options are
+	// taken to have passed ValidateListOptions. Errors may come as late as
+	// while the items are run through.
 	List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error)
 
-	// Watch follows the objects of a namespace, or of all.
+	// Watch follows the objects of a namespace, or of all, until ctx ends or it
+	// is closed. That the revision asked for is gone (*ExpiredError) or will
+	// not come (*FutureRevisionError) is told by the first Next, as
+	// kube-apiserver tells it in the stream. Without SendInitialEvents, a
+	// resourceVersion of "" or "0" begins with the current objects as ADDED.
+	// AllowBookmarks gives bookmarks about once a minute and two seconds before
+	// the deadline of ctx.
 	Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error)
 
 	// Update is a guaranteed update: it calls update with the current object
@@ -93,54 +100,4 @@ type UpdateOptions struct {
 	// Cached is a record that the caller holds and that is likely the newest;
 	// it saves a read. It may be nil.
 	Cached *codec.Record
-}
-
-// Errors of an Interface.
-var (
-	// ErrNotFound: there is no such object.
-	ErrNotFound = errors.New("object not found")
-	// ErrExists: there is such an object already.
-	ErrExists = errors.New("object exists already")
-	// ErrTooLarge: the encoded object is larger than the backend takes.
-	ErrTooLarge = errors.New("object is too large to be stored")
-	// ErrExpired: the revision asked for is no longer held.
-	ErrExpired = errors.New("revision is no longer available")
-)
-
-// PreconditionError says that the current object is not what a write required.
-type PreconditionError struct {
-	Field     string // UID or ResourceVersion
-	Want, Got string
-}
-
-func (e *PreconditionError) Error() string {
-	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been deleted and then recreated", e.Field, e.Want, e.Field, e.Got)
-}
-
-// FutureRevisionError says that a revision asked for has not been reached
-// after some waiting.
-type FutureRevisionError struct{ Asked, Current int64 }
-
-func (e *FutureRevisionError) Error() string {
-	return fmt.Sprintf("Too large resource version: %d, current: %d", e.Asked, e.Current)
-}
-
-// InvalidOptionError says that an option of a read makes no sense.
-type InvalidOptionError struct{ Message string }
-
-func (e *InvalidOptionError) Error() string { return e.Message }
-
-// CheckPreconditions returns a *PreconditionError unless the object is the one
-// that is meant.
-func CheckPreconditions(preconditions *metav1.Preconditions, obj metav1.Object) error {
-	if preconditions == nil {
-		return nil
-	}
-	if uid := preconditions.UID; uid != nil && *uid != obj.GetUID() {
-		return &PreconditionError{Field: "UID", Want: string(*uid), Got: string(obj.GetUID())}
-	}
-	if rv := preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
-		return &PreconditionError{Field: "ResourceVersion", Want: *rv, Got: obj.GetResourceVersion()}
-	}
-	return nil
 }

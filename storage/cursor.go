@@ -1,0 +1,190 @@
+package storage
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+const (
+	// bookmarkPeriod is how often a watch that wants them is told bookmarks.
+	bookmarkPeriod = time.Minute
+	// lastBookmark is how long before its deadline a watch is told a last one.
+	lastBookmark = 2 * time.Second
+	// initialBatch is how many initial events are handed out at a time.
+	initialBatch = 100
+)
+
+// Source is where a Cursor gets changes from. It is used by one goroutine.
+type Source interface {
+	// Next returns changes that were not yet returned, in order of revision,
+	// waiting for some until wake or ctx ends the waiting; there are none only
+	// after wake. The slice is valid until the next call. All changes up to the
+	// revision progress have been returned.
+	Next(ctx context.Context, wake <-chan time.Time) (changes []*Change, progress int64, err error)
+	Close() error
+}
+
+// CursorConfig describes a Cursor.
+type CursorConfig struct {
+	Selection
+	Source Source
+	// Initial, where not nil, is the list whose items come first, as ADDED.
+	// Source delivers what came after its Revision.
+	Initial *rest.List
+	// MarkInitialEnd tells the end of the initial items by a bookmark.
+	MarkInitialEnd bool
+	// From is the revision after which changes are told.
+	From int64
+	// Bookmarks tells the progress now and then.
+	Bookmarks bool
+	// Deadline, where not zero, is when the watch will be ended.
+	Deadline time.Time
+}
+
+// Cursor is a rest.Watch over a Source: first the initial events, then the
+// changes that the selection makes into events, and bookmarks between them. It
+// is what cached and uncached watches have in common.
+type Cursor struct {
+	CursorConfig
+	nextInitial func() (*codec.Record, error, bool)
+	stopInitial func()
+	// progress is the revision of the next bookmark, told that of the last.
+	progress, told int64
+	timer          *time.Timer
+	out            []rest.Event
+}
+
+var _ rest.Watch = (*Cursor)(nil)
+
+// NewCursor returns a watch, which owns the Source.
+func NewCursor(cfg CursorConfig) *Cursor {
+	c := &Cursor{CursorConfig: cfg, progress: cfg.From}
+	if cfg.Initial != nil {
+		c.nextInitial, c.stopInitial = iter.Pull2(cfg.Initial.Items)
+		c.progress = cfg.Initial.Revision
+	}
+	if cfg.Bookmarks {
+		c.timer = time.NewTimer(c.untilBookmark())
+	}
+	return c
+}
+
+// untilBookmark returns how long to wait for the next bookmark.
+func (c *Cursor) untilBookmark() time.Duration {
+	// Not at once for all those who came at once.
+	wait := bookmarkPeriod - rand.N(bookmarkPeriod/4)
+	if !c.Deadline.IsZero() {
+		if left := time.Until(c.Deadline) - lastBookmark; left > 0 {
+			wait = min(wait, left)
+		}
+	}
+	return wait
+}
+
+// Next implements rest.Watch.
+func (c *Cursor) Next(ctx context.Context) ([]rest.Event, error) {
+	clear(c.out)
+	c.out = c.out[:0]
+	for len(c.out) == 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var err error
+		if c.nextInitial != nil {
+			err = c.initial()
+		} else {
+			err = c.changes(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c.out, nil
+}
+
+// initial hands out the next initial events.
+func (c *Cursor) initial() error {
+	for range initialBatch {
+		record, err, ok := c.nextInitial()
+		if !ok {
+			c.endInitial()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c.out = append(c.out, rest.Event{Type: watch.Added, Record: record})
+	}
+	return nil
+}
+
+func (c *Cursor) endInitial() {
+	c.stopInitial()
+	c.nextInitial = nil
+	if c.MarkInitialEnd {
+		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress, InitialEventsEnd: true})
+		c.told = c.progress
+	}
+}
+
+// changes hands out what came since, or a bookmark when it is time.
+func (c *Cursor) changes(ctx context.Context) error {
+	var wake <-chan time.Time
+	if c.timer != nil {
+		wake = c.timer.C
+	}
+	changes, progress, err := c.Source.Next(ctx, wake)
+	if err != nil {
+		return err
+	}
+	for _, change := range changes {
+		ev, ok, err := c.Event(change)
+		if err != nil {
+			return err
+		}
+		if ok {
+			c.out = append(c.out, ev)
+		}
+	}
+	c.progress = max(c.progress, progress)
+	if c.timer == nil {
+		return nil
+	}
+	due := len(changes) == 0 // the timer ended the waiting
+	select {
+	case <-c.timer.C:
+		due = true
+	default:
+	}
+	if due {
+		c.bookmark()
+	}
+	return nil
+}
+
+// bookmark adds a bookmark, if there is anything new to tell.
+func (c *Cursor) bookmark() {
+	c.timer.Reset(c.untilBookmark())
+	if c.progress > c.told {
+		c.told = c.progress
+		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress})
+	}
+}
+
+// Close implements rest.Watch.
+func (c *Cursor) Close() error {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.stopInitial != nil {
+		c.stopInitial()
+	}
+	return c.Source.Close()
+}

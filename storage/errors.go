@@ -1,0 +1,129 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Errors of an Interface.
+var (
+	// ErrNotFound: there is no such object.
+	ErrNotFound = errors.New("object not found")
+	// ErrExists: there is such an object already.
+	ErrExists = errors.New("object exists already")
+	// ErrTooLarge: the encoded object is larger than the backend takes.
+	ErrTooLarge = errors.New("object is too large to be stored")
+	// ErrExpired: the revision asked for is no longer held. It comes as an
+	// *ExpiredError.
+	ErrExpired = errors.New("revision is no longer available")
+)
+
+// ExpiredError is an ErrExpired with what the client is told. It is an API
+// error: 410 Expired.
+type ExpiredError struct {
+	Message string
+	// Continue is a token that takes up a paged list where it stopped, at the
+	// newest revision; empty where no list was being continued.
+	Continue string
+}
+
+func (e *ExpiredError) Error() string { return e.Message }
+func (e *ExpiredError) Unwrap() error { return ErrExpired }
+
+// Status implements apierrors.APIStatus.
+func (e *ExpiredError) Status() metav1.Status {
+	return metav1.Status{
+		Status:   metav1.StatusFailure,
+		ListMeta: metav1.ListMeta{Continue: e.Continue},
+		Code:     http.StatusGone,
+		Reason:   metav1.StatusReasonExpired,
+		Message:  e.Message,
+	}
+}
+
+// PreconditionError says that the current object is not what a write required.
+type PreconditionError struct {
+	Field     string // UID or ResourceVersion
+	Want, Got string
+}
+
+func (e *PreconditionError) Error() string {
+	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been deleted and then recreated", e.Field, e.Want, e.Field, e.Got)
+}
+
+// FutureRevisionError says that a revision asked for has not been reached
+// after some waiting. It is an API error: 504 Timeout.
+type FutureRevisionError struct{ Asked, Current int64 }
+
+func (e *FutureRevisionError) Error() string {
+	return fmt.Sprintf("Too large resource version: %d, current: %d", e.Asked, e.Current)
+}
+
+// Status implements apierrors.APIStatus.
+func (e *FutureRevisionError) Status() metav1.Status {
+	return metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusGatewayTimeout,
+		Reason:  metav1.StatusReasonTimeout,
+		Message: "Timeout: " + e.Error(),
+		Details: &metav1.StatusDetails{
+			RetryAfterSeconds: 1,
+			Causes: []metav1.StatusCause{{
+				Type:    metav1.CauseTypeResourceVersionTooLarge,
+				Message: "Too large resource version",
+			}},
+		},
+	}
+}
+
+// InvalidOptionError says that an option of a request makes no sense. It is an
+// API error: 400 BadRequest.
+type InvalidOptionError struct{ Message string }
+
+func (e *InvalidOptionError) Error() string { return e.Message }
+
+// Status implements apierrors.APIStatus.
+func (e *InvalidOptionError) Status() metav1.Status {
+	return metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusBadRequest,
+		Reason:  metav1.StatusReasonBadRequest,
+		Message: e.Message,
+	}
+}
+
+// CheckPreconditions returns a *PreconditionError unless the object is the one
+// that is meant.
+func CheckPreconditions(preconditions *metav1.Preconditions, obj metav1.Object) error {
+	if preconditions == nil {
+		return nil
+	}
+	if uid := preconditions.UID; uid != nil && *uid != obj.GetUID() {
+		return &PreconditionError{Field: "UID", Want: string(*uid), Got: string(obj.GetUID())}
+	}
+	if rv := preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
+		return &PreconditionError{Field: "ResourceVersion", Want: *rv, Got: obj.GetResourceVersion()}
+	}
+	return nil
+}
+
+func notFound(name types.NamespacedName) error { return fmt.Errorf("%w: %s", ErrNotFound, name) }
+
+func exists(name types.NamespacedName) error { return fmt.Errorf("%w: %s", ErrExists, name) }
+
+const (
+	listTooOld     = "The resourceVersion for the provided list is too old."
+	continueTooOld = "The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. " +
+		"Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+// TooOld is the error of a watch from a revision that is gone; oldest is the
+// oldest one that would do.
+func TooOld(from, oldest int64) error {
+	return &ExpiredError{Message: fmt.Sprintf("too old resource version: %d (%d)", from, oldest)}
+}

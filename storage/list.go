@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// A list reads the backend in chunks of about chunkBytes, so that its memory
+// does not grow with its length, nor with that of its objects.
+const (
+	firstChunk = 100
+	minChunk   = 8
+	maxChunk   = 2000
+	chunkBytes = 4 << 20
+)
+
+// List implements Interface.
+func (s *Store) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
+	plan, err := s.PlanList(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	return s.ListPlanned(ctx, plan)
+}
+
+// ListPlanned is List of a resolved request.
+func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, error) {
+	r := &reader{store: s, ctx: ctx, plan: plan}
+	// The first chunk settles the revision, and with it most errors.
+	if err := r.first(); err != nil {
+		return nil, err
+	}
+	list := &rest.List{Revision: int64(r.at)}
+	total := r.chunk.Count
+	list.Items = s.Page(list, plan, r.records(), func() int64 { return total }, func(evaluated, returned int64) {
+		s.metrics.listed(s.resource, evaluated, returned)
+	})
+	return list, nil
+}
+
+// Page returns the items of one page of a list: those of records, which are all
+// of the plan's range in order, that the selectors choose, up to the limit.
+// When they have been run through, the list's Continue and Remaining are set.
+// total says how many records there are in the range; done is told at the end
+// how many were looked at and how many returned.
+func (s *Store) Page(list *rest.List, p *ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		var evaluated, returned int64
+		var last *codec.Record
+		defer func() { done(evaluated, returned) }()
+		for record, err := range records {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if p.Limit > 0 && returned == p.Limit {
+				list.Continue = encodeContinue(s.keyOf(last.Name())+"\x00", p.Prefix, list.Revision)
+				if p.All() {
+					remaining := total() - returned
+					list.Remaining = &remaining
+				}
+				return
+			}
+			evaluated++
+			ok, err := record.Matches(p.Labels, p.Fields)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !ok {
+				continue
+			}
+			returned++
+			last = record
+			if !yield(record, nil) {
+				return
+			}
+		}
+	}
+}
+
+// reader reads the range of a plan in chunks.
+type reader struct {
+	store *Store
+	ctx   context.Context
+	plan  *ListPlan
+	at    kv.Revision
+	chunk kv.RangeResult
+}
+
+// first reads the first chunk.
+func (r *reader) first() error {
+	limit := firstChunk
+	if r.plan.Limit > 0 && r.plan.All() {
+		// One more tells whether there is another page.
+		limit = int(min(r.plan.Limit+1, maxChunk))
+	}
+	if err := r.read(r.plan.Start, r.plan.At, limit); err != nil {
+		return err
+	}
+	r.at = r.chunk.Revision
+	if r.plan.Min > r.at {
+		return &FutureRevisionError{Asked: int64(r.plan.Min), Current: int64(r.at)}
+	}
+	return nil
+}
+
+func (r *reader) read(start string, at kv.Revision, limit int) error {
+	backend := r.store.backend
+	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.plan.End, At: at, Limit: limit})
+	switch {
+	case err == nil:
+		r.chunk = res
+		return nil
+	case errors.Is(err, kv.ErrCompacted):
+		return r.plan.Expired()
+	case errors.Is(err, kv.ErrFutureRevision):
+		current, err := backend.CurrentRevision(r.ctx)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", r.plan.Prefix, err)
+		}
+		return &FutureRevisionError{Asked: int64(at), Current: int64(current)}
+	default:
+		return fmt.Errorf("list %s: %w", r.plan.Prefix, err)
+	}
+}
+
+// records yields what is in the range.
+func (r *reader) records() iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		for {
+			size, last := 0, ""
+			for i := range r.chunk.Entries {
+				entry := &r.chunk.Entries[i]
+				size += len(entry.Value)
+				last = entry.Key
+				record, err := r.store.Record(r.ctx, entry)
+				if !yield(record, err) || err != nil {
+					return
+				}
+			}
+			n := len(r.chunk.Entries)
+			if !r.chunk.More || n == 0 {
+				return
+			}
+			limit := min(max(chunkBytes/max(size/n, 1), minChunk), maxChunk)
+			if err := r.read(last+"\x00", r.at, limit); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}

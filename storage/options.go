@@ -1,0 +1,161 @@
+package storage
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// ValidateListOptions tells which combinations of a list's or watch's options
+// are forbidden. A client is told of them as the faults of a
+// ListOptions.meta.k8s.io (422).
+func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
+	return validation.ValidateListOptions(&internalversion.ListOptions{
+		Watch:                watch,
+		ResourceVersion:      options.ResourceVersion,
+		ResourceVersionMatch: options.ResourceVersionMatch,
+		Limit:                options.Limit,
+		Continue:             options.Continue,
+		AllowWatchBookmarks:  options.AllowBookmarks,
+		SendInitialEvents:    options.SendInitialEvents,
+	}, true)
+}
+
+// Selection is the part of a collection that a list or watch is about: a range
+// of keys, and what selectors choose of it.
+type Selection struct {
+	// Prefix starts all keys; Start and End bound them more closely.
+	Prefix, Start, End string
+	// Labels and Fields are nil where they choose everything.
+	Labels labels.Selector
+	Fields fields.Selector
+}
+
+// All tells that nothing in the range is left out.
+func (sel *Selection) All() bool { return sel.Labels == nil && sel.Fields == nil }
+
+// Select resolves the namespace and selectors of a request. Selectors that
+// allow only one name or namespace make the range smaller.
+func (s *Store) Select(namespace string, options rest.ListOptions) (Selection, error) {
+	var sel Selection
+	if options.Labels != nil && !options.Labels.Empty() {
+		sel.Labels = options.Labels
+	}
+	if options.Fields != nil && !options.Fields.Empty() {
+		sel.Fields = options.Fields
+	}
+	if namespace == "" && s.namespaced {
+		namespace = sel.only("metadata.namespace")
+	}
+	prefix, err := s.scope(namespace)
+	if err != nil {
+		return Selection{}, err
+	}
+	sel.Prefix, sel.Start, sel.End = prefix, prefix, kv.PrefixEnd(prefix)
+	if name := sel.only("metadata.name"); name != "" && (namespace != "" || !s.namespaced) {
+		sel.Start, sel.End = prefix+name, prefix+name+"\x00"
+	}
+	return sel, nil
+}
+
+// only returns the value that the field selector requires of a field, if that
+// can be part of a key.
+func (sel *Selection) only(name string) string {
+	if sel.Fields == nil {
+		return ""
+	}
+	value, ok := sel.Fields.RequiresExactMatch(name)
+	if !ok || len(path.IsValidPathSegmentName(value)) > 0 {
+		return ""
+	}
+	return value
+}
+
+// ListPlan is a list request resolved.
+type ListPlan struct {
+	Selection
+	// At is the only revision that will do; 0 where several do.
+	At kv.Revision
+	// Min is the oldest revision that will do, where At is 0.
+	Min kv.Revision
+	// Any tells that the newest revision is not asked for: what is at hand
+	// will do, if it is not older than Min.
+	Any bool
+	// Limit ends a page; 0 means no limit.
+	Limit int64
+	// continued tells that a page came before this one.
+	continued bool
+}
+
+// PlanList resolves a list request by the rules of the API concepts page.
+func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan, error) {
+	sel, err := s.Select(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	plan := &ListPlan{Selection: sel, Limit: max(options.Limit, 0)}
+	// As kube-apiserver's cache: "whatever is at hand" is not paged.
+	if options.ResourceVersion == "0" {
+		plan.Limit = 0
+	}
+	if options.Continue != "" {
+		return plan, plan.resume(options)
+	}
+	rv, err := ParseResourceVersion(options.ResourceVersion)
+	if err != nil {
+		return nil, &InvalidOptionError{"invalid resource version: " + err.Error()}
+	}
+	switch options.ResourceVersionMatch {
+	case metav1.ResourceVersionMatchExact:
+		plan.At = rv
+	case metav1.ResourceVersionMatchNotOlderThan:
+		plan.Min, plan.Any = rv, true
+	case "":
+		if options.ResourceVersion == "" {
+			break
+		}
+		if rv > 0 && plan.Limit > 0 {
+			// Older than resourceVersionMatch: with a limit it is exact.
+			plan.At = rv
+		} else {
+			plan.Min, plan.Any = rv, true
+		}
+	default:
+		return nil, fmt.Errorf("unknown ResourceVersionMatch value: %s", options.ResourceVersionMatch)
+	}
+	return plan, nil
+}
+
+// resume makes the plan start where a continue token says.
+func (p *ListPlan) resume(options rest.ListOptions) error {
+	start, rv, err := decodeContinue(options.Continue, p.Prefix)
+	if err != nil {
+		return &InvalidOptionError{"invalid continue token: " + err.Error()}
+	}
+	if options.ResourceVersion != "" && options.ResourceVersion != "0" {
+		return &InvalidOptionError{"specifying resource version is not allowed when using continue"}
+	}
+	p.continued = true
+	p.Start = max(p.Start, start)
+	if rv > 0 {
+		p.At = kv.Revision(rv)
+	}
+	return nil
+}
+
+// Expired is the error of a list whose revision is gone.
+func (p *ListPlan) Expired() error {
+	if !p.continued {
+		return &ExpiredError{Message: listTooOld}
+	}
+	return &ExpiredError{Message: continueTooOld, Continue: encodeContinue(p.Start, p.Prefix, newestRevision)}
+}

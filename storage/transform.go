@@ -1,0 +1,30 @@
+package storage
+
+import "context"
+
+// Transformer changes values on their way to and from the backend: encryption
+// at rest. The key of the entry is authenticated with the value, so that values
+// cannot be moved from one object to another.
+type Transformer interface {
+	// FromStorage returns the value as it was before ToStorage. stale tells
+	// that it was transformed in a way that is no longer the current one, and
+	// should be written anew at the next update. data is not changed; plain
+	// may share its memory.
+	FromStorage(ctx context.Context, data []byte, key string) (plain []byte, stale bool, err error)
+	// ToStorage returns what the backend is to keep. plain is not changed; the
+	// result may share its memory.
+	ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error)
+}
+
+// Identity is the Transformer that changes nothing.
+type Identity struct{}
+
+// FromStorage implements Transformer.
+func (Identity) FromStorage(_ context.Context, data []byte, _ string) ([]byte, bool, error) {
+	return data, false, nil
+}
+
+// ToStorage implements Transformer.
+func (Identity) ToStorage(_ context.Context, plain []byte, _ string) ([]byte, error) {
+	return plain, nil
+}

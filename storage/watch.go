@@ -1,0 +1,203 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// WatchPlan is a watch request resolved.
+type WatchPlan struct {
+	Selection
+	// Initial: the current objects come first.
+	Initial bool
+	// MarkInitialEnd tells the end of them by a bookmark.
+	MarkInitialEnd bool
+	// Min is how old the initial objects may be. Any tells that the newest
+	// ones are not asked for: what is at hand will do.
+	Min kv.Revision
+	Any bool
+	// From is the revision after which changes are told where there are no
+	// initial objects; 0 stands for the newest.
+	From kv.Revision
+}
+
+// PlanWatch resolves a watch request by the rules of the API concepts page.
+func (s *Store) PlanWatch(namespace string, options rest.ListOptions) (*WatchPlan, error) {
+	sel, err := s.Select(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	rv, err := ParseResourceVersion(options.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	plan := &WatchPlan{Selection: sel}
+	if send := options.SendInitialEvents; send != nil {
+		plan.Initial = *send
+		plan.MarkInitialEnd = *send && options.AllowBookmarks
+	} else {
+		plan.Initial = rv == 0
+	}
+	if plan.Initial {
+		plan.Min, plan.Any = rv, options.ResourceVersion != ""
+	} else {
+		plan.From = rv
+	}
+	return plan, nil
+}
+
+// List is the request for the initial objects.
+func (p *WatchPlan) List() *ListPlan {
+	return &ListPlan{Selection: p.Selection, Min: p.Min, Any: p.Any}
+}
+
+// Cursor returns the configuration of the watch's Cursor, but for its Source.
+func (p *WatchPlan) Cursor(ctx context.Context, options rest.ListOptions, initial *rest.List, from int64) CursorConfig {
+	cfg := CursorConfig{
+		Selection: p.Selection, Initial: initial, MarkInitialEnd: p.MarkInitialEnd,
+		From: from, Bookmarks: options.AllowBookmarks,
+	}
+	cfg.Deadline, _ = ctx.Deadline()
+	return cfg
+}
+
+// Watch implements Interface.
+func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
+	plan, err := s.PlanWatch(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	var initial *rest.List
+	from := plan.From
+	if plan.Initial {
+		initial, err = s.ListPlanned(ctx, plan.List())
+		if future := (*FutureRevisionError)(nil); errors.As(err, &future) {
+			return Failed(err), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		from = kv.Revision(initial.Revision)
+	}
+	if from == 0 {
+		if from, err = s.backend.CurrentRevision(ctx); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", plan.Prefix, err)
+		}
+	}
+	source, err := s.Follow(ctx, &plan.Selection, from)
+	if errors.Is(err, ErrExpired) {
+		return Failed(err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg := plan.Cursor(ctx, options, initial, int64(from))
+	cfg.Source = source
+	return NewCursor(cfg), nil
+}
+
+// Failed returns a watch whose Next returns an error.
+func Failed(err error) rest.Watch { return failed{err} }
+
+type failed struct{ err error }
+
+func (f failed) Next(context.Context) ([]rest.Event, error) { return nil, f.err }
+func (f failed) Close() error                               { return nil }
+
+// follower is the Source that reads the backend's own watch.
+type follower struct {
+	store    *Store
+	watch    kv.Watch
+	progress int64
+	changes  []*Change
+	// ended is why there is no more.
+	ended error
+}
+
+// Follow returns the changes of a range after a revision, as the backend tells
+// them, until ctx ends. It is an ErrExpired when they are gone.
+func (s *Store) Follow(ctx context.Context, sel *Selection, from kv.Revision) (Source, error) {
+	w, err := s.backend.Watch(ctx, sel.Start, sel.End, max(from, from+1)) // the largest revision has no next
+	if errors.Is(err, kv.ErrCompacted) {
+		return nil, s.tooOld(ctx, from)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", sel.Prefix, err)
+	}
+	return &follower{store: s, watch: w, progress: int64(from)}, nil
+}
+
+func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
+	oldest, err := s.backend.CompactedRevision(ctx)
+	if err != nil {
+		return fmt.Errorf("watch from revision %d: %w", from, err)
+	}
+	return TooOld(int64(from), int64(oldest))
+}
+
+// Next implements Source.
+func (f *follower) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
+	clear(f.changes)
+	f.changes = f.changes[:0]
+	for len(f.changes) == 0 {
+		if f.ended != nil {
+			return nil, f.progress, f.ended
+		}
+		select {
+		case batch, ok := <-f.watch.Batches():
+			if !ok {
+				f.ended = f.reason(ctx)
+				continue
+			}
+			f.take(ctx, batch)
+		case <-wake:
+			if err := f.store.backend.RequestProgress(ctx); err != nil {
+				return nil, f.progress, fmt.Errorf("request progress: %w", err)
+			}
+			return nil, f.progress, nil
+		case <-ctx.Done():
+			return nil, f.progress, ctx.Err()
+		}
+	}
+	return f.changes, f.progress, nil
+}
+
+// take makes changes of events. One that cannot be read ends the watch after
+// those before it.
+func (f *follower) take(ctx context.Context, batch kv.Batch) {
+	for i := range batch.Events {
+		change, err := f.store.NewChange(ctx, &batch.Events[i], nil)
+		if err != nil {
+			f.ended = err
+			return
+		}
+		f.changes = append(f.changes, change)
+		f.progress = change.Revision
+	}
+	f.progress = int64(batch.Revision)
+}
+
+// reason is why the backend ended the watch.
+func (f *follower) reason(ctx context.Context) error {
+	switch err := f.watch.Err(); {
+	case errors.Is(err, kv.ErrCompacted):
+		return f.store.tooOld(ctx, kv.Revision(f.progress))
+	case errors.Is(err, kv.ErrClosed), err == nil && ctx.Err() == nil:
+		return rest.ErrWatchClosed
+	case err == nil:
+		return ctx.Err()
+	default:
+		return fmt.Errorf("watch: %w", err)
+	}
+}
+
+// Close implements Source.
+func (f *follower) Close() error {
+	f.watch.Stop()
+	return nil
+}

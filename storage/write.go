@@ -1,0 +1,281 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// Create implements Interface.
+func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error) {
+	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	key, err := s.Key(name)
+	if err != nil {
+		return nil, err
+	}
+	obj.SetResourceVersion("")
+	write, err := s.prepare(ctx, key, obj)
+	if err != nil {
+		return nil, err
+	}
+	if options.DryRun {
+		entry, _, err := s.backend.Get(ctx, key, 0)
+		if err != nil {
+			return nil, fmt.Errorf("create %s: %w", key, err)
+		}
+		if entry != nil {
+			return nil, exists(name)
+		}
+		return codec.RecordOf(s.kind, obj, nil, 0), nil
+	}
+	res, err := s.put(ctx, key, write, 0, options)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", key, err)
+	}
+	if !res.Committed {
+		return nil, exists(name)
+	}
+	return write.note.seal(res.Revision), nil
+}
+
+// prepared is an object ready to be written.
+type prepared struct {
+	note *pending
+	// data is what the backend keeps: note.value, transformed.
+	data []byte
+}
+
+func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*prepared, error) {
+	value, err := s.kind.EncodeStored(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", key, err)
+	}
+	data, err := s.transformer.ToStorage(ctx, value, key)
+	if err != nil {
+		return nil, fmt.Errorf("transform %s: %w", key, err)
+	}
+	if len(data) > s.maxBytes {
+		return nil, fmt.Errorf("%w: %s has %d bytes, the limit is %d", ErrTooLarge, key, len(data), s.maxBytes)
+	}
+	return &prepared{note: &pending{kind: s.kind, object: obj, value: value}, data: data}, nil
+}
+
+func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
+	return s.backend.Commit(ctx, kv.Op{
+		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.note,
+	})
+}
+
+// state is an object as an update or deletion finds it.
+type state struct {
+	record *codec.Record // nil where there is none
+	// stale: the stored value should be written anew.
+	stale bool
+	// fresh: read from the backend since the call began. What is not fresh is
+	// not believed when it leads to anything but a successful write.
+	fresh bool
+}
+
+func (st *state) revision() kv.Revision {
+	if st.record == nil {
+		return 0
+	}
+	return kv.Revision(st.record.Revision())
+}
+
+// start returns the state that an update begins with.
+func (s *Store) start(ctx context.Context, key string, cached *codec.Record) (state, error) {
+	if cached != nil && cached.StoredSize() > 0 {
+		return state{record: cached}, nil
+	}
+	return s.read(ctx, key)
+}
+
+// read returns the newest state.
+func (s *Store) read(ctx context.Context, key string) (state, error) {
+	entry, _, err := s.backend.Get(ctx, key, 0)
+	if err != nil {
+		return state{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	return s.stateOf(ctx, entry)
+}
+
+func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (state, error) {
+	if entry == nil {
+		return state{fresh: true}, nil
+	}
+	record, stale, err := s.decode(ctx, entry)
+	return state{record: record, stale: stale, fresh: true}, err
+}
+
+// renew brings a state that is not fresh up to date, and tells whether it had
+// been the newest already.
+func (s *Store) renew(ctx context.Context, key string, st *state) (same bool, err error) {
+	renewed, err := s.read(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	same = renewed.revision() == st.revision()
+	*st = renewed
+	return same, nil
+}
+
+// Update implements Interface.
+func (s *Store) Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
+	key, err := s.Key(name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.start(ctx, key, options.Cached)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		record, done, err := s.attempt(ctx, name, key, &st, update, options)
+		if done {
+			return record, err
+		}
+		if err == nil {
+			continue // st is the newest now
+		}
+		same, renewErr := s.renew(ctx, key, &st)
+		if renewErr != nil {
+			return nil, renewErr
+		}
+		if same {
+			return nil, err
+		}
+	}
+}
+
+// attempt is one round of an update. Where it is not done, st was renewed, or,
+// with an error, is in doubt.
+func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *state, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
+	obj, write, err := propose(st, update, options.Preconditions)
+	var remove Remove
+	if errors.As(err, &remove) {
+		return s.remove(ctx, name, key, st, remove.Last, options.DryRun || write.DryRun)
+	}
+	if err != nil {
+		return nil, st.fresh, err
+	}
+	next, err := s.prepare(ctx, key, obj)
+	if err != nil {
+		return nil, true, err
+	}
+	if st.record != nil && bytes.Equal(next.note.value, st.record.Stored()) {
+		if !st.fresh {
+			if same, err := s.renew(ctx, key, st); err != nil || !same {
+				return nil, err != nil, err
+			}
+		}
+		if !st.stale {
+			return st.record, true, nil
+		}
+	}
+	if options.DryRun || write.DryRun {
+		return s.dryUpdate(ctx, key, st, obj)
+	}
+	res, err := s.put(ctx, key, next, st.revision(), write)
+	if err != nil {
+		return nil, true, fmt.Errorf("update %s: %w", key, err)
+	}
+	if res.Committed {
+		return next.note.seal(res.Revision), true, nil
+	}
+	*st, err = s.stateOf(ctx, res.Current[0])
+	return nil, err != nil, err
+}
+
+func propose(st *state, update UpdateFunc, preconditions *metav1.Preconditions) (codec.Object, WriteOptions, error) {
+	if err := st.check(preconditions); err != nil {
+		return nil, WriteOptions{}, err
+	}
+	return update(st.record)
+}
+
+// check applies preconditions. What becomes of those on an absent object is
+// for the update to say.
+func (st *state) check(preconditions *metav1.Preconditions) error {
+	if preconditions == nil || st.record == nil {
+		return nil
+	}
+	current, err := st.record.Shared()
+	if err != nil {
+		return err
+	}
+	return CheckPreconditions(preconditions, current)
+}
+
+// dryUpdate ends an update without the write, over the newest state only.
+func (s *Store) dryUpdate(ctx context.Context, key string, st *state, obj codec.Object) (*codec.Record, bool, error) {
+	if !st.fresh {
+		if same, err := s.renew(ctx, key, st); err != nil || !same {
+			return nil, err != nil, err
+		}
+	}
+	if st.record == nil {
+		obj.SetResourceVersion("")
+	}
+	return codec.RecordOf(s.kind, obj, nil, int64(st.revision())), true, nil
+}
+
+// remove is the attempt to delete what st holds.
+func (s *Store) remove(ctx context.Context, name types.NamespacedName, key string, st *state, last codec.Object, dryRun bool) (*codec.Record, bool, error) {
+	if st.record == nil {
+		return nil, st.fresh, notFound(name)
+	}
+	if dryRun {
+		if !st.fresh {
+			if same, err := s.renew(ctx, key, st); err != nil || !same {
+				return nil, err != nil, err
+			}
+		}
+		if last != nil {
+			return codec.RecordOf(s.kind, last, nil, st.record.Revision()), true, nil
+		}
+		return st.record, true, nil
+	}
+	note := &pending{kind: s.kind, before: st.record}
+	res, err := s.backend.Commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: note})
+	if err != nil {
+		return nil, true, fmt.Errorf("delete %s: %w", key, err)
+	}
+	if !res.Committed {
+		*st, err = s.stateOf(ctx, res.Current[0])
+		return nil, err != nil, err
+	}
+	if last != nil {
+		return codec.RecordOf(s.kind, last, nil, int64(res.Revision)), true, nil
+	}
+	return note.seal(res.Revision), true, nil
+}
+
+// Delete implements Interface.
+func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error) {
+	return s.Update(ctx, name, func(current *codec.Record) (codec.Object, WriteOptions, error) {
+		if current == nil {
+			return nil, WriteOptions{}, notFound(name)
+		}
+		if validate != nil {
+			obj, err := current.Shared()
+			if err != nil {
+				return nil, WriteOptions{}, err
+			}
+			if err := validate(obj); err != nil {
+				return nil, WriteOptions{}, err
+			}
+		}
+		return nil, WriteOptions{}, Remove{}
+	}, options)
+}
