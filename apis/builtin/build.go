@@ -20,8 +20,10 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// Build turns the rows of all groups into resources.
+// Build turns the rows of all groups into resources. The Env is theirs from
+// then on.
 func Build(env *Env, groups []Group) []*rest.Resource {
+	env.stores = map[schema.GroupResource]*registry.Store{}
 	var resources []*rest.Resource
 	for _, group := range groups {
 		for _, entry := range group.Resources {
@@ -49,6 +51,7 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 		Resource: resource, Kind: kind, Strategy: e.strategy(env),
 		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource}),
 	}
+	env.stores[resource] = store
 	hubLabel := row.FieldLabel
 	if hubLabel == nil {
 		hubLabel = fieldLabels(row.SelectableFields)
@@ -64,13 +67,24 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	return resources
 }
 
+// storage is the REST storage of the resource itself.
+func (e rowEntry[T, P]) storage(store *registry.Store) rest.Storage {
+	switch {
+	case e.row.OrphanWarning != "":
+		return orphanWarner{store, e.row.OrphanWarning}
+	case e.row.NoDependents:
+		return childless{store}
+	}
+	return store
+}
+
 // serve makes the resource and its subresources in one version.
 func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error)) []*rest.Resource {
 	row := &e.row
 	main := &rest.Resource{
 		GroupVersion: v.GVK.GroupVersion(), Name: row.Name, Singular: strings.ToLower(row.Kind),
 		ShortNames: row.ShortNames, Categories: row.Categories, Namespaced: row.Namespaced,
-		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(e.hashedGVK(store.Kind)), Storage: store,
+		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(e.hashedGVK(store.Kind)), Storage: e.storage(store),
 		WithoutVerbs: row.Without, FieldLabel: label, Warning: row.Warning, ReturnDeleted: row.ReturnDeleted,
 	}
 	if row.Columns != nil {
@@ -78,11 +92,11 @@ func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version,
 	}
 	resources := []*rest.Resource{main}
 	if row.Status {
-		main.ResetFields = resetFields(v.GVK, "status")
+		main.ResetFields = resetFields(v.GVK, append([]string{"status"}, row.Resets...)...)
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
 		status.Storage = &registry.Part{Store: store, Strategy: e.statusStrategy(store.Strategy)}
-		status.ResetFields = resetFields(v.GVK, append([]string{"spec"}, row.StatusKeeps...)...)
+		status.ResetFields = resetFields(v.GVK, slices.Concat([]string{"spec"}, row.StatusKeeps, row.StatusResets)...)
 		resources = append(resources, &status)
 	}
 	for _, sub := range row.Subresources {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
@@ -40,6 +41,8 @@ type Env struct {
 	Storage func(StorageSpec) storage.Interface
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
+	// StorageHealth tells whether the storage works; nil: nobody knows.
+	StorageHealth func(ctx context.Context) error
 
 	// The following answer reviews. They are required where the groups of
 	// reviews are served, and are called when a review comes in.
@@ -54,7 +57,14 @@ type Env struct {
 	// Rules lists what a user may do in a namespace, as far as that can be
 	// listed.
 	Rules func(ctx context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus
+
+	stores map[schema.GroupResource]*registry.Store // filled by Build
 }
+
+// Store finds the store of a resource that was built with the same Env; nil
+// where there is none. It is for those that serve requests: while resources
+// are being built, some are still missing.
+func (env *Env) Store(resource schema.GroupResource) *registry.Store { return env.stores[resource] }
 
 // StorageSpec says what a storage is to hold.
 type StorageSpec struct {
@@ -118,6 +128,9 @@ type Row[T any] struct {
 	// that is neither metadata nor status: "metadata" (labels, annotations,
 	// finalizers and owners) or "metadata.labels".
 	StatusKeeps []string
+	// Resets and StatusResets are the dotted paths of what else a write to the
+	// resource, or to /status, leaves as it is; the functions see to that.
+	Resets, StatusResets []string
 	// PrepareStatus and ValidateStatus are for writes to /status.
 	PrepareStatus  func(ctx context.Context, obj, old *T)
 	ValidateStatus func(ctx context.Context, obj, old *T) field.ErrorList
@@ -127,6 +140,12 @@ type Row[T any] struct {
 	Held            func(obj *T) bool
 	OnMark          func(obj *T)
 	OrphanByDefault bool
+	// NoDependents says that the kind owns nothing: what a deletion says of
+	// dependents is ignored.
+	NoDependents bool
+	// OrphanWarning is told to who deletes without saying what is to become of
+	// dependents.
+	OrphanWarning string
 	// TTL returns how long an object lives after each write.
 	TTL func(env *Env, obj *T) time.Duration
 

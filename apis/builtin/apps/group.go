@@ -12,30 +12,32 @@ import (
 
 // V1 is apps/v1.
 func V1() builtin.Group {
+	all := []string{"all"}
 	return builtin.Group{GroupVersion: appsv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[appsv1.ControllerRevision]{
 			Name: "controllerrevisions", Kind: "ControllerRevision", Namespaced: true,
+			Columns: controllerRevisionColumns(),
 		}),
 		builtin.Resource(builtin.Row[appsv1.DaemonSet]{
-			Name: "daemonsets", Kind: "DaemonSet", Namespaced: true, ShortNames: []string{"ds"},
-			Categories: []string{"all"},
-			Status:     true, Generation: true,
+			Name: "daemonsets", Kind: "DaemonSet", Namespaced: true, ShortNames: []string{"ds"}, Categories: all,
+			Status: true, Generation: true,
+			Prepare: prepareDaemonSet, PrepareUpdate: prepareDaemonSetUpdate, PrepareStatus: prepareDaemonSetStatus,
+			Columns: daemonSetColumns(),
 		}),
 		builtin.Resource(builtin.Row[appsv1.Deployment]{
-			Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"},
-			Categories: []string{"all"},
-			Status:     true, StatusKeeps: []string{"metadata.labels"}, Generation: true,
+			Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Categories: all,
+			Status: true, StatusKeeps: []string{"metadata.labels"}, Generation: true, SpecChanged: deploymentChanged,
+			Columns: deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.ReplicaSet]{
-			Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"},
-			Categories: []string{"all"},
-			Status:     true, Generation: true,
+			Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all,
+			Status: true, Generation: true,
+			Columns: replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.StatefulSet]{
-			Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"},
-			Categories: []string{"all"},
-			Status:     true, Generation: true,
-			ValidateName: validation.NameIsDNSLabel,
+			Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}, Categories: all,
+			Status: true, Generation: true, ValidateName: validation.NameIsDNSLabel,
+			Columns: statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
 		}),
 	}}
 }

@@ -1,6 +1,7 @@
-// Package autoscaling declares the resources of the autoscaling group.
+// Package autoscaling declares the resources of the autoscaling group. Their
+// hub is autoscaling/v2; v1 is converted to and from it.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, codec.
 package autoscaling
 
 import (
@@ -9,13 +10,16 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// V2 is autoscaling/v2.
+// V2 is autoscaling/v2, and autoscaling/v1 besides.
 func V2() builtin.Group {
 	return builtin.Group{GroupVersion: autoscalingv2.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[autoscalingv2.HorizontalPodAutoscaler]{
-			Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"},
-			Categories: []string{"all"},
-			Status:     true, Generation: true,
+			Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true,
+			ShortNames: []string{"hpa"}, Categories: []string{"all"},
+			Status: true, Generation: true,
+			Prepare: prepare, PrepareUpdate: prepareUpdate, PrepareStatus: prepareUpdate,
+			Columns: columns(),
+			Also:    []builtin.Also{{Version: v1()}},
 		}),
 	}}
 }

@@ -11,16 +11,19 @@ import (
 
 // V1 is batch/v1.
 func V1() builtin.Group {
+	all := []string{"all"}
 	return builtin.Group{GroupVersion: batchv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[batchv1.CronJob]{
-			Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"},
-			Categories: []string{"all"},
-			Status:     true, Generation: true,
+			Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"}, Categories: all,
+			Status: true, Generation: true, ValidateName: validateCronJobName,
+			Columns: cronJobColumns(),
 		}),
 		builtin.Resource(builtin.Row[batchv1.Job]{
-			Name: "jobs", Kind: "Job", Namespaced: true,
-			Categories: []string{"all"},
-			Status:     true, Generation: true, OrphanByDefault: true,
+			Name: "jobs", Kind: "Job", Namespaced: true, Categories: all,
+			Status: true, Generation: true, OrphanByDefault: true, OrphanWarning: orphanWarning,
+			Prepare:          prepareJob,
+			SelectableFields: []string{successfulField}, Fields: jobFields, FieldLabel: jobFieldLabel,
+			Columns: jobColumns(),
 		}),
 	}}
 }

@@ -1,6 +1,6 @@
 // Package certificates declares the resources of certificates.k8s.io.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, codec, registry, request, rest.
 package certificates
 
 import (
@@ -16,17 +16,26 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: certificatesv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[certificatesv1.CertificateSigningRequest]{
 			Name: "certificatesigningrequests", Kind: "CertificateSigningRequest", ShortNames: []string{"csr"},
-			Status:       true,
+			Status: true, Resets: []string{"spec"}, StatusResets: []string{"status.conditions"},
 			ValidateName: path.ValidatePathSegmentName,
+			Prepare:      prepareRequest, PrepareUpdate: prepareRequestUpdate, PrepareStatus: prepareRequestStatus,
+			SelectableFields: []string{signerName}, Fields: requestFields, FieldLabel: fieldLabel(signerName),
+			Columns: requestColumns(), Subresources: []builtin.Subresource{approval()},
 		}),
 		builtin.Resource(builtin.Row[certificatesv1.ClusterTrustBundle]{
 			Name: "clustertrustbundles", Kind: "ClusterTrustBundle",
 			StorageVersion: certificatesv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
+			ValidateName: anyName, Validate: validateBundleName,
+			SelectableFields: []string{signerName}, Fields: bundleFields, FieldLabel: fieldLabel(signerName),
+			Columns: bundleColumns(),
 		}),
 		builtin.Resource(builtin.Row[certificatesv1.PodCertificateRequest]{
 			Name: "podcertificaterequests", Kind: "PodCertificateRequest", Namespaced: true,
 			StorageVersion: certificatesv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
-			Status: true,
+			Status: true, PrepareStatus: preparePodRequestStatus,
+			SelectableFields: []string{signerName, podName, nodeName}, Fields: podRequestFields,
+			FieldLabel: fieldLabel(signerName, podName, nodeName),
+			Columns:    podRequestColumns(),
 		}),
 	}}
 }

@@ -1,0 +1,78 @@
+package apps
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// prepareDaemonSet gives the template its first generation. It is counted in
+// an annotation, which clients may set on creation only.
+func prepareDaemonSet(_ context.Context, ds *appsv1.DaemonSet) {
+	setTemplateGeneration(ds, max(templateGeneration(ds), 1))
+}
+
+func prepareDaemonSetUpdate(_ context.Context, ds, old *appsv1.DaemonSet) {
+	generation := templateGeneration(old)
+	if !equality.Semantic.DeepEqual(ds.Spec.Template, old.Spec.Template) {
+		generation++
+	}
+	setTemplateGeneration(ds, generation)
+}
+
+// prepareDaemonSetStatus keeps the count, which stands among the annotations
+// that a write to /status may change.
+func prepareDaemonSetStatus(_ context.Context, ds, old *appsv1.DaemonSet) {
+	setTemplateGeneration(ds, templateGeneration(old))
+}
+
+func templateGeneration(ds *appsv1.DaemonSet) int64 {
+	generation, err := strconv.ParseInt(ds.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return generation
+}
+
+func setTemplateGeneration(ds *appsv1.DaemonSet, generation int64) {
+	if ds.Annotations == nil {
+		ds.Annotations = make(map[string]string, 1)
+	}
+	ds.Annotations[appsv1.DeprecatedTemplateGeneration] = strconv.FormatInt(generation, 10)
+}
+
+func daemonSetColumns() *builtin.Columns[appsv1.DaemonSet] {
+	spec, status := appsv1.DaemonSetSpec{}.SwaggerDoc(), appsv1.DaemonSetStatus{}.SwaggerDoc()
+	definitions := []metav1.TableColumnDefinition{
+		builtin.NameColumn(),
+		builtin.Column("Desired", "integer", status["desiredNumberScheduled"]),
+		builtin.Column("Current", "integer", status["currentNumberScheduled"]),
+		builtin.Column("Ready", "integer", status["numberReady"]),
+		builtin.Column("Up-to-date", "integer", status["updatedNumberScheduled"]),
+		builtin.Column("Available", "integer", status["numberAvailable"]),
+		builtin.Column("Node Selector", "string", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]),
+		builtin.AgeColumn(),
+	}
+	definitions = append(definitions, builtin.TemplateColumns()...)
+	return &builtin.Columns[appsv1.DaemonSet]{
+		Definitions: append(definitions, builtin.WideColumn("Selector", "string", spec["selector"])),
+		Cells: func(ds *appsv1.DaemonSet, now time.Time) []any {
+			names, images := builtin.TemplateCells(&ds.Spec.Template)
+			s := &ds.Status
+			return []any{
+				ds.Name, int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady),
+				int64(s.UpdatedNumberScheduled), int64(s.NumberAvailable),
+				labels.FormatLabels(ds.Spec.Template.Spec.NodeSelector),
+				builtin.Age(ds.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(ds.Spec.Selector),
+			}
+		},
+	}
+}

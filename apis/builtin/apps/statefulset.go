@@ -1,0 +1,37 @@
+package apps
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+func statefulSetScale() builtin.Subresource {
+	return builtin.ScaleSubresource(builtin.Scale[appsv1.StatefulSet]{
+		Replicas: func(s *appsv1.StatefulSet) **int32 { return &s.Spec.Replicas },
+		Observed: func(s *appsv1.StatefulSet) int32 { return s.Status.Replicas },
+		Selector: func(s *appsv1.StatefulSet) (string, error) { return selectorText(s.Spec.Selector) },
+	})
+}
+
+func statefulSetColumns() *builtin.Columns[appsv1.StatefulSet] {
+	definitions := []metav1.TableColumnDefinition{
+		builtin.NameColumn(),
+		builtin.Column("Ready", "string", readyDoc),
+		builtin.AgeColumn(),
+	}
+	return &builtin.Columns[appsv1.StatefulSet]{
+		Definitions: append(definitions, builtin.TemplateColumns()...),
+		Cells: func(s *appsv1.StatefulSet, now time.Time) []any {
+			names, images := builtin.TemplateCells(&s.Spec.Template)
+			return []any{
+				s.Name, fmt.Sprintf("%d/%d", s.Status.ReadyReplicas, number(s.Spec.Replicas)),
+				builtin.Age(s.CreationTimestamp, now), names, images,
+			}
+		},
+	}
+}

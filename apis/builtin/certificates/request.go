@@ -1,0 +1,154 @@
+package certificates
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
+)
+
+// prepareRequest notes who asks for a certificate: approvers rely on it.
+func prepareRequest(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) {
+	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = "", "", nil, nil
+	user := request.UserFrom(ctx)
+	if user == nil {
+		return
+	}
+	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups = user.Name, user.UID, user.Groups
+	if len(user.Extra) > 0 {
+		csr.Spec.Extra = make(map[string]certificatesv1.ExtraValue, len(user.Extra))
+		for key, values := range user.Extra {
+			csr.Spec.Extra[key] = values
+		}
+	}
+}
+
+// prepareRequestUpdate lets nothing but metadata change.
+func prepareRequestUpdate(_ context.Context, csr, old *certificatesv1.CertificateSigningRequest) {
+	csr.Spec = old.Spec
+}
+
+// prepareRequestStatus keeps what approvers have decided. A decision that was
+// added or taken away is left for validation to refuse.
+func prepareRequestStatus(_ context.Context, csr, old *certificatesv1.CertificateSigningRequest) {
+	keepConditions(csr, old, certificatesv1.CertificateApproved)
+	keepConditions(csr, old, certificatesv1.CertificateDenied)
+	stampConditions(csr, old)
+}
+
+// prepareApproval lets nothing but conditions and metadata change.
+func prepareApproval(csr, old *certificatesv1.CertificateSigningRequest) {
+	stampConditions(csr, old)
+	conditions := csr.Status.Conditions
+	csr.Spec, csr.Status = old.Spec, old.Status
+	csr.Status.Conditions = conditions
+}
+
+func keepConditions(csr, old *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) {
+	to, from := conditionsOf(csr, kind), conditionsOf(old, kind)
+	if len(to) != len(from) {
+		return
+	}
+	for i := range to {
+		*to[i] = *from[i]
+	}
+}
+
+func conditionsOf(csr *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) []*certificatesv1.CertificateSigningRequestCondition {
+	var found []*certificatesv1.CertificateSigningRequestCondition
+	for i := range csr.Status.Conditions {
+		if csr.Status.Conditions[i].Type == kind {
+			found = append(found, &csr.Status.Conditions[i])
+		}
+	}
+	return found
+}
+
+// stampConditions fills in the times that are left out.
+func stampConditions(csr, old *certificatesv1.CertificateSigningRequest) {
+	now := metav1.Now()
+	for i := range csr.Status.Conditions {
+		c := &csr.Status.Conditions[i]
+		if c.LastUpdateTime.IsZero() {
+			c.LastUpdateTime = now
+		}
+		if !c.LastTransitionTime.IsZero() {
+			continue
+		}
+		c.LastTransitionTime = now
+		same := slices.IndexFunc(old.Status.Conditions, func(was certificatesv1.CertificateSigningRequestCondition) bool {
+			return was.Type == c.Type && was.Status == c.Status && !was.LastTransitionTime.IsZero()
+		})
+		if same >= 0 {
+			c.LastTransitionTime = old.Status.Conditions[same].LastTransitionTime
+		}
+	}
+}
+
+// approval is the subresource through which approvers decide.
+func approval() builtin.Subresource {
+	return builtin.Subresource{
+		Name: "approval", ResetFields: []string{"spec", "status.certificate"},
+		Storage: func(_ *builtin.Env, store *registry.Store) rest.Storage {
+			strategy := *store.Strategy
+			strategy.PrepareForUpdate = func(_ context.Context, obj, old codec.Object) {
+				prepareApproval(obj.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest))
+			}
+			strategy.ValidateUpdate = nil
+			return &registry.Part{Store: store, Strategy: &strategy}
+		},
+	}
+}
+
+func requestColumns() *builtin.Columns[certificatesv1.CertificateSigningRequest] {
+	spec, status := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc(), certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()
+	return &builtin.Columns[certificatesv1.CertificateSigningRequest]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.AgeColumn(),
+			builtin.Column("SignerName", "string", spec["signerName"]),
+			builtin.Column("Requestor", "string", spec["request"]),
+			builtin.Column("RequestedDuration", "string", spec["expirationSeconds"]),
+			builtin.Column("Condition", "string", status["conditions"]),
+		},
+		Cells: func(csr *certificatesv1.CertificateSigningRequest, now time.Time) []any {
+			asked := builtin.None
+			if csr.Spec.ExpirationSeconds != nil {
+				asked = duration.HumanDuration(time.Duration(*csr.Spec.ExpirationSeconds) * time.Second)
+			}
+			return []any{
+				csr.Name, builtin.Age(csr.CreationTimestamp, now), builtin.OrNone(csr.Spec.SignerName), csr.Spec.Username,
+				asked, requestState(csr),
+			}
+		},
+	}
+}
+
+func requestState(csr *certificatesv1.CertificateSigningRequest) string {
+	var state []string
+	switch {
+	case len(conditionsOf(csr, certificatesv1.CertificateDenied)) > 0:
+		state = append(state, "Denied")
+	case len(conditionsOf(csr, certificatesv1.CertificateApproved)) > 0:
+		state = append(state, "Approved")
+	default:
+		state = append(state, "Pending")
+	}
+	if len(conditionsOf(csr, certificatesv1.CertificateFailed)) > 0 {
+		state = append(state, "Failed")
+	}
+	if len(csr.Status.Certificate) > 0 {
+		state = append(state, "Issued")
+	}
+	return strings.Join(state, ",")
+}

@@ -1,0 +1,52 @@
+package builtin
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Words that tables show in place of a value.
+const (
+	None    = "<none>"
+	Unset   = "<unset>"
+	Unknown = "<unknown>"
+)
+
+// OrNone shows what is empty as a word.
+func OrNone(s string) string {
+	if s == "" {
+		return None
+	}
+	return s
+}
+
+// Abridged joins the first texts of a list, at most max, and tells how many
+// there are besides.
+func Abridged(list []string, separator string, max int) string {
+	if len(list) <= max {
+		return strings.Join(list, separator)
+	}
+	return fmt.Sprintf("%s + %d more...", strings.Join(list[:max], separator), len(list)-max)
+}
+
+// TemplateColumns are the definitions of the columns that show the containers
+// of a pod template; TemplateCells has their cells.
+func TemplateColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		WideColumn("Containers", "string", "Names of each container in the template."),
+		WideColumn("Images", "string", "Images referenced by each container in the template."),
+	}
+}
+
+// TemplateCells shows the names and the images of a pod template's containers.
+func TemplateCells(template *corev1.PodTemplateSpec) (names, images string) {
+	var name, image []string
+	for i := range template.Spec.Containers {
+		name = append(name, template.Spec.Containers[i].Name)
+		image = append(image, template.Spec.Containers[i].Image)
+	}
+	return strings.Join(name, ","), strings.Join(image, ",")
+}
