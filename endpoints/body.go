@@ -64,11 +64,26 @@ func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Objec
 	if err := c.checkStrict(v, fieldValidation, err); err != nil {
 		return nil, err
 	}
+	return c.toHub(v, obj)
+}
+
+// toHub converts and defaults an object that a client sent.
+func (c *call) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
 	hub, err := v.ToHubFrom(obj)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, asBadRequest(err)
+	}
+	if kind := c.resource.Kind; kind != nil {
+		hub.GetObjectKind().SetGroupVersionKind(kind.Hub.GVK)
 	}
 	return hub, nil
+}
+
+// newHub is an object of the kind with nothing in it.
+func (c *call) newHub() codec.Object {
+	obj := c.resource.Kind.Hub.New()
+	obj.GetObjectKind().SetGroupVersionKind(c.resource.Kind.Hub.GVK)
+	return obj
 }
 
 // checkStrict turns what strict decoding found into warnings or an error.

@@ -81,7 +81,7 @@ func (c *call) admitNew(ctx context.Context, a admission.Attributes, obj codec.O
 	if m, err := c.api.managers.For(c.resource); err != nil {
 		return nil, err
 	} else if m != nil {
-		obj = m.Update(c.resource.Kind.Hub.New(), obj, manager)
+		obj = m.Update(c.newHub(), obj, manager)
 	}
 	if len(c.api.config.Admission) == 0 {
 		return obj, nil

@@ -127,9 +127,9 @@ func inapplicable() error {
 		"the server rejected our request due to an error in our request"))
 }
 
-// asPatchError makes a bad request of an error that is not an API error: what
+// asBadRequest makes a bad request of an error that is not an API error: what
 // goes wrong here is always the patch.
-func asPatchError(err error) error {
+func asBadRequest(err error) error {
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) {
 		return err

@@ -33,11 +33,9 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 		}
 	}
 	force := options.Force != nil && *options.Force
-	hub := c.resource.Kind.Hub
 	return func(_ context.Context, current codec.Object) (codec.Object, error) {
 		if current == nil {
-			current = hub.New()
-			current.GetObjectKind().SetGroupVersionKind(hub.GVK)
+			current = c.newHub()
 		}
 		applied := (&unstructured.Unstructured{Object: content}).DeepCopy()
 		if applied.GetName() == "" {
@@ -48,7 +46,7 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 		}
 		merged, err := m.Apply(current, applied, manager, force)
 		if err != nil {
-			return nil, asPatchError(err)
+			return nil, asBadRequest(err)
 		}
 		return merged, nil
 	}, nil

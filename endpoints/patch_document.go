@@ -56,9 +56,9 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 		if err := c.reportStrict(strict, options.FieldValidation); err != nil {
 			return nil, err
 		}
-		hub, err := v.ToHubFrom(obj)
+		hub, err := c.toHub(v, obj)
 		if err != nil {
-			return nil, asPatchError(err)
+			return nil, err
 		}
 		return c.recordUpdate(current, hub, manager)
 	}

@@ -51,9 +51,9 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		if err := c.reportStrict(append(append([]error(nil), strict...), found...), options.FieldValidation); err != nil {
 			return nil, err
 		}
-		hub, err := v.ToHubFrom(obj)
+		hub, err := c.toHub(v, obj)
 		if err != nil {
-			return nil, asPatchError(err)
+			return nil, err
 		}
 		return c.recordUpdate(current, hub, manager)
 	}, nil
@@ -63,5 +63,5 @@ func strategicError(err error) error {
 	if mergepatch.IsPreconditionFailed(err) || err == mergepatch.ErrBadJSONDoc || err == mergepatch.ErrBadPatchFormatForPrimitiveList {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	return asPatchError(err)
+	return asBadRequest(err)
 }

@@ -43,7 +43,7 @@ func (c *call) update(s rest.Updater) error {
 			return obj, err
 		}
 		if current == nil {
-			return m.Update(c.resource.Kind.Hub.New(), obj, manager), nil
+			return m.Update(c.newHub(), obj, manager), nil
 		}
 		return m.Update(current, obj, manager), nil
 	}

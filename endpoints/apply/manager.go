@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -109,8 +110,9 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 			want, ok = gv.WithKind(gvk.Kind), true
 		}
 	}
-	if !ok || want == gvk {
-		return in, nil
+	in, err := t.typed(in)
+	if err != nil || !ok || want == gvk {
+		return in, err
 	}
 	from, to := t.version(gvk.GroupVersion()), t.version(want.GroupVersion())
 	if from == nil || to == nil {
@@ -132,6 +134,24 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	return out, nil
 }
 
+// typed makes an object of its kind's own type of the document that a merge
+// results in.
+func (t kindTypes) typed(in runtime.Object) (runtime.Object, error) {
+	u, ok := in.(*unstructured.Unstructured)
+	v := t.version(in.GetObjectKind().GroupVersionKind().GroupVersion())
+	if !ok || v == nil || v.Untyped {
+		return in, nil
+	}
+	obj, _, err := v.FromDocument(u.Object, false)
+	if err != nil {
+		return nil, fmt.Errorf("read merged %s: %w", v.GVK.Kind, err)
+	}
+	if v.Default != nil {
+		v.Default(obj)
+	}
+	return obj, nil
+}
+
 // Convert implements runtime.ObjectConvertor.
 func (t kindTypes) Convert(in, out, _ any) error {
 	return fmt.Errorf("convert %T to %T: not asked of a field manager", in, out)
@@ -142,16 +162,9 @@ func (t kindTypes) ConvertFieldLabel(schema.GroupVersionKind, string, string) (s
 	return "", "", fmt.Errorf("field labels are not asked of a field manager")
 }
 
-// Default implements runtime.ObjectDefaulter.
-func (t kindTypes) Default(in runtime.Object) {
-	obj, ok := in.(codec.Object)
-	if !ok {
-		return
-	}
-	if v := t.version(in.GetObjectKind().GroupVersionKind().GroupVersion()); v != nil && v.Default != nil {
-		v.Default(obj)
-	}
-}
+// Default implements runtime.ObjectDefaulter. What a merge results in is
+// defaulted when it gets its type.
+func (t kindTypes) Default(runtime.Object) {}
 
 // New implements runtime.ObjectCreater.
 func (t kindTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
