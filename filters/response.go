@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -103,7 +104,8 @@ func (r *response) writeWarnings() {
 		}
 		// A text that cannot be a header value (control characters, no UTF-8)
 		// is left out.
-		if value, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
+		value, err := utilnet.NewWarningHeader(299, "-", text)
+		if err == nil && !slices.Contains(r.Header()["Warning"], value) {
 			r.Header().Add("Warning", value)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/request"
 )
@@ -36,6 +37,8 @@ type Requests struct {
 	// series holds the metrics of one kind of request by seriesKey: to find
 	// them by nine labels each costs more than to serve some requests.
 	series sync.Map
+	// watches holds watchSeries by resource.
+	watches sync.Map
 }
 
 // NewRequests registers the metrics.
@@ -262,24 +265,29 @@ func (m *Requests) Deprecated(info *request.Info, removedIn string) {
 	m.deprecated.WithLabelValues(info.Group, info.Version, info.Resource, info.Subresource, removedIn).Set(1)
 }
 
-// WatchEvents returns the counters of a resource's watch events.
-func (m *Requests) WatchEvents(info *request.Info) WatchEvents {
-	return WatchEvents{
-		total: m.watchEvents.WithLabelValues(info.Group, info.Version, info.Resource),
-		size:  m.watchSizes.WithLabelValues(info.Group, info.Version, info.Resource),
+// WatchEvents counts events sent to a watcher in one go, and their bytes
+// altogether.
+func (m *Requests) WatchEvents(resource schema.GroupVersionResource, events, bytes int) {
+	if events <= 0 {
+		return
+	}
+	found, ok := m.watches.Load(resource)
+	if !ok {
+		found, _ = m.watches.LoadOrStore(resource, watchSeries{
+			total: m.watchEvents.WithLabelValues(resource.Group, resource.Version, resource.Resource),
+			size:  m.watchSizes.WithLabelValues(resource.Group, resource.Version, resource.Resource),
+		})
+	}
+	s := found.(watchSeries)
+	s.total.Add(float64(events))
+	for range events {
+		s.size.Observe(float64(bytes / events))
 	}
 }
 
-// WatchEvents counts the events sent to the watchers of one resource.
-type WatchEvents struct {
+type watchSeries struct {
 	total prometheus.Counter
 	size  prometheus.Observer
-}
-
-// Sent counts one event of so many bytes.
-func (e WatchEvents) Sent(bytes int) {
-	e.total.Inc()
-	e.size.Observe(float64(bytes))
 }
 
 // HandshakeError counts a TLS handshake that did not succeed.

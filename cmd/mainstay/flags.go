@@ -1,0 +1,180 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+//go:embed upstream-flags.tsv
+var upstreamFlags string
+
+//go:embed feature-gates.tsv
+var featureGates string
+
+// serveFlags are the flags of serve and what they were set to.
+type serveFlags struct {
+	config   server.Config
+	log      telemetry.LogConfig
+	version  bool
+	sections []section
+	all      *pflag.FlagSet
+}
+
+// section is a group of flags in the help.
+type section struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+func newServeFlags() *serveFlags {
+	f := &serveFlags{}
+	f.section("Storage", f.storage)
+	f.section("Serving", f.serving)
+	f.section("TLS", f.tls)
+	f.section("Authentication and authorization", f.auth)
+	f.section("Requests", f.requests)
+	f.section("Stopping", f.stopping)
+	f.section("Features", f.features)
+	f.section("Logs", f.logs)
+	return f
+}
+
+func (f *serveFlags) section(title string, add func(*pflag.FlagSet)) {
+	flags := pflag.NewFlagSet(title, pflag.ContinueOnError)
+	flags.SortFlags = false
+	add(flags)
+	f.sections = append(f.sections, section{title, flags})
+}
+
+// addTo registers all flags, and those of kube-apiserver that are refused.
+func (f *serveFlags) addTo(flags *pflag.FlagSet) {
+	f.all = flags
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	for _, section := range f.sections {
+		flags.AddFlagSet(section.flags)
+	}
+	for _, upstream := range tableRows(upstreamFlags) {
+		if name := upstream[0]; flags.Lookup(name) == nil {
+			flag := flags.VarPF(&refused{kind: upstream[1]}, name, "", "not supported yet")
+			flag.Hidden = true
+			if upstream[1] == "bool" {
+				flag.NoOptDefVal = "true"
+			}
+		}
+	}
+}
+
+// check returns one error for each flag that cannot be honoured.
+func (f *serveFlags) check() error {
+	var errs []error
+	f.all.Visit(func(flag *pflag.Flag) {
+		if _, ok := flag.Value.(*refused); ok {
+			errs = append(errs, fmt.Errorf("--%s is not supported yet", flag.Name))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func (f *serveFlags) usage(c *cobra.Command) error {
+	out := c.OutOrStderr()
+	fmt.Fprintf(out, "Usage:\n  %s\n\nExamples:\n%s\n", c.UseLine(), c.Example)
+	for _, section := range f.sections {
+		fmt.Fprintf(out, "\n%s:\n%s", section.title, section.flags.FlagUsagesWrapped(110))
+	}
+	return nil
+}
+
+func (f *serveFlags) storage(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.StringVar(&c.DataDir, "data-dir", "./"+server.DefaultDataDir, "folder for all that the server keeps: the store, keys, certificates, admin.kubeconfig")
+	flags.DurationVar(&c.HistoryRetention, "history-retention", 5*time.Minute, "how long replaced and deleted objects can still be watched from; less than 0 keeps them for ever")
+	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys in the store")
+	flags.Var(&only{value: "application/vnd.kubernetes.protobuf"}, "storage-media-type", "encoding of built-in kinds in the store; no other one is supported yet")
+	flags.Var(opposite(&c.WithoutWatchCache), "watch-cache", "answer reads and watches from memory")
+	flags.DurationVar(&c.EventTTL, "event-ttl", server.DefaultEventTTL, "how long events are kept")
+	asBool(flags, "watch-cache")
+}
+
+func (f *serveFlags) serving(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.Var(&address{&c.BindAddress, "127.0.0.1"}, "bind-address", "address to listen on; 0.0.0.0 and :: are all addresses of this machine")
+	flags.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "port to listen on")
+	flags.Var(&address{&c.AdvertiseAddress, ""}, "advertise-address", "address at which other machines reach the server; the serving certificate is good for it")
+	flags.Var(&prefixes{to: &c.ServiceClusterIPRange}, "service-cluster-ip-range", "one or two CIDRs for the addresses of services (default "+server.DefaultServiceClusterIPRange+")")
+	flags.BoolVar(&c.PermitPortSharing, "permit-port-sharing", false, "let several processes listen on the port (SO_REUSEPORT)")
+	flags.BoolVar(&c.DisableHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
+	flags.Var(&zeroIsDefault{&c.MaxStreams, server.DefaultMaxStreamsPerConnection}, "http2-max-streams-per-connection", "requests at a time that an HTTP/2 connection may carry; 0 is the default")
+}
+
+func (f *serveFlags) tls(flags *pflag.FlagSet) {
+	t := &f.config.TLS
+	flags.StringVar(&t.CertFile, "tls-cert-file", "", "serving certificate, followed by its chain (default: one made by the server's own authority)")
+	flags.StringVar(&t.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
+	flags.Var(&sniCertificates{&t.SNI}, "tls-sni-cert-key", "another serving certificate as CERT,KEY or CERT,KEY:NAME,...; may be repeated")
+	flags.Var(&tlsVersion{to: &t.MinVersion}, "tls-min-version", "oldest version of TLS: "+strings.Join(tlsVersionNames(), ", ")+" (default VersionTLS12)")
+	flags.Var(&cipherSuites{to: &t.CipherSuites}, "tls-cipher-suites", "cipher suites of TLS 1.2 by their names, comma-separated (default: Go's)")
+	flags.StringSliceVar(&f.config.HSTSDirectives, "strict-transport-security-directives", nil, "HSTS directives to send, comma-separated: max-age=SECONDS, includeSubDomains, preload")
+}
+
+func (f *serveFlags) auth(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.StringVar(&c.ClientCAFile, "client-ca-file", "", "authorities whose client certificates are users (common name) of groups (organizations), besides the server's own")
+	flags.Var(opposite(&c.ClosedToPublic), "anonymous-auth", "take requests without credentials for system:anonymous instead of refusing them")
+	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "AlwaysAllow or AlwaysDeny; without it system:masters may do everything and everyone else may see health and version")
+	asBool(flags, "anonymous-auth")
+}
+
+func (f *serveFlags) requests(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.Var(&zeroIsNoLimit{&c.MaxRequestsInFlight, server.DefaultMaxRequestsInFlight}, "max-requests-inflight", "requests at a time that only read; 0 is any number")
+	flags.Var(&zeroIsNoLimit{&c.MaxMutatingInFlight, server.DefaultMaxMutatingInFlight}, "max-mutating-requests-inflight", "requests at a time that change something; 0 is any number")
+	flags.Var(&only{value: "false", what: "--enable-priority-and-fairness"}, "enable-priority-and-fairness", "flow control by queues; not supported yet, so only false is possible")
+	flags.DurationVar(&c.RequestTimeout, "request-timeout", server.DefaultRequestTimeout, "time that a request other than a watch may take")
+	flags.Var(&seconds{&c.MinRequestTimeout, server.DefaultMinRequestTimeout}, "min-request-timeout", "seconds that a watch lasts at least; each ends between once and twice that")
+	flags.Float64Var(&c.GoAwayChance, "goaway-chance", 0, "share of HTTP/2 requests whose clients are asked to connect anew, at most 0.02")
+	flags.StringSliceVar(&c.CORSAllowedOrigins, "cors-allowed-origins", nil, "regular expressions of the origins whose pages may use the API, comma-separated, like ^https://www\\.example\\.com$")
+	asBool(flags, "enable-priority-and-fairness")
+}
+
+func (f *serveFlags) stopping(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.DurationVar(&c.ShutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, while /readyz fails, after a signal to stop")
+	flags.BoolVar(&c.ShutdownRetryAfter, "shutdown-send-retry-after", false, "while stopping, answer new requests with 429 and Retry-After instead of closing the port")
+}
+
+func (f *serveFlags) features(flags *pflag.FlagSet) {
+	flags.Var(opposite(&f.config.WithoutProfiling), "profiling", "serve /debug/pprof")
+	flags.Var(&gates{}, "feature-gates", "feature gates as NAME=true|false, comma-separated; each has its default value and cannot be changed yet")
+	asBool(flags, "profiling")
+}
+
+func (f *serveFlags) logs(flags *pflag.FlagSet) {
+	flags.StringVar(&f.log.Format, "logging-format", telemetry.FormatText, "text or json")
+	flags.IntVarP(&f.log.Verbosity, "v", "v", 0, "verbosity of the log: 3 logs every request, 6 and more is for developers")
+	flags.BoolVar(&f.version, "version", false, "print the version and leave")
+}
+
+// asBool lets a flag stand without a value.
+func asBool(flags *pflag.FlagSet, name string) { flags.Lookup(name).NoOptDefVal = "true" }
+
+// tableRows splits a table of tab-separated values; lines with # are comments.
+func tableRows(table string) [][]string {
+	var rows [][]string
+	for line := range strings.Lines(table) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" && line[0] != '#' {
+			rows = append(rows, strings.Split(line, "\t"))
+		}
+	}
+	return rows
+}

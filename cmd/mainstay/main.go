@@ -1,0 +1,97 @@
+// Command mainstay is a Kubernetes API server in one binary: what
+// kube-apiserver is, with its storage built in. This package turns flags and
+// files into a server.Config and reports what went wrong; it serves nothing
+// itself.
+//
+// Imports: server, telemetry.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker when a release is built.
+var version = "0.1.0-dev"
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // something went wrong while running
+	exitUsage   = 2 // the command line asks for what is not possible
+)
+
+func main() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, signals))
+}
+
+// run is the program with its surroundings as parameters. It returns the exit
+// code.
+func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
+	root := newRoot(signals)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteC()
+	if err == nil {
+		return exitOK
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(stderr, "mainstay: %s\n", strings.TrimSpace(line))
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintf(stderr, "See \"%s --help\".\n", command.CommandPath())
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is an error of the command line, as opposed to one of a run.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func newRoot(signals <-chan os.Signal) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mainstay",
+		Short: "A Kubernetes API server in one binary",
+		Long: `Mainstay is a Kubernetes API server in one binary, with its storage built in.
+
+Start one and talk to it:
+
+  mainstay serve
+  export KUBECONFIG=$PWD/mainstay-data/admin.kubeconfig
+  kubectl get namespaces`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{fmt.Errorf("unknown command %q", args[0])}
+			}
+			return nil
+		},
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(newServe(signals), newVersion(), newRoutes())
+	return root
+}
+
+// noArgs refuses arguments of a command that has only flags.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{fmt.Errorf("%s takes no arguments, but got %q", c.CommandPath(), args[0])}
+	}
+	return nil
+}

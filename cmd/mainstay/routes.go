@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"mainstay.dev/mainstay/server"
+)
+
+func newRoutes() *cobra.Command {
+	return &cobra.Command{
+		Use:   "routes",
+		Short: "Print what the server answers for: verb, path and kind",
+		Args:  noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := server.New(server.Config{Version: version})
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(c.OutOrStdout(), 0, 8, 2, ' ', 0)
+			for _, route := range s.Routes() {
+				fmt.Fprintf(table, "%s\t%s\t%s\n", route.Verb, route.Path, route.Kind)
+			}
+			return table.Flush()
+		},
+	}
+}

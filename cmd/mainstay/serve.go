@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+const serveLong = `Serve the Kubernetes API.
+
+Without any flag it serves on https://127.0.0.1:6443 and keeps everything it
+needs in ./mainstay-data: the store, its own certificate authority, a serving
+certificate, a key that signs service account tokens, and admin.kubeconfig for
+its administrator. All of it is made on the first start and used again on the
+next.
+
+Flags have the names they have in kube-apiserver. Those of its flags that stand
+for something this server does not have yet are refused by name.
+
+SIGTERM or SIGINT stops it in good order: /readyz fails, requests under way are
+answered, watches end, the store is closed. A second one stops it at once.`
+
+func newServe(signals <-chan os.Signal) *cobra.Command {
+	flags := newServeFlags()
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the Kubernetes API",
+		Long:  serveLong,
+		Example: `  mainstay serve
+  mainstay serve --data-dir=/var/lib/mainstay --bind-address=0.0.0.0
+  mainstay serve --logging-format=json -v=3`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if flags.version {
+				printVersion(c.OutOrStdout())
+				return nil
+			}
+			if err := flags.check(); err != nil {
+				return &usageError{err}
+			}
+			return serve(flags, c.OutOrStdout(), c.ErrOrStderr(), signals)
+		},
+	}
+	flags.addTo(command.Flags())
+	command.SetUsageFunc(flags.usage)
+	return command
+}
+
+func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal) error {
+	config, log := flags.config, flags.log
+	out := telemetry.NewLogWriter(stderr)
+	log.Output = out
+	logger, err := telemetry.NewLogger(log)
+	if err != nil {
+		return &usageError{fmt.Errorf("--logging-format: %w", err)}
+	}
+	config.Logger, config.Version = logger, version
+	config.Checks = append(config.Checks, out.Check())
+	config.OnServing = func(serving server.Serving) {
+		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\nTo use it:  export KUBECONFIG=%s\n",
+			version, server.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
+	}
+	s, err := server.New(config)
+	if err != nil {
+		return &usageError{err}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() { // ends with this function
+		select {
+		case <-signals:
+			stop()
+		case <-ended:
+			return
+		}
+		select {
+		case <-signals:
+			fmt.Fprintln(stderr, "mainstay: stopped at once by a second signal")
+			os.Exit(exitFailure)
+		case <-ended:
+		}
+	}()
+	return s.Run(ctx)
+}
+
+// shellQuote makes a path safe to be pasted into a shell.
+func shellQuote(path string) string {
+	for _, r := range path {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		case r == '/', r == '.', r == '-', r == '_', r == ':', r == '\\':
+		default:
+			return fmt.Sprintf("'%s'", path)
+		}
+	}
+	return path
+}

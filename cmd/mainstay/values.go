@@ -1,0 +1,262 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/server"
+)
+
+// The types below are pflag.Values that write into a server.Config.
+
+// refused is a flag of kube-apiserver that stands for something that is not
+// there. It takes any value; serveFlags.check complains.
+type refused struct{ kind string }
+
+func (r *refused) Set(string) error { return nil }
+func (r *refused) String() string   { return "" }
+func (r *refused) Type() string     { return r.kind }
+
+// only takes one value.
+type only struct{ value, what string }
+
+func (o *only) Set(value string) error {
+	if value == o.value {
+		return nil
+	}
+	if o.what != "" {
+		return fmt.Errorf("%s is not supported yet", o.what)
+	}
+	return fmt.Errorf("%s is not supported yet", value)
+}
+func (o *only) String() string { return o.value }
+func (o *only) Type() string {
+	if o.value == "false" {
+		return "bool"
+	}
+	return "string"
+}
+
+// not is a bool flag that switches something off when it is false.
+type not struct{ off *bool }
+
+func opposite(off *bool) *not { return &not{off} }
+
+func (n *not) Set(value string) error {
+	on, err := strconv.ParseBool(value)
+	*n.off = !on
+	return err
+}
+func (n *not) String() string { return strconv.FormatBool(n.off == nil || !*n.off) }
+func (n *not) Type() string   { return "bool" }
+
+// address is an IP address; preset is what an unset one means.
+type address struct {
+	to     *netip.Addr
+	preset string
+}
+
+func (a *address) Set(value string) error {
+	addr, err := netip.ParseAddr(value)
+	if err != nil {
+		return errors.New("it is not an IP address")
+	}
+	*a.to = addr.Unmap()
+	return nil
+}
+func (a *address) String() string {
+	if a.to == nil || !a.to.IsValid() {
+		return a.preset
+	}
+	return a.to.String()
+}
+func (a *address) Type() string { return "ip" }
+
+// prefixes is a list of CIDRs.
+type prefixes struct{ to *[]netip.Prefix }
+
+func (p *prefixes) Set(value string) error {
+	var list []netip.Prefix
+	for item := range strings.SplitSeq(value, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(item))
+		if err != nil {
+			return fmt.Errorf("%q is not a CIDR such as 10.96.0.0/12", item)
+		}
+		list = append(list, prefix.Masked())
+	}
+	*p.to = list
+	return nil
+}
+func (p *prefixes) String() string {
+	if p.to == nil {
+		return ""
+	}
+	var list []string
+	for _, prefix := range *p.to {
+		list = append(list, prefix.String())
+	}
+	return strings.Join(list, ",")
+}
+func (p *prefixes) Type() string { return "cidrs" }
+
+// zeroIsNoLimit is a number of which 0 means any.
+type zeroIsNoLimit struct {
+	to     *int
+	preset int
+}
+
+func (z *zeroIsNoLimit) Set(value string) error {
+	n, err := strconv.Atoi(value)
+	switch {
+	case err != nil:
+		return errors.New("it is not a number")
+	case n < 0:
+		return errors.New("it cannot be negative")
+	case n == 0:
+		n = server.NoLimit
+	}
+	*z.to = n
+	return nil
+}
+func (z *zeroIsNoLimit) String() string { return strconv.Itoa(z.preset) }
+func (z *zeroIsNoLimit) Type() string   { return "int" }
+
+// zeroIsDefault is a number of which 0 means the default.
+type zeroIsDefault struct {
+	to     *int
+	preset int
+}
+
+func (z *zeroIsDefault) Set(value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		return errors.New("it is not a number")
+	}
+	*z.to = n
+	return nil
+}
+func (z *zeroIsDefault) String() string { return strconv.Itoa(z.preset) }
+func (z *zeroIsDefault) Type() string   { return "int" }
+
+// seconds is a duration as a number of seconds.
+type seconds struct {
+	to     *time.Duration
+	preset time.Duration
+}
+
+func (s *seconds) Set(value string) error {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		return errors.New("it is not a number of seconds")
+	}
+	*s.to = time.Duration(n) * time.Second
+	return nil
+}
+func (s *seconds) String() string { return strconv.Itoa(int(s.preset / time.Second)) }
+func (s *seconds) Type() string   { return "int" }
+
+// tlsVersion is a version of TLS by the name of Go's constant.
+type tlsVersion struct {
+	to   *uint16
+	name string
+}
+
+func (v *tlsVersion) Set(value string) error {
+	for id := uint16(tls.VersionTLS10); id <= tls.VersionTLS13; id++ {
+		if value == tlsVersionName(id) {
+			*v.to, v.name = id, value
+			return nil
+		}
+	}
+	return fmt.Errorf("it must be one of %s", strings.Join(tlsVersionNames(), ", "))
+}
+func (v *tlsVersion) String() string { return v.name }
+func (v *tlsVersion) Type() string   { return "string" }
+
+func tlsVersionName(id uint16) string {
+	return "Version" + strings.NewReplacer(" ", "", ".", "").Replace(tls.VersionName(id))
+}
+
+func tlsVersionNames() []string {
+	var names []string
+	for id := uint16(tls.VersionTLS10); id <= tls.VersionTLS13; id++ {
+		names = append(names, tlsVersionName(id))
+	}
+	return names
+}
+
+// cipherSuites is a list of cipher suites by their names.
+type cipherSuites struct {
+	to    *[]uint16
+	names []string
+}
+
+func (c *cipherSuites) Set(value string) error {
+	known := append(tls.CipherSuites(), tls.InsecureCipherSuites()...)
+	for name := range strings.SplitSeq(value, ",") {
+		i := slices.IndexFunc(known, func(s *tls.CipherSuite) bool { return s.Name == name })
+		if i < 0 {
+			return fmt.Errorf("cipher suite %q is not known", name)
+		}
+		*c.to = append(*c.to, known[i].ID)
+		c.names = append(c.names, name)
+	}
+	return nil
+}
+func (c *cipherSuites) String() string { return strings.Join(c.names, ",") }
+func (c *cipherSuites) Type() string   { return "strings" }
+
+// sniCertificates is a repeated flag of CERT,KEY[:NAME,...].
+type sniCertificates struct{ to *[]server.SNICertificate }
+
+func (s *sniCertificates) Set(value string) error {
+	files, names, hasNames := strings.Cut(value, ":")
+	cert, key, ok := strings.Cut(files, ",")
+	if !ok || cert == "" || key == "" || strings.Contains(key, ",") {
+		return errors.New("it must be CERT,KEY or CERT,KEY:NAME,...")
+	}
+	sni := server.SNICertificate{CertFile: cert, KeyFile: key}
+	if hasNames {
+		sni.Names = strings.Split(names, ",")
+	}
+	*s.to = append(*s.to, sni)
+	return nil
+}
+func (s *sniCertificates) String() string { return "" }
+func (s *sniCertificates) Type() string   { return "cert,key" }
+
+// gates accepts feature gates at their defaults: nothing else is built.
+type gates struct{}
+
+func (*gates) Set(value string) error {
+	defaults := make(map[string]string)
+	for _, row := range tableRows(featureGates) {
+		defaults[row[0]] = row[1]
+	}
+	var errs []error
+	for item := range strings.SplitSeq(value, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		gate, wanted, ok := strings.Cut(strings.TrimPrefix(item, "kube:"), "=")
+		on, err := strconv.ParseBool(wanted)
+		preset, known := defaults[gate]
+		switch {
+		case !ok || err != nil:
+			errs = append(errs, fmt.Errorf("%q is not NAME=true or NAME=false", item))
+		case !known:
+			errs = append(errs, fmt.Errorf("feature gate %s is not known", gate))
+		case strconv.FormatBool(on) != preset:
+			errs = append(errs, fmt.Errorf("feature gate %s=%t is not supported yet", gate, on))
+		}
+	}
+	return errors.Join(errs...)
+}
+func (*gates) String() string { return "" }
+func (*gates) Type() string   { return "gates" }
