@@ -123,6 +123,8 @@ func (d *disk) options(g *guard, damaged *atomic.Pointer[string]) *pebble.Option
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		// One index block for a table of this size: a lookup reads two blocks.
+		o.Levels[i].IndexBlockSize = 256 << 10
 	}
 	return o
 }
