@@ -5,7 +5,7 @@
 // apis/builtin/apiextensions, apis/builtin/apiregistration, apis/builtin/apps,
 // apis/builtin/authentication, apis/builtin/authorization,
 // apis/builtin/autoscaling, apis/builtin/batch, apis/builtin/certificates,
-// apis/builtin/coordination, apis/builtin/discovery, apis/builtin/flowcontrol,
+// apis/builtin/coordination, apis/builtin/core, apis/builtin/discovery, apis/builtin/flowcontrol,
 // apis/builtin/networking, apis/builtin/node, apis/builtin/policy,
 // apis/builtin/rbac, apis/builtin/resource, apis/builtin/scheduling,
 // apis/builtin/storage, apis/builtin/storagemigration.
@@ -25,6 +25,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/batch"
 	"mainstay.dev/mainstay/apis/builtin/certificates"
 	"mainstay.dev/mainstay/apis/builtin/coordination"
+	"mainstay.dev/mainstay/apis/builtin/core"
 	"mainstay.dev/mainstay/apis/builtin/discovery"
 	"mainstay.dev/mainstay/apis/builtin/flowcontrol"
 	"mainstay.dev/mainstay/apis/builtin/networking"
@@ -42,6 +43,7 @@ import (
 // that another group declares.
 func Groups() []builtin.Group {
 	return []builtin.Group{
+		core.V1(),
 		apiregistration.V1(),
 		apps.V1(),
 		{GroupVersion: eventsv1.SchemeGroupVersion}, // events are declared by the core group
