@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+var creating = []kubectlBehaviour{
+	{"makes objects from flags", createFromFlags},
+	{"makes config maps and secrets from files", createFromFiles},
+	{"makes RBAC objects", createRBAC},
+	{"makes a job from a cron job", createJobFromCronJob},
+	{"makes names from a prefix", createGenerateName},
+	{"refuses what exists", createExisting},
+	{"runs a pod, dry on the server", runDry},
+	{"runs a pod", runPod},
+	{"exposes a deployment", expose},
+	{"autoscales a deployment", autoscale},
+	{"asks for a token", createToken},
+	{"prints what it would create", createDryClient},
+}
+
+func createFromFlags(t *testing.T, k *kubectl) {
+	for line, want := range map[string]string{
+		"create deployment web --image=nginx --port=80 --replicas=2":          "deployment.apps/web created",
+		"create service clusterip plain --tcp=80:8080":                        "service/plain created",
+		"create service nodeport outside --tcp=80":                            "service/outside created",
+		"create service externalname away --external-name=example.com":        "service/away created",
+		"create job once --image=busybox -- echo done":                        "job.batch/once created",
+		"create cronjob often --image=busybox --schedule=*/5_*_*_*_*":         "cronjob.batch/often created",
+		"create ingress web --rule=example.com/*=web:80 --class=nginx":        "ingress.networking.k8s.io/web created",
+		"create poddisruptionbudget web --selector=app=web --min-available=1": "poddisruptionbudget.policy/web created",
+		"create quota small --hard=pods=3,secrets=9":                          "resourcequota/small created",
+		"create serviceaccount robot":                                         "serviceaccount/robot created",
+		"create namespace " + k.namespace + "-more":                           "namespace/" + k.namespace + "-more created",
+		"create priorityclass " + k.namespace + "-high --value=1000":          "priorityclass.scheduling.k8s.io/" + k.namespace + "-high created",
+	} {
+		commandLine := args(line)
+		for i := range commandLine {
+			if strings.HasPrefix(commandLine[i], "--schedule") {
+				commandLine[i] = strings.ReplaceAll(commandLine[i], "_", " ")
+			}
+		}
+		k.prints(want, commandLine...)
+	}
+	k.prints("*/5 * * * *", "get", "cronjob", "often", "-o", "jsonpath={.spec.schedule}")
+	k.matches(`^3[0-2]\d{3}$`, "get", "service", "outside", "-o", "jsonpath={.spec.ports[0].nodePort}")
+}
+
+func createFromFiles(t *testing.T, k *kubectl) {
+	text := k.file("app.properties", "color=blue\n")
+	binary := k.file("blob", "\xff\xfe\x00")
+	k.ok("create", "configmap", "files", "--from-file="+text, "--from-file=renamed="+text, "--from-file="+binary, "--from-literal=x=1")
+	k.prints("color=blue", "get", "cm", "files", "-o", `jsonpath={.data.renamed}`)
+	k.prints("//4A", "get", "cm", "files", "-o", `jsonpath={.binaryData.blob}`)
+	env := k.file("env", "A=1\nB=two\n")
+	k.ok("create", "configmap", "env", "--from-env-file="+env)
+	k.prints(`{"A":"1","B":"two"}`, "get", "cm", "env", "-o", "jsonpath={.data}")
+	k.ok("create", "secret", "generic", "s", "--from-file=key="+text)
+	k.prints("Y29sb3I9Ymx1ZQo=", "get", "secret", "s", "-o", "jsonpath={.data.key}")
+	k.ok(args("create secret docker-registry pull --docker-server=r.example.com --docker-username=u --docker-password=p")...)
+	k.prints("kubernetes.io/dockerconfigjson", "get", "secret", "pull", "-o", "jsonpath={.type}")
+}
+
+func createRBAC(t *testing.T, k *kubectl) {
+	k.ok(args("create role reader --verb=get,list --resource=pods,deployments.apps")...)
+	k.prints(`[{"apiGroups":[""],"resources":["pods"],"verbs":["get","list"]},{"apiGroups":["apps"],"resources":["deployments"],"verbs":["get","list"]}]`,
+		"get", "role", "reader", "-o", "jsonpath={.rules}")
+	k.ok("create", "rolebinding", "read", "--role=reader", "--serviceaccount="+k.namespace+":default")
+	cluster := k.namespace + "-raw"
+	k.ok("create", "clusterrole", cluster, "--verb=get", "--non-resource-url=/metrics")
+	k.ok("create", "clusterrolebinding", cluster, "--clusterrole="+cluster, "--user=jane", "--group=staff")
+	k.prints("jane staff", "get", "clusterrolebinding", cluster, "-o", "jsonpath={.subjects[*].name}")
+}
+
+func createJobFromCronJob(t *testing.T, k *kubectl) {
+	k.ok("create", "cronjob", "nightly", "--image=busybox", "--schedule=0 0 * * *")
+	k.ok(args("create job now --from=cronjob/nightly")...)
+	k.prints("manual nightly", "get", "job", "now", "-o",
+		`jsonpath={.metadata.annotations.cronjob\.kubernetes\.io/instantiate} {.metadata.ownerReferences[0].name}`)
+}
+
+func createGenerateName(t *testing.T, k *kubectl) {
+	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-}\n"
+	for range 2 {
+		if out := k.okWith(manifest, "create", "-f", "-"); !strings.HasPrefix(out, "configmap/made-") || len(out) != len("configmap/made-xxxxx created\n") {
+			t.Errorf("create says %q", out)
+		}
+	}
+}
+
+func createExisting(t *testing.T, k *kubectl) {
+	k.okWith(configMap("c", "a: b"), "create", "-f", "-")
+	k.failsWith(configMap("c", "a: b"), 1, `Error from server (AlreadyExists): error when creating "STDIN": configmaps "c" already exists`, "create", "-f", "-")
+	k.fails(1, `namespaces "nowhere" not found`, "create", "configmap", "x", "--namespace=nowhere")
+}
+
+func runDry(t *testing.T, k *kubectl) {
+	k.prints("pod/p created (server dry run)", args("run p --image=nginx --dry-run=server")...)
+	k.prints("Always ClusterFirst default-scheduler", "run", "p", "--image=nginx", "--dry-run=server", "-o",
+		"jsonpath={.spec.containers[0].imagePullPolicy} {.spec.dnsPolicy} {.spec.schedulerName}")
+	k.fails(1, "not found", "get", "pod", "p")
+}
+
+func runPod(t *testing.T, k *kubectl) {
+	k.prints("pod/p created", args("run p --image=nginx:1 --port=80 --env=A=b --labels=x=y --restart=Never")...)
+	k.matches(`^NAME +READY +STATUS +RESTARTS +AGE\np +0/1 +Pending +0 +\d+s\n$`, "get", "pod", "p")
+	k.prints("Never y b", "get", "pod", "p", "-o", "jsonpath={.spec.restartPolicy} {.metadata.labels.x} {.spec.containers[0].env[0].value}")
+}
+
+func expose(t *testing.T, k *kubectl) {
+	k.ok(args("create deployment web --image=nginx --port=8080")...)
+	k.prints("service/web exposed", args("expose deployment web --port=80 --target-port=8080")...)
+	k.prints(`{"app":"web"} 80 8080`, "get", "service", "web", "-o", "jsonpath={.spec.selector} {.spec.ports[0].port} {.spec.ports[0].targetPort}")
+}
+
+func autoscale(t *testing.T, k *kubectl) {
+	k.ok(args("create deployment web --image=nginx")...)
+	k.prints("horizontalpodautoscaler.autoscaling/web autoscaled", args("autoscale deployment web --min=2 --max=5 --cpu=80%")...)
+	k.prints("2 5", "get", "hpa", "web", "-o", "jsonpath={.spec.minReplicas} {.spec.maxReplicas}")
+	k.matches(`NAME +REFERENCE +TARGETS +MINPODS +MAXPODS +REPLICAS +AGE\nweb +Deployment/web +cpu: <unknown>/80% +2 +5 +0 +`, "get", "hpa", "web")
+}
+
+func createToken(t *testing.T, k *kubectl) {
+	if token := k.ok(args("create token default --duration=10m")...); strings.Count(token, ".") != 2 {
+		t.Errorf("%q is no token", token)
+	}
+}
+
+func createDryClient(t *testing.T, k *kubectl) {
+	k.printsAll(args("create deployment web --image=nginx --dry-run=client -o yaml"), "kind: Deployment", "image: nginx")
+	k.fails(1, "not found", "get", "deployment", "web")
+}

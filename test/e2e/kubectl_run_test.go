@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// runAsKubectl is set in the environment of a test binary that is to be kubectl.
+const runAsKubectl = "MAINSTAY_TEST_RUN_AS_KUBECTL"
+
+// kubectlMain is kubectl's own main function.
+func kubectlMain() {
+	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
+		util.CheckErr(err)
+	}
+}
+
+// kubectlPatience bounds one command.
+const kubectlPatience = 2 * time.Minute
+
+// kubectl runs commands in one namespace. It is safe for concurrent use.
+type kubectl struct {
+	t         *testing.T
+	binary    string
+	namespace string
+	client    kubernetes.Interface
+	env       []string
+}
+
+// newKubectl makes one for a behaviour, with a new namespace. The home directory holds the discovery cache; behaviours of
+// one server share it.
+func newKubectl(t *testing.T, srv *testserver.Server, home string) *kubectl {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := kubernetes.NewForConfigOrDie(srv.RESTConfig())
+	return &kubectl{
+		t: t, binary: binary, namespace: newNamespace(t, client), client: client,
+		env: append(os.Environ(), runAsKubectl+"=1", "KUBECONFIG="+srv.Kubeconfig(), "HOME="+home),
+	}
+}
+
+// outcome is what a command printed and how it ended.
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+// run runs a command in the namespace, with input if there is any.
+func (k *kubectl) run(ctx context.Context, input string, args ...string) outcome {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, kubectlPatience)
+	defer cancel()
+	c := exec.CommandContext(ctx, k.binary, append([]string{"--namespace=" + k.namespace}, args...)...)
+	var stdout, stderr bytes.Buffer
+	c.Stdin, c.Stdout, c.Stderr, c.Env = strings.NewReader(input), &stdout, &stderr, k.env
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		k.t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+	}
+	return outcome{stdout.String(), stderr.String(), c.ProcessState.ExitCode()}
+}
+
+// running is a command that goes on until the behaviour ends.
+type running struct {
+	k      *kubectl
+	stdout lockedBuffer
+}
+
+// begin starts a command, which is killed when the behaviour ends.
+func (k *kubectl) begin(args ...string) *running {
+	k.t.Helper()
+	r := &running{k: k}
+	c := exec.CommandContext(k.t.Context(), k.binary, append([]string{"--namespace=" + k.namespace}, args...)...)
+	c.Stdout, c.Stderr, c.Env = &r.stdout, os.Stderr, k.env
+	if err := c.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(func() { c.Wait() })
+	return r
+}
+
+// await waits until the command has printed the text.
+func (r *running) await(text string) {
+	r.k.t.Helper()
+	eventually(r.k.t, func() error {
+		if got := r.stdout.String(); !strings.Contains(got, text) {
+			return fmt.Errorf("kubectl has printed %q, which does not contain %q", got, text)
+		}
+		return nil
+	})
+}
+
+// lockedBuffer is written by a process while it is read by the test.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// ok runs a command that has to succeed and returns its standard output.
+func (k *kubectl) ok(args ...string) string {
+	k.t.Helper()
+	return k.okWith("", args...)
+}
+
+// okWith is ok for a command that reads from standard input.
+func (k *kubectl) okWith(input string, args ...string) string {
+	k.t.Helper()
+	o := k.run(k.t.Context(), input, args...)
+	if o.code != 0 {
+		k.t.Fatalf("kubectl %s: exit code %d\n%s%s", strings.Join(args, " "), o.code, o.stdout, o.stderr)
+	}
+	return o.stdout
+}
+
+// fails runs a command that has to end with the code and to print the text on standard error. It returns everything
+// printed there.
+func (k *kubectl) fails(code int, message string, args ...string) string {
+	k.t.Helper()
+	return k.failsWith("", code, message, args...)
+}
+
+// failsWith is fails for a command that reads from standard input.
+func (k *kubectl) failsWith(input string, code int, message string, args ...string) string {
+	k.t.Helper()
+	o := k.run(k.t.Context(), input, args...)
+	if o.code != code || !strings.Contains(o.stderr, message) {
+		k.t.Fatalf("kubectl %s: got exit code %d, want %d with %q on standard error\n%s%s",
+			strings.Join(args, " "), o.code, code, message, o.stdout, o.stderr)
+	}
+	return o.stderr
+}
+
+// prints runs a command that has to print exactly the text, up to white space at the ends.
+func (k *kubectl) prints(want string, args ...string) {
+	k.t.Helper()
+	if got := k.ok(args...); strings.TrimSpace(got) != want {
+		k.t.Errorf("kubectl %s printed\n%s\nwant\n%s", strings.Join(args, " "), got, want)
+	}
+}
+
+// printsAll runs a command whose output has to contain all the parts.
+func (k *kubectl) printsAll(args []string, parts ...string) string {
+	k.t.Helper()
+	got := k.ok(args...)
+	for _, part := range parts {
+		if !strings.Contains(got, part) {
+			k.t.Errorf("kubectl %s does not print %q:\n%s", strings.Join(args, " "), part, got)
+		}
+	}
+	return got
+}
+
+// matches runs a command whose output has to match the expression, which may span lines.
+func (k *kubectl) matches(pattern string, args ...string) {
+	k.t.Helper()
+	if got := k.ok(args...); !regexp.MustCompile(pattern).MatchString(got) {
+		k.t.Errorf("kubectl %s printed\n%s\nwhich does not match\n%s", strings.Join(args, " "), got, pattern)
+	}
+}
+
+// file writes a file for the behaviour and returns its path.
+func (k *kubectl) file(name, content string) string {
+	k.t.Helper()
+	path := filepath.Join(k.t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+	return path
+}
+
+// args splits a command line at white space.
+func args(line string) []string { return strings.Fields(line) }

@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"testing"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// kubectlBehaviour is one thing that kubectl does.
+type kubectlBehaviour struct {
+	name string
+	run  func(t *testing.T, k *kubectl)
+}
+
+func TestKubectl(t *testing.T) {
+	t.Parallel()
+	srv := testserver.New(t, testserver.Options{})
+	home := t.TempDir()
+	for theme, behaviours := range map[string][]kubectlBehaviour{
+		"apply":    applying,
+		"get":      getting,
+		"explain":  explaining,
+		"create":   creating,
+		"change":   changing,
+		"rollout":  rollingOut,
+		"delete":   deleting,
+		"validate": validating,
+		"node":     keepingNodes,
+	} {
+		t.Run(theme, func(t *testing.T) {
+			t.Parallel()
+			for _, b := range behaviours {
+				t.Run(b.name, func(t *testing.T) {
+					t.Parallel()
+					b.run(t, newKubectl(t, srv, home))
+				})
+			}
+		})
+	}
+}
