@@ -3,7 +3,9 @@
 // stops. A server is a value: it shares nothing with another one in the same
 // process but the process. It answers for no resource itself.
 //
-// Imports: filters, filters/authn, filters/authz, pki, request, storage/kv, storage/kv/embedded, telemetry.
+// Imports: admission, admission/plugin, apis/builtin, apis/builtin/all,
+// discovery, endpoints, filters, filters/authn, filters/authz, openapi, pki,
+// request, rest, route, storage, storage/kv, storage/kv/embedded, telemetry.
 package server
 
 import (
