@@ -1,0 +1,213 @@
+package openapi
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// changes is the golden file of what schemas of today have that the recorded
+// ones, of the release before, have not, and the reverse. Each line of it is a
+// change that Kubernetes made to its types.
+const changes = "changes-since-recording.txt"
+
+// TestV2AsRecorded compares the document with that of a real server: the paths
+// that server had, the parameters they share and the rest are the same.
+func TestV2AsRecorded(t *testing.T) {
+	t.Parallel()
+	var want, have map[string]any
+	readJSON(t, "recorded-v2.json.gz", &want)
+	if err := json.Unmarshal(plain(t, testDocuments(t, false).V2()), &have); err != nil {
+		t.Fatal(err)
+	}
+	comparePaths(t, "v2", want["paths"].(map[string]any), have["paths"].(map[string]any))
+	wantModels, haveModels := want["definitions"].(map[string]any), have["definitions"].(map[string]any)
+	for _, w := range []map[string]any{want, have} {
+		delete(w, "paths")
+		delete(w, "definitions")
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("v2 document (-recorded +ours):\n%s", diff)
+	}
+	compareChanges(t, "v2", wantModels, haveModels)
+}
+
+// TestV3AsRecorded does the same for the v3 documents, and compares which
+// schemas each has.
+func TestV3AsRecorded(t *testing.T) {
+	t.Parallel()
+	var want struct {
+		Documents map[string]struct {
+			Paths  map[string]any
+			Models []string
+		}
+		Schemas map[string]any
+	}
+	readJSON(t, "recorded-v3.json.gz", &want)
+	documents := testDocuments(t, false)
+	models := map[string]any{}
+	for path, w := range want.Documents {
+		d, ok := documents.V3(path)
+		if !ok {
+			t.Errorf("there is no document %s", path)
+			continue
+		}
+		var have struct {
+			Paths      map[string]any
+			Components struct{ Schemas map[string]any }
+		}
+		if err := json.Unmarshal(plain(t, d), &have); err != nil {
+			t.Fatal(err)
+		}
+		comparePaths(t, path, w.Paths, have.Paths)
+		for _, name := range w.Models {
+			if _, ok := have.Components.Schemas[name]; !ok && name != "io.k8s.api.resource.v1.NodeAllocatableResourceMapping" {
+				t.Errorf("%s lacks the schema of %s", path, name)
+			}
+		}
+		maps.Copy(models, have.Components.Schemas)
+	}
+	compareChanges(t, "v3", want.Schemas, models)
+}
+
+func comparePaths(t *testing.T, document string, want, have map[string]any) {
+	t.Helper()
+	for path, w := range want {
+		if diff := cmp.Diff(w, have[path]); diff != "" {
+			t.Errorf("%s: path %s (-recorded +ours):\n%s", document, path, diff)
+		}
+	}
+}
+
+// compareChanges compares what differs in the schemas with the golden file.
+// Sentences differ all over and are left out, and so are the group versions
+// for which the kinds of meta are listed.
+func compareChanges(t *testing.T, version string, want, have map[string]any) {
+	t.Helper()
+	var lines []string
+	for name := range want {
+		if _, ok := have[name]; !ok {
+			lines = append(lines, version+" "+name+": gone")
+			continue
+		}
+		differences(want[name], have[name], version+" "+name, &lines)
+	}
+	slices.Sort(lines)
+	file := filepath.Join("testdata", version+"-"+changes)
+	text := strings.Join(lines, "\n") + "\n"
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(golden), text); diff != "" {
+		t.Errorf("changes of schemas since the recording (-golden +now):\n%s", diff)
+	}
+}
+
+func differences(want, have any, path string, lines *[]string) {
+	w, ok := want.(map[string]any)
+	h, ok2 := have.(map[string]any)
+	if !ok || !ok2 {
+		if !cmp.Equal(want, have) {
+			*lines = append(*lines, fmt.Sprintf("%s: %v -> %v", path, want, have))
+		}
+		return
+	}
+	for key := range h {
+		if _, ok := w[key]; !ok {
+			*lines = append(*lines, path+"."+key+": new")
+		}
+	}
+	for key := range w {
+		switch _, there := h[key]; {
+		case !there:
+			*lines = append(*lines, path+"."+key+": gone")
+		case key == "description" || key == "x-kubernetes-group-version-kind" && len(w[key].([]any)) > 1:
+		default:
+			differences(w[key], h[key], path+"."+key, lines)
+		}
+	}
+}
+
+// customPart is the part of the custom resource that was recorded, with the
+// schemas that server had for it.
+func customPart(t *testing.T) (Part, map[string]any) {
+	t.Helper()
+	var want struct {
+		Paths      map[string]any
+		Components struct {
+			Schemas map[string]json.RawMessage
+		}
+	}
+	readJSON(t, "recorded-custom.json.gz", &want)
+	schemas := map[string]Schema{}
+	for name, data := range want.Components.Schemas {
+		if !strings.HasPrefix(name, "com.example.") {
+			continue
+		}
+		s := Schema{Kind: name[strings.LastIndexByte(name, '.')+1:], V3: data}
+		s.V2 = []byte(strings.ReplaceAll(string(data), v3Reference, v2Reference))
+		for other := range want.Components.Schemas {
+			if strings.Contains(string(data), `"`+v3Reference+other+`"`) {
+				s.Uses = append(s.Uses, other)
+			}
+		}
+		schemas[name] = s
+	}
+	part := Part{
+		GroupVersion: schema.GroupVersion{Group: "cr.example.com", Version: "v1"},
+		Custom:       true,
+		Schemas:      func() (map[string]Schema, error) { return schemas, nil },
+		Resources: []Resource{{
+			Name: "gadgets", Kind: "Gadget", Namespaced: true,
+			Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		}, {
+			Name: "gadgets", Kind: "Gadget", Namespaced: true, Subresource: "status", Verbs: []string{"get", "patch", "update"},
+		}, {
+			Name: "gadgets", Kind: "Gadget", Namespaced: true, Subresource: "scale", Verbs: []string{"get", "patch", "update"},
+			Object: schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+		}},
+	}
+	return part, want.Paths
+}
+
+// TestCustomAsRecorded compares the document of a custom resource.
+func TestCustomAsRecorded(t *testing.T) {
+	t.Parallel()
+	part, want := customPart(t)
+	d, ok := New(Config{Parts: []Part{part}}).V3("apis/cr.example.com/v1")
+	if !ok {
+		t.Fatal("there is no document")
+	}
+	var have struct {
+		Paths      map[string]any
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal(plain(t, d), &have); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, have.Paths); diff != "" {
+		t.Errorf("paths (-recorded +ours):\n%s", diff)
+	}
+	for _, name := range []string{"com.example.cr.v1.Gadget", "com.example.cr.v1.GadgetList", metaModels + "ObjectMeta", "io.k8s.api.autoscaling.v1.ScaleSpec"} {
+		if have.Components.Schemas[name] == nil {
+			t.Errorf("no schema of %s", name)
+		}
+	}
+}
