@@ -202,15 +202,30 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 		}
 	}
 	s.ValidateUpdate = onUpdate[T, P](row.ValidateUpdate)
-	if row.Warnings != nil {
-		s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) []string { return row.Warnings(ctx, typed[T, P](obj)) }
-		s.WarningsOnUpdate = func(ctx context.Context, obj, _ codec.Object) []string { return row.Warnings(ctx, typed[T, P](obj)) }
-	}
+	e.warnings(s)
 	e.deletion(s)
 	if row.TTL != nil {
 		s.TTL = func(obj codec.Object) time.Duration { return row.TTL(env, typed[T, P](obj)) }
 	}
 	return s
+}
+
+func (e rowEntry[T, P]) warnings(s *registry.Strategy) {
+	row := e.row
+	if row.Warnings != nil || row.CreateWarnings != nil {
+		s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) (warnings []string) {
+			if row.CreateWarnings != nil {
+				warnings = row.CreateWarnings(ctx, typed[T, P](obj))
+			}
+			if row.Warnings != nil {
+				warnings = append(warnings, row.Warnings(ctx, typed[T, P](obj))...)
+			}
+			return warnings
+		}
+	}
+	if row.Warnings != nil {
+		s.WarningsOnUpdate = func(ctx context.Context, obj, _ codec.Object) []string { return row.Warnings(ctx, typed[T, P](obj)) }
+	}
 }
 
 func (e rowEntry[T, P]) deletion(s *registry.Strategy) {

@@ -121,6 +121,7 @@ type Row[T any] struct {
 	Prepare        func(ctx context.Context, obj *T)
 	Validate       func(ctx context.Context, obj *T) field.ErrorList
 	Warnings       func(ctx context.Context, obj *T) []string
+	CreateWarnings func(ctx context.Context, obj *T) []string // besides Warnings, on creation alone
 	PrepareUpdate  func(ctx context.Context, obj, old *T)
 	ValidateUpdate func(ctx context.Context, obj, old *T) field.ErrorList
 

@@ -1,4 +1,5 @@
-// Package admissionregistration declares the resources of admissionregistration.k8s.io.
+// Package admissionregistration declares the resources of
+// admissionregistration.k8s.io. It admits nothing itself.
 //
 // Imports: apis/builtin.
 package admissionregistration
@@ -12,36 +13,38 @@ import (
 
 // V1 is admissionregistration.k8s.io/v1.
 func V1() builtin.Group {
+	extensions := []string{"api-extensions"}
+	v1beta1 := admissionregistrationv1beta1.SchemeGroupVersion
 	return builtin.Group{GroupVersion: admissionregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicy]{
-			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy",
-			Categories:     []string{"api-extensions"},
-			StorageVersion: admissionregistrationv1beta1.SchemeGroupVersion, Generation: true, RequireResourceVersion: true,
+			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions,
+			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
+			Columns: mutatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicyBinding]{
-			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding",
-			Categories:     []string{"api-extensions"},
-			StorageVersion: admissionregistrationv1beta1.SchemeGroupVersion, Generation: true, RequireResourceVersion: true,
+			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions,
+			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
+			Columns: mutatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingWebhookConfiguration]{
-			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration",
-			Categories: []string{"api-extensions"},
+			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions,
 			Generation: true, RequireResourceVersion: true,
+			Columns: mutatingWebhookColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicy]{
-			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy",
-			Categories: []string{"api-extensions"},
-			Status:     true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
+			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions,
+			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
+			Columns: validatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
-			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding",
-			Categories: []string{"api-extensions"},
+			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions,
 			Generation: true, RequireResourceVersion: true,
+			Columns: validatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingWebhookConfiguration]{
-			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration",
-			Categories: []string{"api-extensions"},
+			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Categories: extensions,
 			Generation: true, RequireResourceVersion: true,
+			Columns: validatingWebhookColumns(),
 		}),
 	}}
 }

@@ -1,4 +1,6 @@
-// Package apiextensions declares the resources of apiextensions.k8s.io.
+// Package apiextensions declares the resource of apiextensions.k8s.io. It
+// keeps the definitions; the resources they define are served by package
+// custom.
 //
 // Imports: apis/builtin.
 package apiextensions
@@ -22,6 +24,7 @@ func V1() builtin.Group {
 			Categories:  []string{"api-extensions"},
 			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
 			Status: true, Generation: true, RequireResourceVersion: true,
+			Prepare: prepare, PrepareUpdate: prepareUpdate, Validate: validateName,
 		}),
 	}}
 }

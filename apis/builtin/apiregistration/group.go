@@ -1,4 +1,5 @@
-// Package apiregistration declares the resources of apiregistration.k8s.io.
+// Package apiregistration declares the resource of apiregistration.k8s.io. It
+// keeps the registrations; requests are sent on by package aggregated.
 //
 // Imports: apis/builtin.
 package apiregistration
@@ -14,11 +15,11 @@ import (
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: apiregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[apiregistrationv1.APIService]{
-			Name: "apiservices", Kind: "APIService",
-			Categories:  []string{"api-extensions"},
+			Name: "apiservices", Kind: "APIService", Categories: []string{"api-extensions"},
 			StoragePath: "apiregistration.k8s.io/apiservices",
 			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
-			ValidateName: path.ValidatePathSegmentName,
+			ValidateName: path.ValidatePathSegmentName, Validate: validateName,
+			Prepare: prepare, Columns: columns(),
 		}),
 	}}
 }

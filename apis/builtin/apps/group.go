@@ -27,17 +27,20 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[appsv1.Deployment]{
 			Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Categories: all,
 			Status: true, StatusKeeps: []string{"metadata.labels"}, Generation: true, SpecChanged: deploymentChanged,
-			Columns: deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
+			CreateWarnings: deploymentWarnings,
+			Columns:        deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.ReplicaSet]{
 			Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all,
 			Status: true, Generation: true,
-			Columns: replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
+			CreateWarnings: replicaSetWarnings,
+			Columns:        replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.StatefulSet]{
 			Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validation.NameIsDNSLabel,
-			Columns: statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
+			Warnings: statefulSetWarnings,
+			Columns:  statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
 		}),
 	}}
 }

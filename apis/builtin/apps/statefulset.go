@@ -1,6 +1,7 @@
 package apps
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -9,6 +10,13 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
+
+func statefulSetWarnings(_ context.Context, set *appsv1.StatefulSet) []string {
+	if limit := set.Spec.RevisionHistoryLimit; limit != nil && *limit < 0 {
+		return []string{"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"}
+	}
+	return nil
+}
 
 func statefulSetScale() builtin.Subresource {
 	return builtin.ScaleSubresource(builtin.Scale[appsv1.StatefulSet]{

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -20,6 +21,10 @@ func validateCronJobName(name string, prefix bool) []string {
 		problems = append(problems, fmt.Sprintf("must be no more than %d characters", maxCronJobName))
 	}
 	return problems
+}
+
+func cronJobWarnings(_ context.Context, cj *batchv1.CronJob) []string {
+	return builtin.PodNameWarnings(cj.Name)
 }
 
 func cronJobColumns() *builtin.Columns[batchv1.CronJob] {

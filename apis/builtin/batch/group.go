@@ -16,12 +16,13 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[batchv1.CronJob]{
 			Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validateCronJobName,
-			Columns: cronJobColumns(),
+			CreateWarnings: cronJobWarnings,
+			Columns:        cronJobColumns(),
 		}),
 		builtin.Resource(builtin.Row[batchv1.Job]{
 			Name: "jobs", Kind: "Job", Namespaced: true, Categories: all,
 			Status: true, Generation: true, OrphanByDefault: true, OrphanWarning: orphanWarning,
-			Prepare:          prepareJob,
+			Prepare: prepareJob, CreateWarnings: jobWarnings,
 			SelectableFields: []string{successfulField}, Fields: jobFields, FieldLabel: jobFieldLabel,
 			Columns: jobColumns(),
 		}),

@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
 const orphanWarning = "child pods are preserved by default when jobs are deleted; " +
@@ -50,6 +52,10 @@ func prepareJob(_ context.Context, job *batchv1.Job) {
 		job.Spec.Selector = &metav1.LabelSelector{}
 	}
 	setMissing(&job.Spec.Selector.MatchLabels, batchv1.ControllerUidLabel, string(job.UID))
+}
+
+func jobWarnings(_ context.Context, job *batchv1.Job) []string {
+	return builtin.PodNameWarnings(job.Name)
 }
 
 func setMissing(set *map[string]string, key, value string) {

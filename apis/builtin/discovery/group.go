@@ -1,4 +1,5 @@
-// Package discovery declares the resources of discovery.k8s.io.
+// Package discovery declares the resources of discovery.k8s.io: where services
+// are to be found. Discovery of the API itself is not its concern.
 //
 // Imports: apis/builtin.
 package discovery
@@ -14,7 +15,9 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: discoveryv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[discoveryv1.EndpointSlice]{
 			Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true,
-			Generation: true,
+			Generation: true, SpecChanged: changed,
+			Prepare: prepare, PrepareUpdate: prepareUpdate, CreateWarnings: createWarnings,
+			Columns: columns(),
 		}),
 	}}
 }

@@ -1,4 +1,5 @@
 // Package flowcontrol declares the resources of flowcontrol.apiserver.k8s.io.
+// It makes nobody wait itself.
 //
 // Imports: apis/builtin.
 package flowcontrol
@@ -15,10 +16,12 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[flowcontrolv1.FlowSchema]{
 			Name: "flowschemas", Kind: "FlowSchema",
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
+			Columns: flowSchemaColumns(),
 		}),
 		builtin.Resource(builtin.Row[flowcontrolv1.PriorityLevelConfiguration]{
 			Name: "prioritylevelconfigurations", Kind: "PriorityLevelConfiguration",
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
+			Columns: priorityLevelColumns(),
 		}),
 	}}
 }

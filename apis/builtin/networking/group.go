@@ -15,21 +15,24 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[networkingv1.Ingress]{
 			Name: "ingresses", Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"},
 			StoragePath: "ingress", Status: true, Generation: true,
+			Columns: ingressColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.IngressClass]{
-			Name: "ingressclasses", Kind: "IngressClass",
-			Generation: true,
+			Name: "ingressclasses", Kind: "IngressClass", Generation: true,
+			Columns: ingressClassColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.IPAddress]{
-			Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"},
+			Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"}, ValidateName: validateAddress,
+			Columns: ipAddressColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.NetworkPolicy]{
-			Name: "networkpolicies", Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"},
-			Generation: true,
+			Name: "networkpolicies", Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}, Generation: true,
+			Columns: networkPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.ServiceCIDR]{
 			Name: "servicecidrs", Kind: "ServiceCIDR",
 			Status: true, StatusKeeps: []string{"metadata"},
+			Columns: serviceCIDRColumns(),
 		}),
 	}}
 }

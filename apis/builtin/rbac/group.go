@@ -1,4 +1,5 @@
-// Package rbac declares the resources of rbac.authorization.k8s.io.
+// Package rbac declares the resources of rbac.authorization.k8s.io. It
+// authorizes nobody itself.
 //
 // Imports: apis/builtin.
 package rbac
@@ -10,12 +11,14 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// V1 is rbac.authorization.k8s.io/v1.
+// V1 is rbac.authorization.k8s.io/v1. Names are free, as those of users are:
+// "system:node" is one.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: rbacv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[rbacv1.ClusterRoleBinding]{
 			Name: "clusterrolebindings", Kind: "ClusterRoleBinding",
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
+			Columns: clusterRoleBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[rbacv1.ClusterRole]{
 			Name: "clusterroles", Kind: "ClusterRole",
@@ -24,6 +27,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[rbacv1.RoleBinding]{
 			Name: "rolebindings", Kind: "RoleBinding", Namespaced: true,
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
+			Columns: roleBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[rbacv1.Role]{
 			Name: "roles", Kind: "Role", Namespaced: true,

@@ -1,4 +1,5 @@
-// Package resource declares the resources of resource.k8s.io.
+// Package resource declares the resources of resource.k8s.io: devices, and who
+// claims them. It allocates none.
 //
 // Imports: apis/builtin.
 package resource
@@ -14,25 +15,28 @@ import (
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: resourcev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[resourcev1.DeviceClass]{
-			Name: "deviceclasses", Kind: "DeviceClass",
-			Generation: true, ReturnDeleted: true,
+			Name: "deviceclasses", Kind: "DeviceClass", Generation: true, ReturnDeleted: true,
+			Columns: deviceClassColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
 			Name: "devicetaintrules", Kind: "DeviceTaintRule",
 			StorageVersion: resourcev1beta2.SchemeGroupVersion, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
+			PrepareUpdate: prepareTaintRuleUpdate, Columns: taintRuleColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
-			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true,
-			Status: true, StatusKeeps: []string{"metadata"}, ReturnDeleted: true,
+			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
+			Status: true, StatusKeeps: []string{"metadata"},
+			PrepareStatus: prepareClaimStatus, Columns: claimColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
-			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true,
-			ReturnDeleted: true,
+			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
+			Columns: claimTemplateColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
-			Name: "resourceslices", Kind: "ResourceSlice",
-			Generation: true, ReturnDeleted: true,
+			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
+			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel,
+			Columns: sliceColumns(),
 		}),
 	}}
 }

@@ -1,4 +1,6 @@
-// Package storage declares the resources of storage.k8s.io.
+// Package storage declares the resources of storage.k8s.io: the storage of
+// pods. How the server keeps its own objects is the concern of the package
+// storage at the root.
 //
 // Imports: apis/builtin.
 package storage
@@ -13,28 +15,28 @@ import (
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: storagev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[storagev1.CSIDriver]{
-			Name: "csidrivers", Kind: "CSIDriver",
-			RequireResourceVersion: true, ReturnDeleted: true,
+			Name: "csidrivers", Kind: "CSIDriver", RequireResourceVersion: true, ReturnDeleted: true,
+			PrepareUpdate: prepareDriverUpdate, CreateWarnings: driverWarnings, Columns: driverColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSINode]{
-			Name: "csinodes", Kind: "CSINode",
-			RequireResourceVersion: true, ReturnDeleted: true,
+			Name: "csinodes", Kind: "CSINode", RequireResourceVersion: true, ReturnDeleted: true,
+			Columns: nodeColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSIStorageCapacity]{
-			Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true,
-			RequireResourceVersion: true,
+			Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true, RequireResourceVersion: true,
 		}),
 		builtin.Resource(builtin.Row[storagev1.StorageClass]{
-			Name: "storageclasses", Kind: "StorageClass", ShortNames: []string{"sc"},
-			ReturnDeleted: true,
+			Name: "storageclasses", Kind: "StorageClass", ShortNames: []string{"sc"}, ReturnDeleted: true,
+			Columns: classColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.VolumeAttachment]{
-			Name: "volumeattachments", Kind: "VolumeAttachment",
-			Status: true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true, ReturnDeleted: true,
+			Name: "volumeattachments", Kind: "VolumeAttachment", RequireResourceVersion: true, ReturnDeleted: true,
+			Status: true, StatusKeeps: []string{"metadata"},
+			Columns: attachmentColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.VolumeAttributesClass]{
-			Name: "volumeattributesclasses", Kind: "VolumeAttributesClass", ShortNames: []string{"vac"},
-			ReturnDeleted: true,
+			Name: "volumeattributesclasses", Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}, ReturnDeleted: true,
+			Columns: attributesClassColumns(),
 		}),
 	}}
 }

@@ -1,11 +1,17 @@
-// Package storagemigration declares the resources of storagemigration.k8s.io.
+// Package storagemigration declares the resource of storagemigration.k8s.io.
+// It migrates nothing.
 //
 // Imports: apis/builtin.
 package storagemigration
 
 import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
@@ -15,8 +21,41 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: storagemigrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[storagemigrationv1.StorageVersionMigration]{
 			Name: "storageversionmigrations", Kind: "StorageVersionMigration",
-			Status: true, StatusKeeps: []string{"metadata"},
 			StorageVersion: storagemigrationv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
+			Status: true, StatusKeeps: []string{"metadata"},
+			Columns: migrationColumns(),
 		}),
 	}}
+}
+
+func migrationColumns() *builtin.Columns[storagemigrationv1.StorageVersionMigration] {
+	name := builtin.NameColumn()
+	name.Format = ""
+	return &builtin.Columns[storagemigrationv1.StorageVersionMigration]{
+		Definitions: []metav1.TableColumnDefinition{
+			name,
+			builtin.Column("Resource", "string", "GroupResource to migrate"),
+			builtin.Column("Status", "string", "Status of the migration"),
+		},
+		Cells: func(m *storagemigrationv1.StorageVersionMigration, _ time.Time) []any {
+			resource := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
+			return []any{m.Name, resource.String(), migrationState(m)}
+		},
+	}
+}
+
+// migrationState is the last of the conditions that are true.
+func migrationState(m *storagemigrationv1.StorageVersionMigration) string {
+	state := "Unknown"
+	for i := range m.Status.Conditions {
+		c := &m.Status.Conditions[i]
+		if c.Status != metav1.ConditionStatus(corev1.ConditionTrue) {
+			continue
+		}
+		switch kind := storagemigrationv1.MigrationConditionType(c.Type); kind {
+		case storagemigrationv1.MigrationRunning, storagemigrationv1.MigrationFailed, storagemigrationv1.MigrationSucceeded:
+			state = string(kind)
+		}
+	}
+	return state
 }

@@ -1,0 +1,67 @@
+package apiregistration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// prepare knows at once that what this server serves itself is available.
+func prepare(_ context.Context, service *apiregistrationv1.APIService) {
+	if service.Spec.Service != nil {
+		return
+	}
+	service.Status.Conditions = []apiregistrationv1.APIServiceCondition{{
+		Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, LastTransitionTime: metav1.Now(),
+		Reason: "Local", Message: "Local APIServices are always available",
+	}}
+}
+
+// validateName ties the name to the version that is registered, so that no two
+// registrations can be of the same one.
+func validateName(_ context.Context, service *apiregistrationv1.APIService) field.ErrorList {
+	want := service.Spec.Version + "." + service.Spec.Group
+	if service.Name == "" || service.Name == want {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), service.Name,
+		fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want))}
+}
+
+func columns() *builtin.Columns[apiregistrationv1.APIService] {
+	return &builtin.Columns[apiregistrationv1.APIService]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Service", "string", "The reference to the service that hosts this API endpoint."),
+			builtin.Column("Available", "string", "Whether this service is available."),
+			builtin.AgeColumn(),
+		},
+		Cells: func(service *apiregistrationv1.APIService, now time.Time) []any {
+			at := "Local"
+			if s := service.Spec.Service; s != nil {
+				at = s.Namespace + "/" + s.Name
+			}
+			return []any{service.Name, at, availableText(service), builtin.Age(service.CreationTimestamp, now)}
+		},
+	}
+}
+
+func availableText(service *apiregistrationv1.APIService) string {
+	for i := range service.Status.Conditions {
+		c := &service.Status.Conditions[i]
+		switch {
+		case c.Type != apiregistrationv1.Available:
+		case c.Status == apiregistrationv1.ConditionTrue:
+			return string(c.Status)
+		default:
+			return fmt.Sprintf("%s (%s)", c.Status, c.Reason)
+		}
+	}
+	return string(apiregistrationv1.ConditionUnknown)
+}

@@ -1,0 +1,115 @@
+package discovery
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+// shownParts is how many ports and addresses a table shows; the rest is counted.
+const shownParts = 3
+
+// changed tells what counts as a new generation: labels do, as they say whose
+// endpoints these are.
+func changed(slice, old *discoveryv1.EndpointSlice) bool {
+	return slice.AddressType != old.AddressType ||
+		!equality.Semantic.DeepEqual(slice.Endpoints, old.Endpoints) ||
+		!equality.Semantic.DeepEqual(slice.Ports, old.Ports) ||
+		!equality.Semantic.DeepEqual(slice.Labels, old.Labels)
+}
+
+func prepare(_ context.Context, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
+
+func prepareUpdate(_ context.Context, slice, old *discoveryv1.EndpointSlice) {
+	if !equality.Semantic.DeepEqual(slice.Endpoints, old.Endpoints) {
+		dropTopology(slice, old)
+	}
+}
+
+// dropTopology drops a field that v1 only shows. A node that stood there in
+// the old slice moves to where it belongs.
+func dropTopology(slice, old *discoveryv1.EndpointSlice) {
+	for i := range slice.Endpoints {
+		endpoint := &slice.Endpoints[i]
+		node, ok := endpoint.DeprecatedTopology[corev1.LabelHostname]
+		endpoint.DeprecatedTopology = nil
+		if ok && endpoint.NodeName == nil && namesNode(old, node) && len(validation.NameIsDNSSubdomain(node, false)) == 0 {
+			endpoint.NodeName = &node
+		}
+	}
+}
+
+func namesNode(slice *discoveryv1.EndpointSlice, node string) bool {
+	if slice == nil {
+		return false
+	}
+	for i := range slice.Endpoints {
+		if name, ok := slice.Endpoints[i].DeprecatedTopology[corev1.LabelHostname]; ok && name == node {
+			return true
+		}
+	}
+	return false
+}
+
+func createWarnings(_ context.Context, slice *discoveryv1.EndpointSlice) []string {
+	if slice.AddressType == discoveryv1.AddressTypeFQDN {
+		return []string{"spec.addressType: FQDN endpoints are deprecated"}
+	}
+	return nil
+}
+
+func columns() *builtin.Columns[discoveryv1.EndpointSlice] {
+	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
+	return &builtin.Columns[discoveryv1.EndpointSlice]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("AddressType", "string", doc["addressType"]),
+			builtin.Column("Ports", "string", doc["ports"]),
+			builtin.Column("Endpoints", "string", doc["endpoints"]),
+			builtin.AgeColumn(),
+		},
+		Cells: func(slice *discoveryv1.EndpointSlice, now time.Time) []any {
+			return []any{
+				slice.Name, string(slice.AddressType), portsText(slice.Ports), addressesText(slice.Endpoints),
+				builtin.Age(slice.CreationTimestamp, now),
+			}
+		},
+	}
+}
+
+func portsText(ports []discoveryv1.EndpointPort) string {
+	if len(ports) == 0 {
+		return builtin.Unset
+	}
+	var texts []string
+	for i := range ports {
+		text := "*"
+		if name := ports[i].Name; name != nil && *name != "" {
+			text = *name
+		}
+		if number := ports[i].Port; number != nil {
+			text = strconv.Itoa(int(*number))
+		}
+		texts = append(texts, text)
+	}
+	return builtin.Abridged(texts, ",", shownParts)
+}
+
+func addressesText(endpoints []discoveryv1.Endpoint) string {
+	var addresses []string
+	for i := range endpoints {
+		addresses = append(addresses, endpoints[i].Addresses...)
+	}
+	if len(addresses) == 0 {
+		return builtin.Unset
+	}
+	return builtin.Abridged(addresses, ",", shownParts)
+}

@@ -1,0 +1,45 @@
+package storage
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+)
+
+func classColumns() *builtin.Columns[storagev1.StorageClass] {
+	doc := storagev1.StorageClass{}.SwaggerDoc()
+	return &builtin.Columns[storagev1.StorageClass]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("Provisioner", "string", doc["provisioner"]),
+			builtin.Column("ReclaimPolicy", "string", doc["reclaimPolicy"]),
+			builtin.Column("VolumeBindingMode", "string", doc["volumeBindingMode"]),
+			builtin.Column("AllowVolumeExpansion", "string", doc["allowVolumeExpansion"]),
+			builtin.AgeColumn(),
+		},
+		Cells: func(class *storagev1.StorageClass, now time.Time) []any {
+			return []any{
+				class.Name, class.Provisioner, string(or(class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)),
+				string(or(class.VolumeBindingMode, storagev1.VolumeBindingImmediate)), or(class.AllowVolumeExpansion, false),
+				builtin.Age(class.CreationTimestamp, now),
+			}
+		},
+	}
+}
+
+func attributesClassColumns() *builtin.Columns[storagev1.VolumeAttributesClass] {
+	return &builtin.Columns[storagev1.VolumeAttributesClass]{
+		Definitions: []metav1.TableColumnDefinition{
+			builtin.NameColumn(),
+			builtin.Column("DriverName", "string", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]),
+			builtin.AgeColumn(),
+		},
+		Cells: func(class *storagev1.VolumeAttributesClass, now time.Time) []any {
+			return []any{class.Name, class.DriverName, builtin.Age(class.CreationTimestamp, now)}
+		},
+	}
+}
