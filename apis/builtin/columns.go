@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
 )
 
 // Columns are how objects of a kind are shown in a table.
@@ -48,6 +49,9 @@ func Age(then metav1.Time, now time.Time) string {
 	}
 	return duration.HumanDuration(now.Sub(then.Time))
 }
+
+// Table shows objects that are not of a row in columns.
+func Table[T any, P object[T]](columns *Columns[T]) rest.TableConvertor { return table[T, P]{columns} }
 
 // table adapts Columns to rest.TableConvertor.
 type table[T any, P object[T]] struct{ columns *Columns[T] }

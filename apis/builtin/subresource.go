@@ -20,7 +20,8 @@ type Subresource struct {
 	Kind *codec.Kind
 	// Table makes rows of bodies that are of another kind; nil: name and age.
 	Table rest.TableConvertor
-	// ResponseKind is set where answers are of another kind than requests.
+	// ResponseKind is set where answers are of another kind than requests. That
+	// of a Status goes with storage that returns no record.
 	ResponseKind schema.GroupVersionKind
 	// Storage makes the REST storage over the resource's own.
 	Storage func(env *Env, store *registry.Store) rest.Storage
@@ -47,13 +48,15 @@ func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store)
 // Virtual is a resource that is not stored: reviews, bindings, statuses made
 // on reading.
 type Virtual struct {
-	Name       string
-	Version    *codec.Version
-	ShortNames []string
-	Namespaced bool
-	Warning    string
-	Columns    rest.TableConvertor
-	Storage    func(env *Env) rest.Storage
+	Name    string
+	Version *codec.Version
+	// ResponseKind is as in Subresource.
+	ResponseKind schema.GroupVersionKind
+	ShortNames   []string
+	Namespaced   bool
+	Warning      string
+	Columns      rest.TableConvertor
+	Storage      func(env *Env) rest.Storage
 }
 
 // VirtualVersion is the version of a type that is not stored.
@@ -64,6 +67,7 @@ func VirtualVersion[T any, P object[T]](gvk schema.GroupVersionKind) *codec.Vers
 func (v Virtual) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	return []*rest.Resource{{
 		GroupVersion: gv, Name: v.Name, Singular: strings.ToLower(v.Version.GVK.Kind), ShortNames: v.ShortNames,
-		Namespaced: v.Namespaced, Version: v.Version, Warning: v.Warning, Table: v.Columns, Storage: v.Storage(env),
+		Namespaced: v.Namespaced, Version: v.Version, ResponseKind: v.ResponseKind,
+		Warning: v.Warning, Table: v.Columns, Storage: v.Storage(env),
 	}}
 }

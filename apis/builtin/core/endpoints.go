@@ -1,10 +1,8 @@
 package core
 
 import (
-	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,32 +30,22 @@ const shownAddresses = 3
 // addressText shows the ready addresses with each of their ports.
 func addressText(subsets []corev1.EndpointSubset) string {
 	if len(subsets) == 0 {
-		return none
+		return builtin.None
 	}
 	var shown []string
-	count := 0
-	add := func(address string) {
-		if count++; count <= shownAddresses {
-			shown = append(shown, address)
-		}
-	}
 	for i := range subsets {
 		subset := &subsets[i]
 		if len(subset.Ports) == 0 {
 			for j := range subset.Addresses {
-				add(subset.Addresses[j].IP)
+				shown = append(shown, subset.Addresses[j].IP)
 			}
 		}
 		for j := range subset.Ports {
 			port := strconv.Itoa(int(subset.Ports[j].Port))
 			for k := range subset.Addresses {
-				add(net.JoinHostPort(subset.Addresses[k].IP, port))
+				shown = append(shown, net.JoinHostPort(subset.Addresses[k].IP, port))
 			}
 		}
 	}
-	text := strings.Join(shown, ",")
-	if more := count - shownAddresses; more > 0 {
-		text += fmt.Sprintf(" + %d more...", more)
-	}
-	return text
+	return builtin.Abridged(shown, ",", shownAddresses)
 }

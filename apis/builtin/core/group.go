@@ -12,6 +12,8 @@ import (
 // V1 is v1 of the core group. Events are served in events.k8s.io/v1 as well.
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: corev1.SchemeGroupVersion, Resources: []builtin.Entry{
+		bindings(),
+		componentStatuses(),
 		builtin.Resource(builtin.Row[corev1.ConfigMap]{
 			Name: "configmaps", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true,
 			Columns: configMapColumns(),
@@ -26,14 +28,8 @@ func V1() builtin.Group {
 			Name: "limitranges", Kind: "LimitRange", ShortNames: []string{"limits"}, Namespaced: true,
 			CreateOnUpdate: true,
 		}),
-		builtin.Resource(builtin.Row[corev1.PersistentVolume]{
-			Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"},
-			Status: true, ReturnDeleted: true, Columns: persistentVolumeColumns(),
-		}),
-		builtin.Resource(builtin.Row[corev1.PersistentVolumeClaim]{
-			Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
-			Status: true, ReturnDeleted: true, Columns: persistentVolumeClaimColumns(),
-		}),
+		builtin.Resource(persistentVolumes()),
+		builtin.Resource(persistentVolumeClaims()),
 		builtin.Resource(builtin.Row[corev1.PodTemplate]{
 			Name: "podtemplates", Kind: "PodTemplate", Namespaced: true, Generation: true, ReturnDeleted: true,
 			Columns: podTemplateColumns(),
@@ -41,7 +37,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[corev1.ReplicationController]{
 			Name: "replicationcontrollers", Kind: "ReplicationController", ShortNames: []string{"rc"},
 			Categories: []string{"all"}, Namespaced: true, StoragePath: "controllers",
-			Status: true, Generation: true, Columns: replicationControllerColumns(),
+			Status: true, Generation: true, OrphanByDefault: true, Columns: replicationControllerColumns(),
 			SelectableFields: []string{"status.replicas"}, Fields: replicationControllerFields,
 			Subresources: []builtin.Subresource{builtin.ScaleSubresource(replicationControllerScale())},
 		}),
@@ -49,13 +45,11 @@ func V1() builtin.Group {
 			Name: "resourcequotas", Kind: "ResourceQuota", ShortNames: []string{"quota"}, Namespaced: true,
 			Status: true, ReturnDeleted: true, Columns: resourceQuotaColumns(),
 		}),
-		builtin.Resource(builtin.Row[corev1.Secret]{
-			Name: "secrets", Kind: "Secret", Namespaced: true, Columns: secretColumns(),
-			SelectableFields: []string{"type"}, Fields: secretFields,
-		}),
+		builtin.Resource(secrets()),
 		builtin.Resource(builtin.Row[corev1.ServiceAccount]{
 			Name: "serviceaccounts", Kind: "ServiceAccount", ShortNames: []string{"sa"}, Namespaced: true,
 			ReturnDeleted: true, Columns: serviceAccountColumns(),
+			Prepare: prepareServiceAccount, PrepareUpdate: prepareServiceAccountUpdate,
 		}),
 		builtin.Resource(events()),
 		builtin.Resource(namespaces()),

@@ -52,9 +52,10 @@ func nodeColumns() *builtin.Columns[corev1.Node] {
 	}
 }
 
+// orUnknown shows what a node has not told as a word.
 func orUnknown(s string) string {
 	if s == "" {
-		return unknown
+		return builtin.Unknown
 	}
 	return s
 }
@@ -91,7 +92,7 @@ func nodeRolesText(labels map[string]string) string {
 		}
 	}
 	slices.Sort(roles)
-	return orNone(strings.Join(slices.Compact(roles), ","))
+	return builtin.OrNone(strings.Join(slices.Compact(roles), ","))
 }
 
 func nodeAddress(node *corev1.Node, kind corev1.NodeAddressType) string {
@@ -100,7 +101,7 @@ func nodeAddress(node *corev1.Node, kind corev1.NodeAddressType) string {
 			return a.Address
 		}
 	}
-	return none
+	return builtin.None
 }
 
 func nodeKernelText(info *corev1.NodeSystemInfo) string {

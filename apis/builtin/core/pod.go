@@ -20,11 +20,21 @@ func pods() builtin.Row[corev1.Pod] {
 		FieldLabel:       podFieldLabel,
 		Fields:           podFields,
 		Columns:          podColumns(),
+		Subresources: []builtin.Subresource{
+			podBinding(), podEphemeralContainers(), podEviction(), podResize(),
+		},
 	}
 }
 
 func preparePod(_ context.Context, pod *corev1.Pod) {
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		setPodCondition(pod, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: corev1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates",
+		})
+	}
+	mergeLabelKeys(pod)
 }
 
 // preparePodStatus keeps what kubelets may not change.

@@ -33,8 +33,8 @@ func podColumns() *builtin.Columns[corev1.Pod] {
 			s := summarize(pod)
 			return []any{
 				pod.Name, fmt.Sprintf("%d/%d", s.ready, s.total), s.reason, s.restartText(now),
-				builtin.Age(pod.CreationTimestamp, now), orNone(ip), orNone(pod.Spec.NodeName),
-				orNone(pod.Status.NominatedNodeName), readinessGateText(pod),
+				builtin.Age(pod.CreationTimestamp, now), builtin.OrNone(ip), builtin.OrNone(pod.Spec.NodeName),
+				builtin.OrNone(pod.Status.NominatedNodeName), readinessGateText(pod),
 			}
 		},
 		Conditions: podRowConditions,
@@ -61,25 +61,15 @@ func podRowConditions(pod *corev1.Pod) []metav1.TableRowCondition {
 func readinessGateText(pod *corev1.Pod) string {
 	gates := pod.Spec.ReadinessGates
 	if len(gates) == 0 {
-		return none
+		return builtin.None
 	}
 	open := 0
 	for i := range gates {
-		if c := podCondition(pod, gates[i].ConditionType); c != nil && c.Status == corev1.ConditionTrue {
+		if isTrue(podCondition(pod, gates[i].ConditionType)) {
 			open++
 		}
 	}
 	return fmt.Sprintf("%d/%d", open, len(gates))
-}
-
-// podCondition finds a condition; nil where the pod has none of that type.
-func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == kind {
-			return c
-		}
-	}
-	return nil
 }
 
 // podSummary is a pod in one line.
@@ -104,8 +94,7 @@ func summarize(pod *corev1.Pod) *podSummary {
 		s.reason = corev1.PodReasonSchedulingGated
 	}
 	initializing := s.addInitContainers(pod)
-	initialized := podCondition(pod, corev1.PodInitialized)
-	if !initializing || initialized != nil && initialized.Status == corev1.ConditionTrue {
+	if !initializing || isTrue(podCondition(pod, corev1.PodInitialized)) {
 		s.addContainers(pod)
 	}
 	if pod.DeletionTimestamp != nil {
@@ -208,9 +197,8 @@ func (s *podSummary) addContainers(pod *corev1.Pod) {
 // reasonAfterCompletion is the reason of a pod of which some container ended
 // well: that alone does not make the pod complete.
 func reasonAfterCompletion(pod *corev1.Pod, running bool, failure string) string {
-	ready := podCondition(pod, corev1.PodReady)
 	switch {
-	case running && ready != nil && ready.Status == corev1.ConditionTrue:
+	case running && isTrue(podCondition(pod, corev1.PodReady)):
 		return "Running"
 	case failure != "":
 		return failure

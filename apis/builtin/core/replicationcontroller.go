@@ -12,12 +12,6 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// Descriptions of the columns that show a pod template's containers.
-const (
-	containerNamesDoc  = "Names of each container in the template."
-	containerImagesDoc = "Images referenced by each container in the template."
-)
-
 func replicationControllerFields(rc *corev1.ReplicationController) fields.Set {
 	return fields.Set{"status.replicas": strconv.Itoa(int(rc.Status.Replicas))}
 }
@@ -34,17 +28,17 @@ func replicationControllerScale() builtin.Scale[corev1.ReplicationController] {
 
 func replicationControllerColumns() *builtin.Columns[corev1.ReplicationController] {
 	spec, status := corev1.ReplicationControllerSpec{}.SwaggerDoc(), corev1.ReplicationControllerStatus{}.SwaggerDoc()
+	definitions := []metav1.TableColumnDefinition{
+		builtin.NameColumn(),
+		builtin.Column("Desired", "integer", spec["replicas"]),
+		builtin.Column("Current", "integer", status["replicas"]),
+		builtin.Column("Ready", "integer", status["readyReplicas"]),
+		builtin.AgeColumn(),
+	}
+	definitions = append(definitions, builtin.TemplateColumns()...)
+	definitions = append(definitions, builtin.WideColumn("Selector", "string", spec["selector"]))
 	return &builtin.Columns[corev1.ReplicationController]{
-		Definitions: []metav1.TableColumnDefinition{
-			builtin.NameColumn(),
-			builtin.Column("Desired", "integer", spec["replicas"]),
-			builtin.Column("Current", "integer", status["replicas"]),
-			builtin.Column("Ready", "integer", status["readyReplicas"]),
-			builtin.AgeColumn(),
-			builtin.WideColumn("Containers", "string", containerNamesDoc),
-			builtin.WideColumn("Images", "string", containerImagesDoc),
-			builtin.WideColumn("Selector", "string", spec["selector"]),
-		},
+		Definitions: definitions,
 		Cells: func(rc *corev1.ReplicationController, now time.Time) []any {
 			var desired int64
 			if rc.Spec.Replicas != nil {
@@ -52,7 +46,7 @@ func replicationControllerColumns() *builtin.Columns[corev1.ReplicationControlle
 			}
 			names, images := "", ""
 			if rc.Spec.Template != nil {
-				names, images = containerTexts(rc.Spec.Template.Spec.Containers)
+				names, images = builtin.TemplateCells(rc.Spec.Template)
 			}
 			return []any{
 				rc.Name, desired, int64(rc.Status.Replicas), int64(rc.Status.ReadyReplicas),
@@ -63,15 +57,16 @@ func replicationControllerColumns() *builtin.Columns[corev1.ReplicationControlle
 }
 
 func podTemplateColumns() *builtin.Columns[corev1.PodTemplate] {
+	definitions := []metav1.TableColumnDefinition{builtin.NameColumn()}
+	for _, column := range builtin.TemplateColumns() {
+		column.Priority = 0
+		definitions = append(definitions, column)
+	}
+	definitions = append(definitions, builtin.Column("Pod Labels", "string", "The labels for the pod template."))
 	return &builtin.Columns[corev1.PodTemplate]{
-		Definitions: []metav1.TableColumnDefinition{
-			builtin.NameColumn(),
-			builtin.Column("Containers", "string", containerNamesDoc),
-			builtin.Column("Images", "string", containerImagesDoc),
-			builtin.Column("Pod Labels", "string", "The labels for the pod template."),
-		},
+		Definitions: definitions,
 		Cells: func(template *corev1.PodTemplate, _ time.Time) []any {
-			names, images := containerTexts(template.Template.Spec.Containers)
+			names, images := builtin.TemplateCells(&template.Template)
 			return []any{template.Name, names, images, labelText(template.Template.Labels)}
 		},
 	}

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"context"
+	"crypto/tls"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,43 @@ import (
 )
 
 func secretFields(secret *corev1.Secret) fields.Set { return fields.Set{"type": string(secret.Type)} }
+
+func secrets() builtin.Row[corev1.Secret] {
+	return builtin.Row[corev1.Secret]{
+		Name: "secrets", Kind: "Secret", Namespaced: true, Columns: secretColumns(),
+		Default: mergeStringData, PrepareUpdate: keepSecretType, Warnings: secretWarnings,
+		SelectableFields: []string{"type"}, Fields: secretFields,
+	}
+}
+
+// mergeStringData makes data of what a client wrote as text. Nobody sees the
+// text again.
+func mergeStringData(secret *corev1.Secret) {
+	if len(secret.StringData) > 0 && secret.Data == nil {
+		secret.Data = make(map[string][]byte, len(secret.StringData))
+	}
+	for key, text := range secret.StringData {
+		secret.Data[key] = []byte(text)
+	}
+	secret.StringData = nil
+}
+
+func keepSecretType(_ context.Context, secret, old *corev1.Secret) {
+	if secret.Type == "" {
+		secret.Type = old.Type
+	}
+}
+
+// secretWarnings tells of certificates that cannot be used.
+func secretWarnings(_ context.Context, secret *corev1.Secret) []string {
+	if secret.Type != corev1.SecretTypeTLS {
+		return nil
+	}
+	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
+}
 
 func secretColumns() *builtin.Columns[corev1.Secret] {
 	doc := corev1.Secret{}.SwaggerDoc()

@@ -18,7 +18,8 @@ func services() builtin.Row[corev1.Service] {
 	return builtin.Row[corev1.Service]{
 		Name: "services", Kind: "Service", ShortNames: []string{"svc"}, Categories: []string{"all"}, Namespaced: true,
 		StoragePath: "services/specs", Status: true, CreateOnUpdate: true, ReturnDeleted: true,
-		ValidateName:     validation.NameIsDNSLabel,
+		ValidateName: validation.NameIsDNSLabel,
+		Prepare:      prepareService, PrepareUpdate: prepareServiceUpdate, Warnings: serviceWarnings,
 		SelectableFields: []string{"spec.clusterIP", "spec.type"},
 		Fields: func(service *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": service.Spec.ClusterIP, "spec.type": string(service.Spec.Type)}
@@ -40,7 +41,7 @@ func serviceColumns() *builtin.Columns[corev1.Service] {
 			builtin.WideColumn("Selector", "string", spec["selector"]),
 		},
 		Cells: func(service *corev1.Service, now time.Time) []any {
-			clusterIP := none
+			clusterIP := builtin.None
 			if len(service.Spec.ClusterIPs) > 0 {
 				clusterIP = service.Spec.ClusterIPs[0]
 			}
@@ -57,7 +58,7 @@ func externalText(service *corev1.Service) string {
 	external := service.Spec.ExternalIPs
 	switch service.Spec.Type {
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort:
-		return orNone(strings.Join(external, ","))
+		return builtin.OrNone(strings.Join(external, ","))
 	case corev1.ServiceTypeLoadBalancer:
 		all := append(ingressAddresses(&service.Status.LoadBalancer), external...)
 		if len(all) == 0 {
@@ -67,7 +68,7 @@ func externalText(service *corev1.Service) string {
 	case corev1.ServiceTypeExternalName:
 		return service.Spec.ExternalName
 	}
-	return unknown
+	return builtin.Unknown
 }
 
 // ingressAddresses are the addresses of a load balancer, each once.
@@ -94,5 +95,5 @@ func portText(ports []corev1.ServicePort) string {
 			texts[i] = fmt.Sprintf("%d/%s", port.Port, port.Protocol)
 		}
 	}
-	return orNone(strings.Join(texts, ","))
+	return builtin.OrNone(strings.Join(texts, ","))
 }

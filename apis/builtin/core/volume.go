@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +58,35 @@ func deref[S ~string](p *S, absent string) string {
 	return string(*p)
 }
 
+func persistentVolumes() builtin.Row[corev1.PersistentVolume] {
+	return builtin.Row[corev1.PersistentVolume]{
+		Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"},
+		Status: true, ReturnDeleted: true, Columns: persistentVolumeColumns(),
+		Prepare: preparePersistentVolume, PrepareStatus: preparePersistentVolumeStatus,
+	}
+}
+
+func preparePersistentVolume(_ context.Context, pv *corev1.PersistentVolume) {
+	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: thisSecond()}
+}
+
+// preparePersistentVolumeStatus keeps the time of the last change of phase for
+// those who do not.
+func preparePersistentVolumeStatus(_ context.Context, pv, old *corev1.PersistentVolume) {
+	told, before := pv.Status.LastPhaseTransitionTime, old.Status.LastPhaseTransitionTime
+	switch {
+	case pv.Status.Phase == old.Status.Phase && told == nil:
+		pv.Status.LastPhaseTransitionTime = before
+	case pv.Status.Phase != old.Status.Phase && (told == nil || told.Equal(before)):
+		pv.Status.LastPhaseTransitionTime = thisSecond()
+	}
+}
+
+func thisSecond() *metav1.Time {
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	return &now
+}
+
 func persistentVolumeColumns() *builtin.Columns[corev1.PersistentVolume] {
 	spec, status := corev1.PersistentVolumeSpec{}.SwaggerDoc(), corev1.PersistentVolumeStatus{}.SwaggerDoc()
 	return &builtin.Columns[corev1.PersistentVolume]{
@@ -81,37 +111,8 @@ func persistentVolumeColumns() *builtin.Columns[corev1.PersistentVolume] {
 			return []any{
 				pv.Name, pv.Spec.Capacity.Storage().String(), accessModeText(pv.Spec.AccessModes),
 				string(pv.Spec.PersistentVolumeReclaimPolicy), phaseText(&pv.ObjectMeta, string(pv.Status.Phase)), claim,
-				className(&pv.ObjectMeta, &pv.Spec.StorageClassName), deref(pv.Spec.VolumeAttributesClassName, unset),
-				pv.Status.Reason, builtin.Age(pv.CreationTimestamp, now), deref(pv.Spec.VolumeMode, unset),
-			}
-		},
-	}
-}
-
-func persistentVolumeClaimColumns() *builtin.Columns[corev1.PersistentVolumeClaim] {
-	spec, status := corev1.PersistentVolumeClaimSpec{}.SwaggerDoc(), corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()
-	return &builtin.Columns[corev1.PersistentVolumeClaim]{
-		Definitions: []metav1.TableColumnDefinition{
-			builtin.NameColumn(),
-			builtin.Column("Status", "string", status["phase"]),
-			builtin.Column("Volume", "string", spec["volumeName"]),
-			builtin.Column("Capacity", "string", status["capacity"]),
-			builtin.Column("Access Modes", "string", status["accessModes"]),
-			builtin.Column("StorageClass", "string", "StorageClass of the pvc"),
-			builtin.Column("VolumeAttributesClass", "string", "VolumeAttributesClass of the pvc"),
-			builtin.AgeColumn(),
-			builtin.WideColumn("VolumeMode", "string", spec["volumeMode"]),
-		},
-		Cells: func(claim *corev1.PersistentVolumeClaim, now time.Time) []any {
-			capacity, modes := "", "" // what the volume has, once there is one
-			if claim.Spec.VolumeName != "" {
-				capacity = claim.Status.Capacity.Storage().String()
-				modes = accessModeText(claim.Status.AccessModes)
-			}
-			return []any{
-				claim.Name, phaseText(&claim.ObjectMeta, string(claim.Status.Phase)), claim.Spec.VolumeName, capacity, modes,
-				className(&claim.ObjectMeta, claim.Spec.StorageClassName), deref(claim.Spec.VolumeAttributesClassName, unset),
-				builtin.Age(claim.CreationTimestamp, now), deref(claim.Spec.VolumeMode, unset),
+				className(&pv.ObjectMeta, &pv.Spec.StorageClassName), deref(pv.Spec.VolumeAttributesClassName, builtin.Unset),
+				pv.Status.Reason, builtin.Age(pv.CreationTimestamp, now), deref(pv.Spec.VolumeMode, builtin.Unset),
 			}
 		},
 	}

@@ -1,0 +1,36 @@
+package core
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// podCondition finds a condition; nil where the pod has none of that type.
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// setPodCondition sets a condition, which has changed now if its status has.
+func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition) {
+	condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+	old := podCondition(pod, condition.Type)
+	if old == nil {
+		pod.Status.Conditions = append(pod.Status.Conditions, condition)
+		return
+	}
+	if old.Status == condition.Status {
+		condition.LastTransitionTime = old.LastTransitionTime
+	}
+	*old = condition
+}
+
+func isTrue(condition *corev1.PodCondition) bool {
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
