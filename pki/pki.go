@@ -136,7 +136,7 @@ func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 func (a *Authority) Client(name, user string, groups ...string) (cert, key []byte, err error) {
 	pair, err := a.leaf(name, x509.ExtKeyUsageClientAuth,
 		func(c *x509.Certificate) bool {
-			return c.Subject.CommonName == user && slices.Equal(c.Subject.Organization, groups)
+			return c.Subject.CommonName == user && sameSet(c.Subject.Organization, groups)
 		},
 		func() *x509.Certificate {
 			return &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
@@ -145,6 +145,12 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 		return nil, nil, err
 	}
 	return pair.certPEM, pair.keyPEM, nil
+}
+
+// sameSet compares without order: a certificate keeps organizations in an order
+// of its own.
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // leaf returns the kept certificate of that name if it will do, and otherwise a
