@@ -191,8 +191,10 @@ func (e *mergeEncoder) mapping(m *smd.Map) error {
 	if len(m.Unions) > 0 {
 		return fmt.Errorf("unions have no encoding")
 	}
-	e.int(len(m.Fields))
-	for _, f := range m.Fields {
+	// The converter leaves the fields in the order of a Go map.
+	fields := slices.SortedFunc(slices.Values(m.Fields), func(a, b smd.StructField) int { return cmp.Compare(a.Name, b.Name) })
+	e.int(len(fields))
+	for _, f := range fields {
 		e.string(f.Name)
 		if err := e.ref(f.Type); err != nil {
 			return fmt.Errorf("field %s: %w", f.Name, err)

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCurrent tells when the embedded files are not those of the types, as
+// after a change of version without go generate.
+func TestCurrent(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	if err := run(filepath.Join("..", "..", "..", "openapi", "data"), true); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVersions compares the versions of the modules that the files are made
+// of with those that the product is built of.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	ours, product := versions(t, "go.mod"), versions(t, filepath.Join("..", "..", "..", "go.mod"))
+	for module, version := range ours {
+		if want, ok := product[module]; ok && strings.Contains(module, "k8s.io/") && version != want {
+			t.Errorf("%s is %s here and %s in the product", module, version, want)
+		}
+	}
+	if ours["k8s.io/api"] == "" || product["k8s.io/api"] == "" {
+		t.Error("k8s.io/api is not required")
+	}
+}
+
+// versions reads the required modules of a go.mod.
+func versions(t *testing.T, name string) map[string]string {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	required := map[string]string{}
+	scanner := bufio.NewScanner(file)
+	for scanner.Scan() {
+		if words := strings.Fields(scanner.Text()); len(words) >= 2 && strings.HasPrefix(words[1], "v") {
+			required[words[0]] = words[1]
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return required
+}
