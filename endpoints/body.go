@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,7 +100,10 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))
 	}
 	for _, problem := range strict.Errors() {
-		request.AddWarning(c.r.Context(), problem.Error())
+		// YAML's faults come as a list of lines in one error.
+		for line := range strings.SplitSeq(strings.TrimPrefix(problem.Error(), "yaml: unmarshal errors:\n"), "\n") {
+			request.AddWarning(c.r.Context(), strings.TrimSpace(line))
+		}
 	}
 	return nil
 }

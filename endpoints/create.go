@@ -71,6 +71,9 @@ func (c *call) createNamed(s rest.NamedCreater) error {
 	if err != nil {
 		return err
 	}
+	if record == nil {
+		return c.respondDone(t, http.StatusCreated)
+	}
 	return c.respondRecord(t, http.StatusCreated, record)
 }
 

@@ -31,7 +31,7 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) 
 	if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
 	}
-	t, err := negotiate(r, forObject)
+	t, err := negotiate(r, forError)
 	if err != nil {
 		t = target{pretty: wantsPretty(r)}
 	}

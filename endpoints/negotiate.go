@@ -40,6 +40,8 @@ const (
 	forObject = iota
 	forList
 	forWatch
+	// forError: errors are whole objects, whatever view was asked for.
+	forError
 )
 
 const acceptedTypes = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -63,6 +65,9 @@ func negotiate(r *http.Request, purpose int) (target, error) {
 	}
 	known := false
 	for _, c := range parseAccept(header) {
+		if purpose == forError && c.params["as"] != "" {
+			continue
+		}
 		media, ok := mediaOf(c.mediaType)
 		if !ok || purpose == forWatch && media == codec.YAML {
 			continue
@@ -112,7 +117,11 @@ func notAcceptable(known bool, purpose int) error {
 			message += ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 		}
 	}
-	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "%s", message)
+	refused := statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "%s", message)
+	if !known {
+		return detailed(refused)
+	}
+	return refused
 }
 
 func parseAccept(header string) []clause {

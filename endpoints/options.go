@@ -112,7 +112,11 @@ func (c *call) listOptions() (rest.ListOptions, metav1.ListOptions, error) {
 	if err := metainternal.Convert_v1_ListOptions_To_internalversion_ListOptions(&raw, &parsed, nil); err != nil {
 		return rest.ListOptions{}, raw, apierrors.NewBadRequest(err.Error())
 	}
-	if err := invalidOptions("ListOptions", listvalidation.ValidateListOptions(&parsed, true)); err != nil {
+	errs := listvalidation.ValidateListOptions(&parsed, true)
+	if raw.Watch && raw.Continue != "" && raw.ResourceVersionMatch == "" {
+		errs = append(errs, field.Forbidden(field.NewPath("resourceVersionMatch"), "resourceVersionMatch is forbidden when continue is provided"))
+	}
+	if err := invalidOptions("ListOptions", errs); err != nil {
 		return rest.ListOptions{}, raw, err
 	}
 	options := rest.ListOptions{
@@ -161,7 +165,7 @@ func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 		return "", err
 	}
 	if errs := validation.ValidateTableOptions(&options); len(errs) > 0 {
-		return "", invalidOptions("TableOptions", errs)
+		return "", apierrors.NewBadRequest("Unable to convert to Table as requested: " + errs.ToAggregate().Error())
 	}
 	if options.IncludeObject == "" {
 		return metav1.IncludeMetadata, nil

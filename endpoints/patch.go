@@ -3,7 +3,6 @@ package endpoints
 import (
 	"context"
 	"errors"
-	"fmt"
 	"mime"
 	"net/http"
 
@@ -62,7 +61,7 @@ func (c *call) patchType() (types.PatchType, error) {
 			}
 		}
 	}
-	return "", unsupportedMediaType("415: Unsupported Media Type")
+	return "", errPatchType()
 }
 
 // patcher makes the change that a patch asks for.
@@ -90,18 +89,10 @@ func (c *call) keepName(change rest.UpdateFunc) rest.UpdateFunc {
 		if err != nil {
 			return nil, err
 		}
-		if current == nil {
-			if err := c.place(obj); err != nil {
-				return nil, err
-			}
-		}
 		if err := c.checkName(obj); err != nil {
 			return nil, err
 		}
-		if c.resource.Namespaced && obj.GetNamespace() != c.namespace() {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the URL (%s)", obj.GetNamespace(), c.namespace()))
-		}
-		return obj, nil
+		return obj, c.place(obj)
 	}
 }
 
@@ -135,4 +126,9 @@ func asBadRequest(err error) error {
 		return err
 	}
 	return apierrors.NewBadRequest(err.Error())
+}
+
+// errPatchType refuses a Content-Type that is no patch's.
+func errPatchType() error {
+	return detailed(statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type"))
 }

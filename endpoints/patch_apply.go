@@ -21,7 +21,7 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 		return nil, err
 	}
 	if m == nil {
-		return nil, unsupportedMediaType("415: Unsupported Media Type")
+		return nil, errPatchType()
 	}
 	content, err := decodeApplied(body)
 	if err != nil {

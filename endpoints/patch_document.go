@@ -51,6 +51,9 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 			if !ok {
 				return nil, invalidPatch(string(changed), unworded(err))
 			}
+			if options.FieldValidation == metav1.FieldValidationStrict {
+				return nil, invalidPatch(string(changed), found)
+			}
 			strict = append(strict, found.Errors()...)
 		}
 		if err := c.reportStrict(strict, options.FieldValidation); err != nil {

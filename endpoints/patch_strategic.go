@@ -48,6 +48,9 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		if err != nil {
 			return nil, invalidPatch(fmt.Sprintf("%+v", patch), err)
 		}
+		if len(found) > 0 && options.FieldValidation == metav1.FieldValidationStrict {
+			return nil, invalidPatch(fmt.Sprintf("%+v", patch), runtime.NewStrictDecodingError(found))
+		}
 		if err := c.reportStrict(append(append([]error(nil), strict...), found...), options.FieldValidation); err != nil {
 			return nil, err
 		}

@@ -167,7 +167,6 @@ func (c *call) respondPartialList(t target, list *rest.List) error {
 			return fmt.Errorf("read %s: %w", record.Name(), err)
 		}
 		item := *partialOf(obj, t.viewVersion)
-		item.TypeMeta = metav1.TypeMeta{}
 		partials.Items = append(partials.Items, item)
 	}
 	partials.ListMeta = listMeta(list)

@@ -221,7 +221,11 @@ func (f *framer) bookmark(event *rest.Event) (runtime.Object, error) {
 	case table:
 		made := f.tables.table(metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()}, !f.columnsSent)
 		f.columnsSent = true
-		made.Rows = append(made.Rows, metav1.TableRow{Cells: make([]any, len(f.tables.convertor.Columns())),
+		cells := make([]any, len(f.tables.convertor.Columns()))
+		for i := range cells {
+			cells[i] = ""
+		}
+		made.Rows = append(made.Rows, metav1.TableRow{Cells: cells,
 			Object: runtime.RawExtension{Object: partialOf(obj, f.target.viewVersion)}})
 		return made, nil
 	}

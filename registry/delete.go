@@ -59,10 +59,13 @@ func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate 
 	}
 	obj.SetFinalizers(s.Strategy.finalizersAfter(obj, options))
 	held := len(obj.GetFinalizers()) > 0 || s.Strategy.Held != nil && s.Strategy.Held(obj)
-	if grace == 0 && !held {
+	if grace == 0 && !held && s.Strategy.GracePeriod == nil {
 		return nil, storage.Remove{}
 	}
 	s.Strategy.mark(obj, grace)
+	if grace == 0 && !held {
+		return nil, storage.Remove{Last: obj} // a kind with grace periods shows that this one was over
+	}
 	return obj, nil
 }
 

@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
@@ -24,6 +26,7 @@ func (s *Store) apiError(err error, name, verb string) error {
 	}
 	var precondition *storage.PreconditionError
 	var future *storage.FutureRevisionError
+	var fault *field.Error
 	var invalid *storage.InvalidOptionError
 	var expired *storage.ExpiredError
 	switch {
@@ -32,9 +35,13 @@ func (s *Store) apiError(err error, name, verb string) error {
 	case errors.Is(err, storage.ErrExists):
 		return apierrors.NewAlreadyExists(s.Resource, name)
 	case errors.As(err, &precondition):
-		return apierrors.NewConflict(s.Resource, name, precondition)
+		// As kube-apiserver, these alone name the kind and not the resource.
+		kind := schema.GroupResource{Group: s.Resource.Group, Resource: s.Kind.Hub.GVK.Kind}
+		return apierrors.NewConflict(kind, name, precondition)
 	case errors.As(err, &future):
 		return futureRevision(future)
+	case errors.As(err, &fault):
+		return apierrors.NewBadRequest(fault.Error())
 	case errors.As(err, &invalid):
 		return apierrors.NewBadRequest(invalid.Message)
 	case errors.As(err, &expired):

@@ -92,6 +92,8 @@ type Connecter interface {
 // NamedCreater creates at the name of a parent object: the create verb of
 // subresources such as pods/binding.
 type NamedCreater interface {
+	// CreateNamed returns what was made, or nil where the client is to be told
+	// of success and nothing else.
 	CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
 }
 
