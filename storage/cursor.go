@@ -24,9 +24,9 @@ const (
 // Source is where a Cursor gets changes from. It is used by one goroutine.
 type Source interface {
 	// Next returns changes that were not yet returned, in order of revision,
-	// waiting for some until wake or ctx ends the waiting; there are none only
-	// after wake. The slice is valid until the next call. All changes up to the
-	// revision progress have been returned.
+	// waiting for some until wake or ctx ends the waiting. There may be none,
+	// after wake or where there is only progress. The slice is valid until the
+	// next call. All changes up to the revision progress have been returned.
 	Next(ctx context.Context, wake <-chan time.Time) (changes []*Change, progress int64, err error)
 	Close() error
 }
@@ -57,8 +57,11 @@ type Cursor struct {
 	stopInitial func()
 	// progress is the revision of the next bookmark, told that of the last.
 	progress, told int64
-	timer          *time.Timer
-	out            []rest.Event
+	// timer fires when a bookmark is due, which is at due; nil without
+	// bookmarks.
+	timer *time.Timer
+	due   time.Time
+	out   []rest.Event
 }
 
 var _ rest.Watch = (*Cursor)(nil)
@@ -71,7 +74,9 @@ func NewCursor(cfg CursorConfig) *Cursor {
 		c.progress = cfg.Initial.Revision
 	}
 	if cfg.Bookmarks {
-		c.timer = time.NewTimer(c.untilBookmark())
+		wait := c.untilBookmark()
+		c.due = time.Now().Add(wait)
+		c.timer = time.NewTimer(wait)
 	}
 	return c
 }
@@ -154,16 +159,7 @@ func (c *Cursor) changes(ctx context.Context) error {
 		}
 	}
 	c.progress = max(c.progress, progress)
-	if c.timer == nil {
-		return nil
-	}
-	due := len(changes) == 0 // the timer ended the waiting
-	select {
-	case <-c.timer.C:
-		due = true
-	default:
-	}
-	if due {
+	if c.timer != nil && !time.Now().Before(c.due) {
 		c.bookmark()
 	}
 	return nil
@@ -171,7 +167,9 @@ func (c *Cursor) changes(ctx context.Context) error {
 
 // bookmark adds a bookmark, if there is anything new to tell.
 func (c *Cursor) bookmark() {
-	c.timer.Reset(c.untilBookmark())
+	wait := c.untilBookmark()
+	c.due = time.Now().Add(wait)
+	c.timer.Reset(wait)
 	if c.progress > c.told {
 		c.told = c.progress
 		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress})

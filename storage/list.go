@@ -60,7 +60,7 @@ func (s *Store) Page(list *rest.List, p *ListPlan, records iter.Seq2[*codec.Reco
 				return
 			}
 			if p.Limit > 0 && returned == p.Limit {
-				list.Continue = encodeContinue(s.keyOf(last.Name())+"\x00", p.Prefix, list.Revision)
+				list.Continue = encodeContinue(s.KeyOf(last.Name())+"\x00", p.Prefix, list.Revision)
 				if p.All() {
 					remaining := total() - returned
 					list.Remaining = &remaining

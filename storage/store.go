@@ -124,18 +124,18 @@ func (s *Store) Key(name types.NamespacedName) (string, error) {
 			return "", &InvalidOptionError{fmt.Sprintf("Name parameter invalid: %q: %s", part, strings.Join(faults, ";"))}
 		}
 	}
-	return s.keyOf(name), nil
+	return s.KeyOf(name), nil
 }
 
-// keyOf is Key for names that came from keys.
-func (s *Store) keyOf(name types.NamespacedName) string {
+// KeyOf is Key for the names of records, which came from keys.
+func (s *Store) KeyOf(name types.NamespacedName) string {
 	if s.namespaced && name.Namespace != "" {
 		return s.prefix + name.Namespace + "/" + name.Name
 	}
 	return s.prefix + name.Name
 }
 
-// nameOf is the inverse of keyOf. It makes sense of every key in the store's
+// nameOf is the inverse of KeyOf. It makes sense of every key in the store's
 // range, so that no foreign one goes unseen.
 func (s *Store) nameOf(key string) types.NamespacedName {
 	rest := strings.TrimPrefix(key, s.prefix)

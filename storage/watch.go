@@ -144,27 +144,25 @@ func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
 func (f *follower) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
 	clear(f.changes)
 	f.changes = f.changes[:0]
-	for len(f.changes) == 0 {
-		if f.ended != nil {
+	if f.ended != nil {
+		return nil, f.progress, f.ended
+	}
+	select {
+	case batch, ok := <-f.watch.Batches():
+		if !ok {
+			f.ended = f.reason(ctx)
 			return nil, f.progress, f.ended
 		}
-		select {
-		case batch, ok := <-f.watch.Batches():
-			if !ok {
-				f.ended = f.reason(ctx)
-				continue
-			}
-			f.take(ctx, batch)
-		case <-wake:
-			if err := f.store.backend.RequestProgress(ctx); err != nil {
-				return nil, f.progress, fmt.Errorf("request progress: %w", err)
-			}
-			return nil, f.progress, nil
-		case <-ctx.Done():
-			return nil, f.progress, ctx.Err()
+		f.take(ctx, batch)
+		return f.changes, f.progress, nil
+	case <-wake:
+		if err := f.store.backend.RequestProgress(ctx); err != nil {
+			return nil, f.progress, fmt.Errorf("request progress: %w", err)
 		}
+		return nil, f.progress, nil
+	case <-ctx.Done():
+		return nil, f.progress, ctx.Err()
 	}
-	return f.changes, f.progress, nil
 }
 
 // take makes changes of events. One that cannot be read ends the watch after
@@ -173,13 +171,13 @@ func (f *follower) take(ctx context.Context, batch kv.Batch) {
 	for i := range batch.Events {
 		change, err := f.store.NewChange(ctx, &batch.Events[i], nil)
 		if err != nil {
-			f.ended = err
+			f.ended = fmt.Errorf("watch: %w", err)
 			return
 		}
 		f.changes = append(f.changes, change)
 		f.progress = change.Revision
 	}
-	f.progress = int64(batch.Revision)
+	f.progress = max(f.progress, int64(batch.Revision))
 }
 
 // reason is why the backend ended the watch.

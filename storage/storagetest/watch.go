@@ -52,6 +52,13 @@ func fromNow(e *env) rest.ListOptions {
 	return rest.ListOptions{ResourceVersion: rv(int64(current))}
 }
 
+// settle makes "any state" the newest: a cache is no older than what it was
+// last made to show.
+func (e *env) settle() {
+	e.Helper()
+	e.list("", rest.ListOptions{})
+}
+
 // history makes some changes of pod a and returns the events of a watch.
 func history(e *env) []string {
 	created := e.create(Pod("ns", "a", "x=1"))
@@ -78,6 +85,7 @@ func testWatchFromRevision(e *env) {
 func testWatchCurrentState(e *env) {
 	a := e.create(Pod("ns", "a", "x=1"))
 	for _, version := range []string{"", "0"} {
+		e.settle()
 		w := e.watch("ns", rest.ListOptions{ResourceVersion: version, AllowBookmarks: true})
 		e.expect(w, event("ADDED", "a", a.Revision(), "1"))
 		next := e.create(Pod("ns", "b"+version))
@@ -142,6 +150,7 @@ func testInitialEvents(e *env) {
 	a := e.create(Pod("ns", "a", "x=1"))
 	b := e.create(Pod("ns", "b", "x=2"))
 	for _, version := range []string{"", "0", rv(a.Revision())} {
+		e.settle()
 		options := rest.ListOptions{ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: &yes}
 		quiet := e.watch("ns", options)
 		options.AllowBookmarks = true

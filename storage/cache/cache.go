@@ -1,0 +1,370 @@
+// Package cache is the watch cache: a storage.Interface around a storage.Store
+// that answers reads and watches from memory, as current as the store itself.
+// Writes pass through. It knows nothing of how values are kept or encoded.
+//
+// The concepts, each in the file of its name:
+//
+//   - feed: one watch of everything that is stored, for all caches of a server,
+//     and the revision up to which they have been told.
+//   - cache: the Cacher of one resource, which loads when it is first read and
+//     is emptied when nobody reads it.
+//   - state: a loaded cache: the objects in a copy-on-write tree, and snapshots.
+//   - log: the recent changes, indexed by what watches are about.
+//   - source: a watch's position in the log, or in the backend's history.
+//
+// Imports: codec, rest, storage, storage/kv.
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+const (
+	// maxWait is how long a read waits for the cache to catch up.
+	maxWait = 3 * time.Second
+	// loadTimeout bounds the loading of a cache.
+	loadTimeout = time.Minute
+	// loadBackoff is how long reads go to the store after a load failed.
+	loadBackoff = 5 * time.Second
+)
+
+// Config describes the Cacher of one resource.
+type Config struct {
+	// Store is what is cached. Required.
+	Store *storage.Store
+	// Feed tells of changes; its backend is the store's. Required.
+	Feed *Feed
+	// IndexFields are fields of codec.Kind.Fields that many watches select one
+	// value of, such as spec.nodeName of pods: a change is then looked at by
+	// the watches of its values only.
+	IndexFields []string
+}
+
+// Cacher is a storage.Interface that reads from memory. It costs nothing until
+// it is read.
+type Cacher struct {
+	store   *storage.Store
+	feed    *Feed
+	indexed []string
+
+	// loaded is what is served from; nil, or closed, when it must be loaded.
+	loaded atomic.Pointer[state]
+	// loading is held by who loads.
+	loading chan struct{}
+	// failed is when the last load failed, in Unix nanoseconds.
+	failed atomic.Int64
+}
+
+var _ storage.Interface = (*Cacher)(nil)
+
+// New returns the cache of a store.
+func New(cfg Config) (*Cacher, error) {
+	var errs []error
+	if cfg.Store == nil {
+		errs = append(errs, errors.New("a Store is required"))
+	}
+	if cfg.Feed == nil {
+		errs = append(errs, errors.New("a Feed is required"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	return &Cacher{store: cfg.Store, feed: cfg.Feed, indexed: cfg.IndexFields, loading: make(chan struct{}, 1)}, nil
+}
+
+// state returns the loaded cache, loading it if need be. It returns nil where
+// the store must be read instead.
+func (c *Cacher) state(ctx context.Context) *state {
+	if st := c.loaded.Load(); st != nil && st.alive() {
+		return st
+	}
+	select {
+	case c.loading <- struct{}{}:
+		defer func() { <-c.loading }()
+	case <-ctx.Done():
+		return nil
+	}
+	if st := c.loaded.Load(); st != nil && st.alive() {
+		return st
+	}
+	if !c.feed.Running() || time.Now().UnixNano() < c.failed.Load()+int64(loadBackoff) {
+		return nil
+	}
+	st, err := c.load(ctx)
+	if err != nil {
+		// The store is read instead, and tells the reader what is wrong.
+		c.failed.Store(time.Now().UnixNano())
+		return nil
+	}
+	c.loaded.Store(st)
+	if !st.alive() {
+		// It was closed before it could be let go of.
+		c.loaded.CompareAndSwap(st, nil)
+		return nil
+	}
+	return st
+}
+
+// load makes a state: the feed is tapped first, so that what is committed while
+// the objects are listed is not missed. It goes on when the reader is gone:
+// others are waiting.
+func (c *Cacher) load(ctx context.Context) (*state, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	defer cancel()
+	st := newState(c.store, c.feed.metrics.of(c.store.GroupResource()), func(st *state) { c.loaded.CompareAndSwap(st, nil) })
+	if !c.feed.attach(st) {
+		return nil, errNotRunning
+	}
+	list, err := c.store.List(ctx, "", rest.ListOptions{})
+	if err == nil {
+		err = st.load(ctx, list.Items, list.Revision)
+	}
+	if err != nil {
+		c.feed.detach(st)
+		return nil, fmt.Errorf("load the cache of %s: %w", c.store.GroupResource(), err)
+	}
+	return st, nil
+}
+
+// current returns the loaded cache once it is as new as the store is now. It
+// returns nil where the store must be read instead.
+func (c *Cacher) current(ctx context.Context) (*state, error) {
+	st := c.state(ctx)
+	if st == nil {
+		return nil, ctx.Err()
+	}
+	revision, err := c.store.Backend().CurrentRevision(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the current revision: %w", err)
+	}
+	if !c.wait(ctx, st, revision) {
+		if ctx.Err() == nil {
+			st.report.consistentFallback.Inc()
+		}
+		return nil, ctx.Err()
+	}
+	st.report.consistentOK.Inc()
+	return st, nil
+}
+
+// wait waits until the cache has seen a revision. It is false when that takes
+// too long, or the cache was closed.
+func (c *Cacher) wait(ctx context.Context, st *state, revision kv.Revision) bool {
+	if c.feed.Dispatched() < revision {
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(ctx, maxWait)
+		err := c.feed.WaitFor(ctx, revision)
+		cancel()
+		st.report.waited(time.Since(start))
+		if err != nil {
+			return false
+		}
+	}
+	return st.alive()
+}
+
+// notOlderThan returns the loaded cache once it has seen a revision. It returns
+// nil where the store must be read instead, and a *FutureRevisionError when the
+// revision does not come.
+func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*state, error) {
+	st := c.state(ctx)
+	if st == nil {
+		return nil, ctx.Err()
+	}
+	if c.wait(ctx, st, revision) {
+		return st, nil
+	}
+	dispatched := c.feed.Dispatched()
+	if ctx.Err() != nil || dispatched == stopped || !st.alive() {
+		return nil, ctx.Err()
+	}
+	return nil, &storage.FutureRevisionError{Asked: int64(revision), Current: int64(dispatched)}
+}
+
+// Get implements storage.Interface.
+func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options storage.ReadOptions) (*codec.Record, error) {
+	key, err := c.store.Key(name)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := storage.ParseResourceVersion(options.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	st, err := c.at(ctx, options.ResourceVersion != "", revision)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		return c.store.Get(ctx, name, options)
+	}
+	record := st.get(key)
+	if record == nil {
+		return nil, fmt.Errorf("%w: %s", storage.ErrNotFound, name)
+	}
+	return record, nil
+}
+
+// at returns the loaded cache, as new as is asked for; nil where the store must
+// be read instead.
+func (c *Cacher) at(ctx context.Context, any bool, min kv.Revision) (*state, error) {
+	if any {
+		return c.notOlderThan(ctx, min)
+	}
+	return c.current(ctx)
+}
+
+// List implements storage.Interface.
+func (c *Cacher) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
+	plan, err := c.store.PlanList(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	return c.list(ctx, plan)
+}
+
+func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
+	var st *state
+	var t *tree
+	var err error
+	revision := int64(plan.At)
+	if plan.At > 0 {
+		st, t = c.exact(ctx, plan)
+	} else if st, err = c.at(ctx, plan.Any, plan.Min); err != nil {
+		return nil, err
+	} else if st != nil {
+		t, revision = st.snapshot(c.feed.Dispatched(), plan.Limit)
+	}
+	if t == nil {
+		return c.store.ListPlanned(ctx, plan)
+	}
+	list := &rest.List{Revision: revision}
+	total := func() int64 { return count(t, plan.Start, plan.End) }
+	list.Items = c.store.Page(list, plan, checked(ctx, records(t, plan.Start, plan.End)), total, st.report.listed)
+	return list, nil
+}
+
+// exact returns the objects as of the plan's revision, nil where only the store
+// may have them.
+func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*state, *tree) {
+	st := c.state(ctx)
+	if st == nil {
+		return nil, nil
+	}
+	dispatched := c.feed.Dispatched()
+	if plan.At > dispatched {
+		// It may have been committed a moment ago.
+		current, err := c.store.Backend().CurrentRevision(ctx)
+		if err != nil || plan.At > current || !c.wait(ctx, st, plan.At) {
+			return nil, nil
+		}
+		dispatched = c.feed.Dispatched()
+	}
+	return st, st.snapshotAt(int64(plan.At), dispatched, plan.Limit)
+}
+
+// checked ends a long list when its reader is gone.
+func checked(ctx context.Context, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		n := 0
+		for record, err := range records {
+			if n++; n%256 == 0 && ctx.Err() != nil {
+				yield(nil, ctx.Err())
+				return
+			}
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+}
+
+// Watch implements storage.Interface.
+func (c *Cacher) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
+	plan, err := c.store.PlanWatch(namespace, options)
+	if err != nil {
+		return nil, err
+	}
+	if c.state(ctx) == nil {
+		return c.store.Watch(ctx, namespace, options)
+	}
+	from := int64(plan.From)
+	var initial *rest.List
+	if plan.Initial {
+		initial, err = c.list(ctx, plan.List())
+		if future := (*storage.FutureRevisionError)(nil); errors.As(err, &future) {
+			return storage.Failed(err), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		from = initial.Revision
+	}
+	if from == 0 {
+		revision, err := c.store.Backend().CurrentRevision(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the current revision: %w", err)
+		}
+		from = int64(revision)
+	}
+	cfg := plan.Cursor(ctx, options, initial, from)
+	cfg.Source = c.newSource(ctx, plan.Selection, from)
+	return storage.NewCursor(cfg), nil
+}
+
+// Create implements storage.Interface.
+func (c *Cacher) Create(ctx context.Context, obj codec.Object, options storage.WriteOptions) (*codec.Record, error) {
+	return c.store.Create(ctx, obj, options)
+}
+
+// Update implements storage.Interface. It starts from the cached object.
+func (c *Cacher) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
+	options.Cached = c.hint(name, options.Cached)
+	return c.store.Update(ctx, name, update, options)
+}
+
+// Delete implements storage.Interface. It starts from the cached object.
+func (c *Cacher) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options storage.UpdateOptions) (*codec.Record, error) {
+	options.Cached = c.hint(name, options.Cached)
+	return c.store.Delete(ctx, name, validate, options)
+}
+
+// hint returns the newest record of an object that is at hand, or nil.
+func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Record {
+	st := c.loaded.Load()
+	if st == nil || !st.alive() {
+		return given
+	}
+	key, err := c.store.Key(name)
+	if err != nil {
+		return given
+	}
+	if cached := st.get(key); cached != nil && (given == nil || cached.Revision() > given.Revision()) {
+		return cached
+	}
+	return given
+}
+
+// Count implements storage.Interface.
+func (c *Cacher) Count(ctx context.Context) (int64, error) {
+	if st := c.loaded.Load(); st != nil && st.alive() {
+		if st, err := c.current(ctx); err != nil {
+			return 0, err
+		} else if st != nil {
+			return st.len(), nil
+		}
+	}
+	return c.store.Count(ctx)
+}

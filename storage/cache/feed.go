@@ -1,0 +1,357 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+const (
+	// progressPeriod is how often the backend is asked for progress while
+	// somebody waits for it.
+	progressPeriod = 100 * time.Millisecond
+	// restartDelay is how long the feed waits before it watches anew.
+	restartDelay = 200 * time.Millisecond
+	// tidyPeriod is how often idle caches are looked for.
+	tidyPeriod = 30 * time.Second
+)
+
+// FeedConfig describes a Feed.
+type FeedConfig struct {
+	// Backend is watched. Required.
+	Backend kv.Backend
+	// Prefix of the keys watched, such as "/registry". Required.
+	Prefix string
+	// Logger is told when the watch breaks; nil discards.
+	Logger *slog.Logger
+	// Registerer is given the metrics of all caches; it may be nil.
+	Registerer prometheus.Registerer
+	// Idle is how long a cache is kept that nobody reads; 0 means DefaultIdle.
+	Idle time.Duration
+}
+
+// stopped is what dispatched holds while the feed does not run.
+const stopped = -1
+
+// DefaultIdle is how long a cache is kept that nobody reads.
+const DefaultIdle = 5 * time.Minute
+
+// Feed watches everything that a server stores, once, and hands each change to
+// the caches it is for. While it does not run, caches read the backend.
+type Feed struct {
+	backend kv.Backend
+	prefix  string
+	log     *slog.Logger
+	metrics *metrics
+	idle    time.Duration
+
+	// dispatched: every change up to this revision has been handed over. It is
+	// stopped while the feed does not run.
+	dispatched atomic.Int64
+	// routes holds the caches by the prefix of their keys: string to
+	// []*state, never empty. The slices are not changed. It is written under
+	// mu.
+	routes sync.Map
+
+	mu struct {
+		sync.Mutex
+		running bool
+		waiters []waiter
+	}
+}
+
+// waiter waits until dispatched has reached a revision.
+type waiter struct {
+	revision kv.Revision
+	reached  chan struct{}
+}
+
+// NewFeed returns a feed that does nothing until Run.
+func NewFeed(cfg FeedConfig) (*Feed, error) {
+	var errs []error
+	if cfg.Backend == nil {
+		errs = append(errs, errors.New("a Backend is required"))
+	}
+	if cfg.Prefix == "" {
+		errs = append(errs, errors.New("a Prefix is required"))
+	}
+	metrics, err := newMetrics(cfg.Registerer)
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return nil, fmt.Errorf("cache feed: %w", err)
+	}
+	f := &Feed{
+		backend: cfg.Backend, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/",
+		log: cfg.Logger, metrics: metrics, idle: cfg.Idle,
+	}
+	f.dispatched.Store(stopped)
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.idle == 0 {
+		f.idle = DefaultIdle
+	}
+	return f, nil
+}
+
+// Run feeds the caches until ctx ends, which is no error, or the backend is
+// closed. It may be called again afterwards, not at the same time.
+func (f *Feed) Run(ctx context.Context) error {
+	f.mu.Lock()
+	running := f.mu.running
+	f.mu.running = true
+	f.mu.Unlock()
+	if running {
+		return errors.New("cache feed: runs already")
+	}
+	defer f.stop()
+	from, err := f.backend.CurrentRevision(ctx)
+	for {
+		if err == nil {
+			from, err = f.follow(ctx, from)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, kv.ErrClosed):
+			return fmt.Errorf("cache feed: %w", err)
+		case errors.Is(err, kv.ErrCompacted):
+			// What came in between is gone: every cache is loaded anew.
+			f.log.Warn("changes were compacted before the cache had seen them", "revision", from)
+			f.drop(func(*state) bool { return true })
+			from, err = f.backend.CurrentRevision(ctx)
+		default:
+			f.log.Warn("watch of the storage backend ended", "revision", from, "error", err)
+			err = nil
+		}
+		if !sleep(ctx, restartDelay) {
+			return nil
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// stop ends what lives on the feed; caches read the backend again.
+func (f *Feed) stop() {
+	f.mu.Lock()
+	f.mu.running = false
+	f.dispatched.Store(stopped)
+	for _, w := range f.mu.waiters {
+		close(w.reached)
+	}
+	f.mu.waiters = nil
+	f.mu.Unlock()
+	f.drop(func(*state) bool { return true })
+}
+
+// follow hands over the changes after a revision, until the watch ends, and
+// returns the revision it got to.
+func (f *Feed) follow(ctx context.Context, from kv.Revision) (kv.Revision, error) {
+	w, err := f.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), from+1)
+	if err != nil {
+		return from, fmt.Errorf("watch %s: %w", f.prefix, err)
+	}
+	defer w.Stop()
+	f.reached(from)
+	tidy := time.NewTicker(min(tidyPeriod, f.idle))
+	defer tidy.Stop()
+	for {
+		select {
+		case batch, ok := <-w.Batches():
+			if !ok {
+				return from, w.Err()
+			}
+			f.dispatch(ctx, batch)
+			from = max(from, batch.Revision)
+			f.reached(from)
+		case now := <-tidy.C:
+			f.drop(func(s *state) bool { return s.idleSince(now.Add(-f.idle)) })
+		case <-ctx.Done():
+			return from, ctx.Err()
+		}
+	}
+}
+
+// share is the part of a batch that is for one cache.
+type share struct {
+	state  *state
+	events []kv.Event
+}
+
+// dispatch hands the events of a batch to the caches they are for, to each all
+// of its own at once: no reader sees half a commit.
+func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
+	var shares []share
+	events := batch.Events
+	for len(events) > 0 {
+		// Neighbours are often of one resource, and looked up together.
+		n := 1
+		for n < len(events) && sameFolder(events[0].Key, events[n].Key) {
+			n++
+		}
+		for _, s := range f.routesOf(events[0].Key) {
+			i := slices.IndexFunc(shares, func(sh share) bool { return sh.state == s })
+			if i < 0 {
+				shares = append(shares, share{s, events[:n:n]})
+			} else {
+				shares[i].events = append(shares[i].events, events[:n]...)
+			}
+		}
+		events = events[n:]
+	}
+	for _, sh := range shares {
+		sh.state.take(ctx, sh.events)
+	}
+}
+
+// sameFolder tells whether two keys differ behind their last slash alone.
+func sameFolder(a, b string) bool {
+	i := strings.LastIndexByte(a, '/')
+	return strings.LastIndexByte(b, '/') == i && a[:i] == b[:i]
+}
+
+// routesOf returns the caches that hold a key.
+func (f *Feed) routesOf(key string) []*state {
+	var found []*state
+	for i := len(f.prefix); i < len(key); i++ {
+		if key[i] != '/' {
+			continue
+		}
+		if routes, ok := f.routes.Load(key[:i+1]); ok {
+			found = append(found, routes.([]*state)...)
+		}
+	}
+	return found
+}
+
+// attach begins to hand a cache what is committed from now on. It returns false
+// when the feed does not run.
+func (f *Feed) attach(s *state) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.Running() {
+		return false
+	}
+	var routes []*state
+	if old, ok := f.routes.Load(s.prefix); ok {
+		routes = old.([]*state)
+	}
+	f.routes.Store(s.prefix, append(slices.Clip(routes), s))
+	return true
+}
+
+// detach ends what attach began, and closes the cache.
+func (f *Feed) detach(s *state) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old, ok := f.routes.Load(s.prefix); ok {
+		routes := slices.DeleteFunc(slices.Clone(old.([]*state)), func(r *state) bool { return r == s })
+		if len(routes) == 0 {
+			f.routes.Delete(s.prefix)
+		} else {
+			f.routes.Store(s.prefix, routes)
+		}
+	}
+	s.close()
+}
+
+// drop detaches the caches that are chosen.
+func (f *Feed) drop(chosen func(*state) bool) {
+	f.routes.Range(func(_, routes any) bool {
+		for _, s := range routes.([]*state) {
+			if chosen(s) {
+				f.detach(s)
+			}
+		}
+		return true
+	})
+}
+
+// reached publishes that everything up to a revision was handed over.
+func (f *Feed) reached(revision kv.Revision) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dispatched.Store(int64(revision))
+	f.mu.waiters = slices.DeleteFunc(f.mu.waiters, func(w waiter) bool {
+		if w.revision > revision {
+			return false
+		}
+		close(w.reached)
+		return true
+	})
+}
+
+// Dispatched returns the revision up to which every change has been handed to
+// the caches. It is negative while the feed does not run.
+func (f *Feed) Dispatched() kv.Revision { return kv.Revision(f.dispatched.Load()) }
+
+// Running tells whether caches are fed. It becomes true soon after Run.
+func (f *Feed) Running() bool { return f.dispatched.Load() != stopped }
+
+// errNotRunning is returned by WaitFor when the feed does not run.
+var errNotRunning = errors.New("cache feed does not run")
+
+// WaitFor waits until every change up to a revision has been handed to the
+// caches, or ctx ends.
+func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
+	if f.Dispatched() >= revision {
+		return nil
+	}
+	f.mu.Lock()
+	if dispatched := f.Dispatched(); dispatched >= revision || dispatched == stopped {
+		f.mu.Unlock()
+		if dispatched == stopped {
+			return errNotRunning
+		}
+		return nil
+	}
+	w := waiter{revision, make(chan struct{})}
+	f.mu.waiters = append(f.mu.waiters, w)
+	f.mu.Unlock()
+	return f.await(ctx, w)
+}
+
+func (f *Feed) await(ctx context.Context, w waiter) error {
+	ask := time.NewTicker(progressPeriod)
+	defer ask.Stop()
+	for {
+		if err := f.backend.RequestProgress(ctx); err != nil {
+			f.forget(w)
+			return fmt.Errorf("request progress: %w", err)
+		}
+		select {
+		case <-w.reached:
+			if !f.Running() {
+				return errNotRunning
+			}
+			return nil
+		case <-ask.C:
+		case <-ctx.Done():
+			f.forget(w)
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *Feed) forget(w waiter) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.waiters = slices.DeleteFunc(f.mu.waiters, func(o waiter) bool { return o.reached == w.reached })
+}

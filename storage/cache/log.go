@@ -1,0 +1,238 @@
+package cache
+
+import (
+	"sort"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Bounds of a log. Between minChanges and maxChanges it holds what happened in
+// the last keepFresh, if that is not more than maxBytes.
+const (
+	minChanges = 100
+	maxChanges = 100 * 1024
+	maxBytes   = 64 << 20
+	keepFresh  = 75 * time.Second
+	// changeOverhead is a guess at what a change costs beside the values.
+	changeOverhead = 400
+	// keepDecoded is how many of the newest records stay decoded.
+	keepDecoded = 256
+)
+
+// log is the recent changes of a resource, by position: a number that counts
+// changes from the beginning of the log. Readers keep positions, the log knows
+// no readers; what it forgets can be read from the backend's history. The
+// state's mu guards it.
+type log struct {
+	// ring holds positions first up to end, position p at p modulo its length,
+	// which is a power of two.
+	ring       []logged
+	first, end uint64
+	// since: every change after this revision is in the log.
+	since int64
+	bytes int
+	// wake is closed by the next change.
+	wake   chan struct{}
+	topics map[topicKey]*topic
+	// byField counts the topics of each field.
+	byField map[string]int
+}
+
+type logged struct {
+	change *storage.Change
+	bytes  int
+	at     time.Time
+}
+
+// topicKey is what a watch may be about: the key of one object, all objects
+// under a prefix of keys, or those with a value in a field. Unused parts are
+// empty.
+type topicKey struct{ key, prefix, field, value string }
+
+// topic is the changes of a log that some watches are about: an index, kept
+// while there are such watches, so that a change wakes and costs nobody else.
+type topic struct {
+	watches int
+	// since is the position from which on the topic knows its changes.
+	since uint64
+	// positions of the topic's changes. Those before forgotten are gone.
+	positions []uint64
+	forgotten uint64
+	wake      chan struct{}
+}
+
+func newLog(since int64) log {
+	return log{
+		ring: make([]logged, 16), since: since, wake: make(chan struct{}),
+		topics: map[topicKey]*topic{}, byField: map[string]int{},
+	}
+}
+
+func (l *log) at(position uint64) *logged {
+	return &l.ring[position&uint64(len(l.ring)-1)]
+}
+
+// append adds a change and forgets old ones.
+func (l *log) append(c *storage.Change, now time.Time) {
+	size := changeOverhead + len(c.Key)
+	if c.Record != nil {
+		size += c.Record.StoredSize()
+	} else if c.Prev != nil {
+		size += c.Prev.StoredSize()
+	}
+	if l.end-l.first == uint64(len(l.ring)) {
+		l.resize(2 * len(l.ring))
+	}
+	*l.at(l.end) = logged{c, size, now}
+	l.tell(c)
+	l.end++
+	l.bytes += size
+	if l.end-l.first > keepDecoded {
+		if old := l.at(l.end - 1 - keepDecoded).change; old.Record != nil {
+			old.Record.Forget()
+		}
+	}
+	l.trim(now)
+}
+
+func (l *log) trim(now time.Time) {
+	for {
+		n := l.end - l.first
+		oldest := l.at(l.first)
+		full := n > maxChanges || n > 1 && l.bytes > maxBytes
+		if !full && (n <= minChanges || now.Sub(oldest.at) < keepFresh) {
+			break
+		}
+		l.since = oldest.change.Revision
+		l.bytes -= oldest.bytes
+		*oldest = logged{}
+		l.first++
+	}
+	if n := int(l.end - l.first); len(l.ring) > 256 && n < len(l.ring)/8 {
+		l.resize(len(l.ring) / 4)
+	}
+}
+
+func (l *log) resize(size int) {
+	ring := make([]logged, size)
+	for p := l.first; p < l.end; p++ {
+		ring[p&uint64(size-1)] = *l.at(p)
+	}
+	l.ring = ring
+}
+
+// after returns the position of the first change after a revision; it is false
+// where the log does not go back so far.
+func (l *log) after(revision int64) (uint64, bool) {
+	if revision < l.since {
+		return 0, false
+	}
+	n := sort.Search(int(l.end-l.first), func(i int) bool {
+		return l.at(l.first+uint64(i)).change.Revision > revision
+	})
+	return l.first + uint64(n), true
+}
+
+// broadcast wakes those who wait for any change.
+func (l *log) broadcast() {
+	close(l.wake)
+	l.wake = make(chan struct{})
+}
+
+// tell adds the change that is about to get position end to its topics.
+func (l *log) tell(c *storage.Change) {
+	if len(l.topics) == 0 {
+		return
+	}
+	l.note(topicKey{key: c.Key})
+	for i := len(c.Key) - 1; i > 0; i-- {
+		if c.Key[i] == '/' {
+			l.note(topicKey{prefix: c.Key[:i+1]})
+			break
+		}
+	}
+	for field := range l.byField {
+		l.tellField(field, c)
+	}
+}
+
+// tellField notes a change for the field's values before and after it. Where
+// they cannot be told, every topic of the field is, and its watches will see
+// the fault.
+func (l *log) tellField(field string, c *storage.Change) {
+	before, err := fieldValue(c.Prev, field)
+	after, err2 := fieldValue(c.Record, field)
+	if err != nil || err2 != nil {
+		for key := range l.topics {
+			if key.field == field {
+				l.note(key)
+			}
+		}
+		return
+	}
+	if c.Prev != nil {
+		l.note(topicKey{field: field, value: before})
+	}
+	if c.Record != nil && (c.Prev == nil || after != before) {
+		l.note(topicKey{field: field, value: after})
+	}
+}
+
+func fieldValue(r *codec.Record, field string) (string, error) {
+	if r == nil {
+		return "", nil
+	}
+	set, err := r.Fields()
+	if err != nil {
+		return "", err
+	}
+	return fields.Fields(set).Get(field), nil
+}
+
+// note adds position end to a topic, if there is such.
+func (l *log) note(key topicKey) {
+	t := l.topics[key]
+	if t == nil {
+		return
+	}
+	if n := sort.Search(len(t.positions), func(i int) bool { return t.positions[i] >= l.first }); n > 0 && n >= len(t.positions)/2 {
+		t.forgotten = t.positions[n-1] + 1
+		t.positions = append(t.positions[:0], t.positions[n:]...)
+	}
+	t.positions = append(t.positions, l.end)
+	close(t.wake)
+	t.wake = make(chan struct{})
+}
+
+// join returns a topic for one more watch.
+func (l *log) join(key topicKey) *topic {
+	t := l.topics[key]
+	if t == nil {
+		t = &topic{since: l.end, wake: make(chan struct{})}
+		l.topics[key] = t
+		if key.field != "" {
+			l.byField[key.field]++
+		}
+	}
+	t.watches++
+	return t
+}
+
+// leave undoes join.
+func (l *log) leave(key topicKey) {
+	t := l.topics[key]
+	if t.watches--; t.watches > 0 {
+		return
+	}
+	delete(l.topics, key)
+	if key.field == "" {
+		return
+	}
+	if l.byField[key.field]--; l.byField[key.field] == 0 {
+		delete(l.byField, key.field)
+	}
+}

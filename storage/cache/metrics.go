@@ -1,0 +1,106 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// metrics are those of all caches of a server, under kube-apiserver's names.
+type metrics struct {
+	stored          *prometheus.CounterVec
+	received        *prometheus.CounterVec
+	dispatched      *prometheus.CounterVec
+	initializations *prometheus.CounterVec
+	revision        *prometheus.GaugeVec
+	capacity        *prometheus.GaugeVec
+	readWait        *prometheus.HistogramVec
+	consistent      *prometheus.CounterVec
+	lists           *prometheus.CounterVec
+	fetched         *prometheus.CounterVec
+	returned        *prometheus.CounterVec
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"group", "resource"}, labels...))
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"group", "resource"})
+	}
+	m := &metrics{
+		stored:          counter("apiserver_storage_events_received_total", "[BETA] Number of etcd events received split by kind."),
+		received:        counter("apiserver_watch_cache_events_received_total", "[ALPHA] Counter of events received in watch cache broken by resource type."),
+		dispatched:      counter("apiserver_watch_cache_events_dispatched_total", "[ALPHA] Counter of events dispatched in watch cache broken by resource type."),
+		initializations: counter("apiserver_watch_cache_initializations_total", "[ALPHA] Counter of watch cache initializations broken by resource type."),
+		revision:        gauge("apiserver_watch_cache_resource_version", "[ALPHA] Current resource version of watch cache broken by resource type. This is truncated to the 15 least significant digits."),
+		capacity:        gauge("watch_cache_capacity", "[ALPHA] Total capacity of watch cache broken by resource type."),
+		readWait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_watch_cache_read_wait_seconds", Help: "[ALPHA] Histogram of time spent waiting for a watch cache to become fresh.",
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3},
+		}, []string{"group", "resource"}),
+		consistent: counter("apiserver_watch_cache_consistent_read_total", "[ALPHA] Counter for consistent reads from cache.", "success", "fallback"),
+		lists:      counter("apiserver_cache_list_total", "[ALPHA] Number of LIST requests served from watch cache", "index"),
+		fetched:    counter("apiserver_cache_list_fetched_objects_total", "[ALPHA] Number of objects read from watch cache in the course of serving a LIST request", "index"),
+		returned:   counter("apiserver_cache_list_returned_objects_total", "[ALPHA] Number of objects returned for a LIST request from watch cache"),
+	}
+	if registerer == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.stored, m.received, m.dispatched, m.initializations, m.revision, m.capacity, m.readWait, m.consistent, m.lists, m.fetched, m.returned} {
+		errs = append(errs, registerer.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register cache metrics: %w", err)
+	}
+	return m, nil
+}
+
+// report is the metrics of one resource. They are made when the cache is first
+// loaded, so that resources nobody reads have none.
+type report struct {
+	stored, receivedTotal, dispatched, initializations prometheus.Counter
+	revision, capacity                                 prometheus.Gauge
+	readWait                                           prometheus.Observer
+	consistentOK, consistentFallback                   prometheus.Counter
+	lists, fetched, returned                           prometheus.Counter
+}
+
+func (m *metrics) of(r schema.GroupResource) *report {
+	g, n := r.Group, r.Resource
+	return &report{
+		stored: m.stored.WithLabelValues(g, n), receivedTotal: m.received.WithLabelValues(g, n),
+		dispatched: m.dispatched.WithLabelValues(g, n), initializations: m.initializations.WithLabelValues(g, n),
+		revision: m.revision.WithLabelValues(g, n), capacity: m.capacity.WithLabelValues(g, n),
+		readWait:           m.readWait.WithLabelValues(g, n),
+		consistentOK:       m.consistent.WithLabelValues(g, n, "true", "false"),
+		consistentFallback: m.consistent.WithLabelValues(g, n, "true", "true"),
+		lists:              m.lists.WithLabelValues(g, n, ""), fetched: m.fetched.WithLabelValues(g, n, ""),
+		returned: m.returned.WithLabelValues(g, n),
+	}
+}
+
+// revisionDigits keeps the gauge within what a float holds exactly.
+const revisionDigits int64 = 1e15
+
+func (r *report) initialized() { r.initializations.Inc() }
+
+func (r *report) received(changes int, revision int64, capacity int) {
+	r.stored.Add(float64(changes))
+	r.receivedTotal.Add(float64(changes))
+	r.dispatched.Add(float64(changes))
+	r.revision.Set(float64(revision % revisionDigits))
+	r.capacity.Set(float64(capacity))
+}
+
+func (r *report) waited(d time.Duration) { r.readWait.Observe(d.Seconds()) }
+
+func (r *report) listed(evaluated, returned int64) {
+	r.lists.Inc()
+	r.fetched.Add(float64(evaluated))
+	r.returned.Add(float64(returned))
+}

@@ -1,0 +1,230 @@
+package cache
+
+import (
+	"context"
+	"sort"
+	"time"
+
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// sourceBatch is how many changes a watch takes from a log at a time.
+const sourceBatch = 128
+
+// source is the storage.Source of a cached watch: a position in the log of the
+// loaded state. Where the log does not go back far enough, or its state was
+// closed, it reads the backend's history until a log takes over.
+type source struct {
+	cacher *Cacher
+	ctx    context.Context // ends the watch; used where a backend's watch is opened
+	sel    storage.Selection
+	// revision: all changes up to it have been returned, or are not wanted.
+	revision int64
+	changes  []*storage.Change
+
+	// state is what is read from, nil while history is. position is the next
+	// change in its log, topic what of that log is wanted (nil: everything).
+	state    *state
+	position uint64
+	key      topicKey
+	topic    *topic
+
+	history storage.Source
+}
+
+// newSource returns the changes of a selection after a revision.
+func (c *Cacher) newSource(ctx context.Context, sel storage.Selection, revision int64) *source {
+	s := &source{cacher: c, ctx: ctx, sel: sel, revision: revision, key: c.topicOf(&sel)}
+	if st := c.loaded.Load(); st != nil {
+		s.enter(st)
+	}
+	return s
+}
+
+// topicOf returns the narrowest topic that holds all that a selection may be
+// told of.
+func (c *Cacher) topicOf(sel *storage.Selection) topicKey {
+	if sel.End == sel.Start+"\x00" {
+		return topicKey{key: sel.Start}
+	}
+	if sel.Fields != nil {
+		for _, field := range c.indexed {
+			if value, ok := sel.Fields.RequiresExactMatch(field); ok {
+				return topicKey{field: field, value: value}
+			}
+		}
+	}
+	if sel.Start != c.store.Prefix() && sel.Start == sel.Prefix {
+		return topicKey{prefix: sel.Start}
+	}
+	return topicKey{}
+}
+
+// enter begins to read the log of a state, if that goes back far enough.
+func (s *source) enter(st *state) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	position, ok := st.mu.log.after(s.revision)
+	if !ok || !st.alive() {
+		return false
+	}
+	s.state, s.position = st, position
+	if s.key != (topicKey{}) {
+		s.topic = st.mu.log.join(s.key)
+	}
+	st.watches.Add(1)
+	return true
+}
+
+// exit ends what enter began.
+func (s *source) exit() {
+	if s.state == nil {
+		return
+	}
+	s.state.mu.Lock()
+	if s.topic != nil {
+		s.state.mu.log.leave(s.key)
+	}
+	s.state.mu.Unlock()
+	s.state.touch()
+	s.state.watches.Add(-1)
+	s.state, s.topic = nil, nil
+}
+
+// Next implements storage.Source.
+func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Change, int64, error) {
+	clear(s.changes)
+	s.changes = s.changes[:0]
+	for {
+		if s.state == nil {
+			return s.fromHistory(ctx, wake)
+		}
+		woken, ok := s.read()
+		if !ok {
+			s.exit()
+			continue
+		}
+		if len(s.changes) > 0 {
+			return s.changes, s.revision, nil
+		}
+		select {
+		case <-woken:
+		case <-s.state.closed:
+			s.exit()
+		case <-wake:
+			// A change may have come with the tick; progress counts it in.
+			if _, ok := s.read(); !ok {
+				s.exit()
+			}
+			return s.changes, s.revision, nil
+		case <-ctx.Done():
+			return nil, s.revision, ctx.Err()
+		}
+	}
+}
+
+// read takes the next changes from the log. It is false when the log has lost
+// some of them. woken is closed when there is more.
+func (s *source) read() (woken <-chan struct{}, ok bool) {
+	// What was dispatched before the log is read is in the log.
+	dispatched := int64(s.cacher.feed.Dispatched())
+	s.state.mu.RLock()
+	defer s.state.mu.RUnlock()
+	l := &s.state.mu.log
+	woken = l.wake
+	if s.topic != nil {
+		woken = s.topic.wake
+	}
+	if s.topic != nil && s.position >= s.topic.since {
+		ok = s.readTopic(l)
+	} else {
+		ok = s.readAll(l)
+	}
+	if n := len(s.changes); n > 0 {
+		s.revision = s.changes[n-1].Revision
+	}
+	if ok && s.position == l.end {
+		// Nothing is left: the watch is as far as the cache is.
+		s.revision = max(s.revision, dispatched, s.state.mu.revision)
+	}
+	return woken, ok
+}
+
+// readAll looks at every change, as long as there is no topic that knows which
+// are wanted.
+func (s *source) readAll(l *log) bool {
+	if s.position < l.first {
+		return false
+	}
+	for s.position < l.end && s.add(l.at(s.position).change) {
+		s.position++
+	}
+	return true
+}
+
+func (s *source) readTopic(l *log) bool {
+	positions := s.topic.positions
+	i := sort.Search(len(positions), func(i int) bool { return positions[i] >= s.position })
+	if s.topic.forgotten > s.position || i < len(positions) && positions[i] < l.first {
+		return false
+	}
+	for ; i < len(positions); i++ {
+		if !s.add(l.at(positions[i]).change) {
+			s.position = positions[i]
+			return true
+		}
+	}
+	s.position = l.end
+	return true
+}
+
+// add takes a change, if it is in the range and newer than what is known. It is
+// false when that has to wait for the next batch. A commit is not split.
+func (s *source) add(c *storage.Change) bool {
+	n := len(s.changes)
+	if n >= sourceBatch && s.changes[n-1].Revision != c.Revision {
+		return false
+	}
+	if c.Revision > s.revision && s.sel.Holds(c.Key) {
+		s.changes = append(s.changes, c)
+	}
+	return true
+}
+
+// fromHistory reads the backend, and goes over to the log of the loaded state
+// as soon as that knows all the rest.
+func (s *source) fromHistory(ctx context.Context, wake <-chan time.Time) ([]*storage.Change, int64, error) {
+	if s.history == nil {
+		if st := s.cacher.state(ctx); st != nil && s.enter(st) {
+			return nil, s.revision, nil
+		}
+		history, err := s.cacher.store.Follow(s.ctx, &s.sel, kv.Revision(s.revision))
+		if err != nil {
+			return nil, s.revision, err
+		}
+		s.history = history
+	}
+	changes, progress, err := s.history.Next(ctx, wake)
+	if err != nil {
+		return nil, s.revision, err
+	}
+	s.revision = max(s.revision, progress)
+	if st := s.cacher.loaded.Load(); st != nil && s.enter(st) {
+		// The changes live on in the slice, which is history's until now.
+		err = s.history.Close()
+		s.history = nil
+	}
+	return changes, s.revision, err
+}
+
+// Close implements storage.Source.
+func (s *source) Close() error {
+	s.exit()
+	if s.history != nil {
+		return s.history.Close()
+	}
+	return nil
+}
+
+var _ storage.Source = (*source)(nil)

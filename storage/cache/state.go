@@ -1,0 +1,285 @@
+package cache
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// item is one object in a tree.
+type item struct {
+	key    string
+	record *codec.Record
+}
+
+// tree holds objects in the order of their keys. A copy costs nothing until one
+// of the two is changed, and then the path to what was changed.
+type tree = btree.BTreeG[item]
+
+func newTree() *tree {
+	return btree.NewBTreeGOptions(func(a, b item) bool { return a.key < b.key }, btree.Options{NoLocks: true})
+}
+
+// snapshot is a tree that is not changed any more.
+type snapshot struct {
+	tree *tree
+	// The tree is what there was at every revision from from up to to. to is
+	// 0 while nothing has changed since.
+	from, to int64
+	taken    time.Time
+}
+
+// Bounds of the snapshots kept for later pages.
+const (
+	maxSnapshots  = 32
+	keepSnapshots = 5 * time.Minute
+)
+
+// state is a cache in memory, from when it was loaded until it is closed: the
+// objects, and the changes that led to them. Only the feed changes it.
+type state struct {
+	store  *storage.Store
+	prefix string
+	report *report
+	// used is when somebody last read, in Unix nanoseconds; watches counts
+	// those that are open.
+	used    atomic.Int64
+	watches atomic.Int64
+	// closed is closed when the state will not change any more. release then
+	// lets go of it.
+	closed  chan struct{}
+	closer  sync.Once
+	release func(*state)
+
+	mu struct {
+		sync.RWMutex
+		// early are events that came before the objects were loaded. It is nil
+		// afterwards.
+		early  []kv.Event
+		loaded bool
+		tree   *tree
+		// revision is that of the newest change, or loadedAt, that of the load.
+		revision, loadedAt int64
+		log                log
+		// newest is a copy of tree, nil when that has changed since.
+		newest *snapshot
+		// kept are copies that pages of lists were read from, oldest first.
+		kept []*snapshot
+	}
+}
+
+func newState(store *storage.Store, report *report, release func(*state)) *state {
+	s := &state{store: store, prefix: store.Prefix(), report: report, closed: make(chan struct{}), release: release}
+	s.touch()
+	return s
+}
+
+func (s *state) touch() { s.used.Store(time.Now().UnixNano()) }
+
+func (s *state) idleSince(t time.Time) bool {
+	return s.watches.Load() == 0 && s.used.Load() < t.UnixNano()
+}
+
+// close ends the state. Watches go on reading from the backend.
+func (s *state) close() {
+	s.closer.Do(func() {
+		close(s.closed)
+		s.release(s)
+	})
+}
+
+func (s *state) alive() bool {
+	select {
+	case <-s.closed:
+		return false
+	default:
+		return true
+	}
+}
+
+// load fills the state with the objects as of a revision, and with the events
+// that came after it.
+func (s *state) load(ctx context.Context, records iter.Seq2[*codec.Record, error], revision int64) error {
+	filled := newTree()
+	for record, err := range records {
+		if err != nil {
+			return err
+		}
+		filled.Load(item{s.store.KeyOf(record.Name()), record})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.tree, s.mu.revision, s.mu.log = filled, revision, newLog(revision)
+	s.mu.loaded, s.mu.loadedAt = true, revision
+	early := s.mu.early
+	s.mu.early = nil
+	s.report.initialized()
+	return s.applyLocked(ctx, early)
+}
+
+// take is called by the feed with new events, in order. A change that cannot be
+// read closes the state: reads go to the backend, which tells what is wrong.
+func (s *state) take(ctx context.Context, events []kv.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.mu.loaded {
+		s.mu.early = append(s.mu.early, events...)
+		return
+	}
+	if s.applyLocked(ctx, events) != nil {
+		s.close()
+	}
+}
+
+func (s *state) applyLocked(ctx context.Context, events []kv.Event) error {
+	now := time.Now()
+	applied := 0
+	defer func() {
+		if applied > 0 {
+			s.mu.log.broadcast()
+			s.report.received(applied, s.mu.revision, len(s.mu.log.ring))
+		}
+	}()
+	for i := range events {
+		ev := &events[i]
+		if int64(ev.Revision) <= s.mu.loadedAt {
+			continue
+		}
+		before, _ := s.mu.tree.Get(item{key: ev.Key})
+		prev := before.record
+		if prev != nil && (ev.Prev == nil || int64(ev.Prev.Modified) != prev.Revision()) {
+			prev = nil
+		}
+		change, err := s.store.NewChange(ctx, ev, prev)
+		if err != nil {
+			return err
+		}
+		if change.Record == nil && change.Prev == nil {
+			continue
+		}
+		s.retireLocked(change.Revision)
+		if change.Record != nil {
+			s.mu.tree.Set(item{change.Key, change.Record})
+		} else {
+			s.mu.tree.Delete(item{key: change.Key})
+		}
+		s.mu.revision = change.Revision
+		s.mu.log.append(change, now)
+		applied++
+	}
+	return nil
+}
+
+// retireLocked ends the time for which the newest snapshot is true, before a
+// change at a revision.
+func (s *state) retireLocked(revision int64) {
+	if s.mu.newest != nil {
+		s.mu.newest.to = revision - 1
+		s.mu.newest = nil
+	}
+}
+
+// get returns an object, nil where there is none.
+func (s *state) get(key string) *codec.Record {
+	s.touch()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found, _ := s.mu.tree.Get(item{key: key})
+	return found.record
+}
+
+func (s *state) len() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return int64(s.mu.tree.Len())
+}
+
+// snapshot returns the objects as of the newest revision, and that revision: the
+// given one, up to which the feed has come, or a later one. pageSize, where not
+// 0, keeps the snapshot for the pages that follow.
+func (s *state) snapshot(dispatched kv.Revision, pageSize int64) (*tree, int64) {
+	s.touch()
+	s.mu.RLock()
+	newest, revision := s.mu.newest, s.mu.revision
+	s.mu.RUnlock()
+	if newest == nil || pageSize > 0 {
+		s.mu.Lock()
+		newest, revision = s.newestLocked(), s.mu.revision
+		s.keepLocked(newest, pageSize)
+		s.mu.Unlock()
+	}
+	return newest.tree, max(int64(dispatched), revision)
+}
+
+// snapshotAt returns the objects as of a revision, nil where it does not have
+// them.
+func (s *state) snapshotAt(revision int64, dispatched kv.Revision, pageSize int64) *tree {
+	s.touch()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if revision >= s.mu.revision && revision <= max(int64(dispatched), s.mu.revision) {
+		newest := s.newestLocked()
+		s.keepLocked(newest, pageSize)
+		return newest.tree
+	}
+	for _, k := range s.mu.kept {
+		if k.from <= revision && revision <= k.to {
+			return k.tree
+		}
+	}
+	return nil
+}
+
+func (s *state) newestLocked() *snapshot {
+	if s.mu.newest == nil {
+		s.mu.newest = &snapshot{tree: s.mu.tree.Copy(), from: s.mu.revision, taken: time.Now()}
+	}
+	return s.mu.newest
+}
+
+// keepLocked keeps the newest snapshot if there is more in it than a page.
+func (s *state) keepLocked(newest *snapshot, pageSize int64) {
+	if pageSize == 0 || int64(newest.tree.Len()) <= pageSize || slices.Contains(s.mu.kept, newest) {
+		return
+	}
+	limit := time.Now().Add(-keepSnapshots)
+	s.mu.kept = slices.DeleteFunc(s.mu.kept, func(k *snapshot) bool { return k.taken.Before(limit) })
+	if len(s.mu.kept) == maxSnapshots {
+		s.mu.kept = slices.Delete(s.mu.kept, 0, 1)
+	}
+	s.mu.kept = append(s.mu.kept, newest)
+}
+
+// records yields the objects of a range.
+func records(t *tree, start, end string) iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		t.Ascend(item{key: start}, func(i item) bool {
+			return (end == "" || i.key < end) && yield(i.record, nil)
+		})
+	}
+}
+
+// count returns how many objects there are in a range.
+func count(t *tree, start, end string) int64 {
+	rank := func(key string) int {
+		return sort.Search(t.Len(), func(i int) bool {
+			found, _ := t.GetAt(i)
+			return found.key >= key
+		})
+	}
+	last := t.Len()
+	if end != "" {
+		last = rank(end)
+	}
+	return int64(last - rank(start))
+}
