@@ -1,0 +1,60 @@
+package filters
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/request"
+)
+
+type authenticatorFunc func(*http.Request) (*request.User, error)
+
+func (f authenticatorFunc) Authenticate(r *http.Request) (*request.User, error) { return f(r) }
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	jane := func(*http.Request) (*request.User, error) { return &request.User{Name: "jane"}, nil }
+	nobody := func(*http.Request) (*request.User, error) { return nil, nil }
+	bad := func(*http.Request) (*request.User, error) { return nil, errors.New("bad token") }
+	tests := []struct {
+		name          string
+		authenticator authenticatorFunc
+		anonymous     bool
+		user          string // "" for 401
+	}{
+		{"a user", jane, true, "jane"},
+		{"nobody", nobody, true, request.Anonymous},
+		{"nobody where that is not allowed", nobody, false, ""},
+		{"bad credentials", bad, true, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			final := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "" {
+					t.Error("the handler sees the credentials")
+				}
+				io.WriteString(w, request.UserFrom(r.Context()).Name)
+			})
+			r := httptest.NewRequest("GET", "/version", nil)
+			r.Header.Set("Authorization", "Bearer secret")
+			got := get(t, final, r, Authenticate(AuthenticateConfig{Authenticator: tt.authenticator, Anonymous: tt.anonymous, Logger: quiet(), OnError: writeError}))
+			if tt.user != "" {
+				if got.Code != 200 || got.Body.String() != tt.user {
+					t.Errorf("answered %d %s, want %s", got.Code, got.Body, tt.user)
+				}
+				return
+			}
+			want := &metav1.Status{Status: "Failure", Message: "Unauthorized", Reason: "Unauthorized", Code: 401}
+			if diff := cmp.Diff(want, statusOf(t, got.Body)); got.Code != 401 || diff != "" {
+				t.Errorf("answered %d (-want +got):\n%s", got.Code, diff)
+			}
+		})
+	}
+}

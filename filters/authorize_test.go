@@ -1,0 +1,91 @@
+package filters
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/request"
+)
+
+// TestForbiddenAsRecorded replays refusals of a real kube-apiserver.
+func TestForbiddenAsRecorded(t *testing.T) {
+	t.Parallel()
+	file, err := os.Open("testdata/forbidden.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	n := 0
+	for ; lines.Scan(); n++ {
+		var recorded struct {
+			Method, Path, User string
+			Status             metav1.Status
+		}
+		if err := json.Unmarshal(lines.Bytes(), &recorded); err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(recorded.Method, recorded.Path, nil)
+		got := get(t, answer(200, ""), r, as(&request.User{Name: recorded.User}), Authorize(authz.Union{authz.PublicInfo{}}, quiet(), writeError))
+		recorded.Status.TypeMeta = metav1.TypeMeta{}
+		if diff := cmp.Diff(&recorded.Status, statusOf(t, got.Body)); diff != "" {
+			t.Errorf("%s %s by %s (-recorded +got):\n%s", recorded.Method, recorded.Path, recorded.User, diff)
+		}
+	}
+	if n < 50 {
+		t.Errorf("only %d refusals are recorded", n)
+	}
+}
+
+// fixed is an authorizer with one answer.
+type fixed struct {
+	decision authz.Decision
+	reason   string
+	err      error
+}
+
+func (f fixed) Authorize(context.Context, *authz.Attributes) (authz.Decision, string, error) {
+	return f.decision, f.reason, f.err
+}
+
+func TestAuthorize(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the backend is gone")
+	tests := []struct {
+		name       string
+		authorizer authz.Authorizer
+		code       int
+		message    string
+	}{
+		{"allowed", fixed{decision: authz.Allow}, 200, ""},
+		{"allowed in spite of an error", fixed{decision: authz.Allow, err: broken}, 200, ""},
+		{"denied", fixed{decision: authz.Deny}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;"`},
+		{"a reason", fixed{decision: authz.NoOpinion, reason: "because"}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;": because`},
+		{"an error", fixed{decision: authz.NoOpinion, err: broken}, 500, "Internal error occurred: the backend is gone"},
+		{"denied with an error", fixed{decision: authz.Deny, err: broken}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := get(t, answer(200, ""), httptest.NewRequest("GET", "/x%3Cy%3E", nil), as(&request.User{Name: "jane"}), Authorize(tt.authorizer, quiet(), writeError))
+			if got.Code != tt.code {
+				t.Fatalf("answered %d, want %d", got.Code, tt.code)
+			}
+			if tt.code != 200 {
+				if message := statusOf(t, got.Body).Message; message != tt.message {
+					t.Errorf("it says %q, want %q", message, tt.message)
+				}
+			}
+		})
+	}
+}
