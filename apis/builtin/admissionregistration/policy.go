@@ -77,7 +77,7 @@ func paramRefText(ref *admissionregistrationv1.ParamRef) string {
 	case ref == nil:
 		return builtin.Unset
 	case ref.Name == "":
-		return metav1.FormatLabelSelector(ref.Selector)
+		return ref.Selector.String() // as kube-apiserver: by the names of fields of Go
 	case ref.Namespace == "":
 		return "*/" + ref.Name
 	}

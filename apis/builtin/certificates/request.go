@@ -7,6 +7,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -111,7 +112,8 @@ func approval() builtin.Subresource {
 }
 
 func requestColumns() *builtin.Columns[certificatesv1.CertificateSigningRequest] {
-	spec, status := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc(), certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()
+	// As kube-apiserver: the descriptions are those of v1beta1.
+	spec, status := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc(), certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()
 	return &builtin.Columns[certificatesv1.CertificateSigningRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
 // bindingDefinitions are the columns of bindings; kind is how descriptions
-// spell which.
+// spell which. The role's is that of v1beta1, as with kube-apiserver.
 func bindingDefinitions(roleDoc, kind string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
@@ -30,7 +31,7 @@ func bindingCells(metadata *metav1.ObjectMeta, role *rbacv1.RoleRef, subjects []
 
 func clusterRoleBindingColumns() *builtin.Columns[rbacv1.ClusterRoleBinding] {
 	return &builtin.Columns[rbacv1.ClusterRoleBinding]{
-		Definitions: bindingDefinitions(rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"], "clusterRoleBinding"),
+		Definitions: bindingDefinitions(rbacv1beta1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"], "clusterRoleBinding"),
 		Cells: func(b *rbacv1.ClusterRoleBinding, now time.Time) []any {
 			return bindingCells(&b.ObjectMeta, &b.RoleRef, b.Subjects, now)
 		},
@@ -39,7 +40,7 @@ func clusterRoleBindingColumns() *builtin.Columns[rbacv1.ClusterRoleBinding] {
 
 func roleBindingColumns() *builtin.Columns[rbacv1.RoleBinding] {
 	return &builtin.Columns[rbacv1.RoleBinding]{
-		Definitions: bindingDefinitions(rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"], "roleBinding"),
+		Definitions: bindingDefinitions(rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"], "roleBinding"),
 		Cells: func(b *rbacv1.RoleBinding, now time.Time) []any {
 			return bindingCells(&b.ObjectMeta, &b.RoleRef, b.Subjects, now)
 		},

@@ -1,0 +1,148 @@
+package all_test
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// build makes all resources over no storage at all, and notes the paths that
+// storage was asked for.
+func build(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
+	t.Helper()
+	paths = map[string]string{}
+	env := &builtin.Env{Storage: func(spec builtin.StorageSpec) storage.Interface {
+		paths[spec.Resource.String()] = "/registry/" + spec.Path
+		return nil
+	}}
+	return builtin.Build(env, all.Groups()), paths
+}
+
+// table reads a testdata file of columns that are separated by tabs.
+func table(t *testing.T, name string) [][]string {
+	t.Helper()
+	file, err := os.Open("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var rows [][]string
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if !strings.HasPrefix(lines.Text(), "#") {
+			rows = append(rows, strings.Split(lines.Text(), "\t"))
+		}
+	}
+	return rows
+}
+
+// fullName names a resource or subresource in one version.
+func fullName(group, version, name string) string {
+	if group == `""` || group == "" {
+		return version + " " + name
+	}
+	return group + "/" + version + " " + name
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "-"
+	}
+	return strings.Join(names, ",")
+}
+
+// TestResources compares what discovery shows of each resource with a table of
+// what kube-apiserver shows.
+func TestResources(t *testing.T) {
+	t.Parallel()
+	resources, paths := build(t)
+	want, got := map[string]string{}, map[string]string{}
+	for _, row := range table(t, "resources.tsv") {
+		want[fullName(row[0], row[1], row[2])] = strings.Join(row[3:], " ")
+	}
+	for _, r := range resources {
+		if r.Subresource != "" {
+			continue
+		}
+		hash, path := r.StorageVersionHash, paths[r.GroupResource().String()]
+		if hash == "" {
+			hash, path = "-", "-"
+		}
+		if r.GroupVersion.Group == "events.k8s.io" {
+			path = paths["events"] // events have one storage, whatever they are asked for by
+		}
+		got[fullName(r.GroupVersion.Group, r.GroupVersion.Version, r.Name)] = fmt.Sprint(r.Version.GVK.Kind, " ", r.Namespaced, " ", r.Singular, " ",
+			list(r.ShortNames), " ", list(r.Categories), " ", list(r.VerbNames()), " ", hash, " ", path)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("resources (-kube-apiserver +ours):\n%s", diff)
+	}
+}
+
+// toNodes are subresources that are not declared here: streams to nodes, and
+// tokens, which are signed elsewhere.
+var toNodes = map[string]bool{
+	"v1 nodes/proxy": true, "v1 services/proxy": true, "v1 serviceaccounts/token": true,
+	"v1 pods/attach": true, "v1 pods/exec": true, "v1 pods/log": true, "v1 pods/portforward": true, "v1 pods/proxy": true,
+}
+
+// TestSubresources does the same with subresources.
+func TestSubresources(t *testing.T) {
+	t.Parallel()
+	resources, _ := build(t)
+	want, got := map[string]string{}, map[string]string{}
+	for _, row := range table(t, "subresources.tsv") {
+		if name := fullName(row[0], row[1], row[2]); !toNodes[name] {
+			want[name] = row[3]
+		}
+	}
+	for _, r := range resources {
+		if r.Subresource != "" {
+			got[fullName(r.GroupVersion.Group, r.GroupVersion.Version, r.FullName())] = list(r.VerbNames())
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("subresources (-kube-apiserver +ours):\n%s", diff)
+	}
+}
+
+// TestOrder checks the order of groups, by which discovery lists them.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, group := range all.Groups() {
+		got = append(got, group.GroupVersion.Group)
+	}
+	want := []string{
+		"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+		"autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
+		"storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
+		"coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io",
+		"flowcontrol.apiserver.k8s.io", "storagemigration.k8s.io",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("order of groups:\n%s", diff)
+	}
+}
+
+// TestNoPathTwice checks that no two resources are stored in the same place.
+func TestNoPathTwice(t *testing.T) {
+	t.Parallel()
+	_, paths := build(t)
+	sorted := slices.Sorted(maps.Values(paths))
+	for i := 1; i < len(sorted); i++ {
+		if strings.HasPrefix(sorted[i]+"/", sorted[i-1]+"/") {
+			t.Errorf("%s is within %s", sorted[i], sorted[i-1])
+		}
+	}
+}
