@@ -1,6 +1,6 @@
 // Package core declares the resources of the core group, those under /api/v1.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, codec, registry, rest.
 package core
 
 import (
