@@ -24,6 +24,7 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -88,10 +89,14 @@ func (s *Server) rowEnv(errs *[]error) *builtin.Env {
 }
 
 func (s *Server) openResource(spec builtin.StorageSpec) (storage.Interface, error) {
-	return storage.New(storage.Config{
+	store, err := storage.New(storage.Config{
 		Backend: s.backend, Prefix: s.config.EtcdPrefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
 		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Metrics: s.storageMetrics,
 	})
+	if err != nil || s.feed == nil {
+		return store, err
+	}
+	return cache.New(cache.Config{Store: store, Feed: s.feed, IndexFields: spec.IndexFields})
 }
 
 // admission is the ordered list of plugins.

@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -44,6 +45,8 @@ type Server struct {
 	authority *pki.Authority
 	signer    crypto.Signer // of service account tokens
 	backend   kv.Backend
+	feed      *cache.Feed // nil without a watch cache
+	stopFeed  func()
 	api       api
 }
 
@@ -104,6 +107,9 @@ func (s *Server) open() error {
 	if s.backend, err = s.openStorage(); err != nil {
 		return fmt.Errorf("open the store in %s: %w", s.dir.store(), err)
 	}
+	if err := s.startFeed(); err != nil {
+		return err
+	}
 	if s.api, err = s.installAPI(); err != nil {
 		return fmt.Errorf("install the API: %w", err)
 	}
@@ -116,6 +122,9 @@ func (s *Server) open() error {
 // close takes down what open brought up, in reverse.
 func (s *Server) close() error {
 	var errs []error
+	if s.stopFeed != nil {
+		s.stopFeed()
+	}
 	if s.backend != nil {
 		if err := s.backend.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the store: %w", err))

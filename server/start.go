@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/embedded"
 )
@@ -22,6 +23,27 @@ func (s *Server) openStorage() (kv.Backend, error) {
 		Logger:     s.logger,
 		Registerer: s.registry,
 	})
+}
+
+// startFeed lets caches follow the store, until stopFeed.
+func (s *Server) startFeed() error {
+	if s.config.WithoutWatchCache {
+		return nil
+	}
+	feed, err := cache.NewFeed(cache.FeedConfig{Backend: s.backend, Prefix: s.config.EtcdPrefix, Logger: s.logger, Registerer: s.registry})
+	if err != nil {
+		return fmt.Errorf("start the watch cache: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // ends with stopFeed
+		defer close(done)
+		if err := feed.Run(ctx); err != nil {
+			s.logger.Error("the watch cache stopped following the store", "err", err)
+		}
+	}()
+	s.feed, s.stopFeed = feed, func() { cancel(); <-done }
+	return nil
 }
 
 // serve listens, answers until ctx ends, and drains.

@@ -49,7 +49,7 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	}
 	store := &registry.Store{
 		Resource: resource, Kind: kind, Strategy: e.strategy(env),
-		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource}),
+		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
 	}
 	env.stores[resource] = store
 	hubLabel := row.FieldLabel

@@ -73,6 +73,8 @@ type StorageSpec struct {
 	Kind       *codec.Kind
 	Namespaced bool
 	Resource   schema.GroupResource
+	// IndexFields are as in Row.
+	IndexFields []string
 }
 
 // Row declares one kind of object that is stored, with T its type in the hub
@@ -157,6 +159,9 @@ type Row[T any] struct {
 	// FieldLabel translates the keys of field selectors, where SelectableFields
 	// do not say which there are, or their refusal has words of its own.
 	FieldLabel func(label, value string) (string, string, error)
+	// IndexFields are those of SelectableFields that many watches choose one
+	// value of.
+	IndexFields []string
 	// Columns are the table's; nil shows name and age.
 	Columns *Columns[T]
 

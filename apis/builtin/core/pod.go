@@ -17,6 +17,7 @@ func pods() builtin.Row[corev1.Pod] {
 		Prepare: preparePod, PrepareStatus: preparePodStatus,
 		GracePeriod:      podGracePeriod,
 		SelectableFields: podFieldKeys(),
+		IndexFields:      []string{"spec.nodeName"},
 		FieldLabel:       podFieldLabel,
 		Fields:           podFields,
 		Columns:          podColumns(),
