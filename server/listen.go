@@ -68,11 +68,11 @@ func (s *Server) url() string {
 	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(s.config.SecurePort))
 }
 
-func (s *Server) newHTTPServer(handler http.Handler, certs *certificates, clientCAs *x509.CertPool) *http.Server {
+func (s *Server) newHTTPServer(handler http.Handler, clientCAs *x509.CertPool) *http.Server {
 	server := &http.Server{
 		Handler: handler,
 		TLSConfig: &tls.Config{
-			GetCertificate: certs.get,
+			GetCertificate: s.certs.get,
 			MinVersion:     s.config.minTLSVersion(),
 			CipherSuites:   s.config.TLS.CipherSuites,
 			// Verified by authn.Certificates, so that a bad one gets an answer.

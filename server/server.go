@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/pki"
@@ -41,13 +42,15 @@ type Server struct {
 	stopping atomic.Bool // /readyz fails from here on
 
 	// What a run adds, in the order of start.go.
-	dir       *dataDir
-	authority *pki.Authority
-	signer    crypto.Signer // of service account tokens
-	backend   kv.Backend
-	feed      *cache.Feed // nil without a watch cache
-	stopFeed  func()
-	api       api
+	dir        *dataDir
+	authority  *pki.Authority
+	signer     crypto.Signer // of service account tokens
+	certs      *certificates
+	kubeconfig string // the administrator's, as a path
+	backend    kv.Backend
+	feed       *cache.Feed // nil without a watch cache
+	stopFeed   func()
+	api        api
 }
 
 // New returns a server, or everything that is wrong with the config. It touches
@@ -98,14 +101,11 @@ func (s *Server) open() error {
 	if s.dir, err = openDataDir(s.config.DataDir); err != nil {
 		return err
 	}
-	if s.authority, err = pki.Open(s.dir.pki()); err != nil {
+	var below errgroup.Group // a first start waits for the disk in both
+	below.Go(s.openPKI)
+	below.Go(s.openStorage)
+	if err := below.Wait(); err != nil {
 		return err
-	}
-	if s.signer, err = pki.SigningKey(s.dir.pki()); err != nil {
-		return err
-	}
-	if s.backend, err = s.openStorage(); err != nil {
-		return fmt.Errorf("open the store in %s: %w", s.dir.store(), err)
 	}
 	if err := s.startFeed(); err != nil {
 		return err

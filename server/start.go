@@ -11,18 +11,39 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
-	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
-func (s *Server) openStorage() (kv.Backend, error) {
-	return embedded.Open(embedded.Config{
+// openPKI reads or makes keys and certificates, and writes the administrator's
+// kubeconfig.
+func (s *Server) openPKI() error {
+	var err error
+	if s.authority, err = pki.Open(s.dir.pki()); err != nil {
+		return err
+	}
+	if s.signer, err = pki.SigningKey(s.dir.pki()); err != nil {
+		return err
+	}
+	if s.certs, err = newCertificates(s.config.TLS, s.logger); err != nil {
+		return err
+	}
+	return s.renew()
+}
+
+func (s *Server) openStorage() error {
+	store, err := embedded.Open(embedded.Config{
 		Dir:        s.dir.store(),
 		Retention:  s.config.HistoryRetention,
 		Logger:     s.logger,
 		Registerer: s.registry,
 	})
+	if err != nil {
+		return fmt.Errorf("open the store in %s: %w", s.dir.store(), err)
+	}
+	s.backend = store
+	return nil
 }
 
 // startFeed lets caches follow the store, until stopFeed.
@@ -52,24 +73,16 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	certs, err := newCertificates(s.config.TLS, s.logger)
-	if err != nil {
-		return err
-	}
-	kubeconfig, err := s.renew(certs)
-	if err != nil {
-		return err
-	}
 	listener, err := s.listen()
 	if err != nil {
 		return err
 	}
-	httpServer := s.newHTTPServer(s.chain(s.handler(), &authn.Certificates{Authorities: pool}), certs, bundle)
+	httpServer := s.newHTTPServer(s.chain(s.handler(), &authn.Certificates{Authorities: pool}), bundle)
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
 
 	if s.config.OnServing != nil {
-		s.config.OnServing(Serving{URL: s.url(), Kubeconfig: kubeconfig})
+		s.config.OnServing(Serving{URL: s.url(), Kubeconfig: s.kubeconfig})
 	}
 	s.logger.Info("serving", "url", s.url())
 
@@ -82,7 +95,7 @@ func (s *Server) serve(ctx context.Context) error {
 		case err := <-served:
 			return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 		case <-daily.C:
-			if _, err := s.renew(certs); err != nil {
+			if err := s.renew(); err != nil {
 				s.logger.Error("renew certificates", "err", err)
 			}
 		}
@@ -107,21 +120,26 @@ func (s *Server) clientAuthorities() (trusted, advertised *x509.CertPool, err er
 
 // renew makes sure that the server's own certificates are good for some time,
 // and that the administrator's kubeconfig goes with them.
-func (s *Server) renew(certs *certificates) (kubeconfig string, err error) {
+func (s *Server) renew() error {
 	trust := s.authority.Bundle()
-	if certs.file == nil {
+	if s.certs.file == nil {
 		own, err := s.authority.Serving(s.config.hosts())
 		if err != nil {
-			return "", err
+			return err
 		}
-		certs.setOwn(own)
-	} else if trust, err = os.ReadFile(s.config.TLS.CertFile); err != nil {
-		return "", fmt.Errorf("read --tls-cert-file: %w", err)
+		s.certs.setOwn(own)
+	} else {
+		var err error
+		if trust, err = os.ReadFile(s.config.TLS.CertFile); err != nil {
+			return fmt.Errorf("read --tls-cert-file: %w", err)
+		}
 	}
 	if left := time.Until(s.authority.Ends()); left < 365*24*time.Hour {
 		s.logger.Warn("the certificate authority ends within a year", "ends", s.authority.Ends(), "folder", s.dir.pki())
 	}
-	return writeKubeconfig(s.config.DataDir, s.url(), s.authority, trust)
+	var err error
+	s.kubeconfig, err = writeKubeconfig(s.config.DataDir, s.url(), s.authority, trust)
+	return err
 }
 
 // stop drains: from the first line on /readyz fails; after --shutdown-delay
