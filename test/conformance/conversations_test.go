@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 
 const recordingsDir = "testdata/recordings"
 
+// recordedFlags are those of the recorded server that its answers depend on.
+var recordedFlags = []string{"--service-cluster-ip-range=10.96.0.0/12"}
+
 // TestConversations replays every recording, each on a server of its own.
 func TestConversations(t *testing.T) {
 	t.Parallel()
@@ -34,7 +37,7 @@ func TestConversations(t *testing.T) {
 
 func replayRecording(t *testing.T, name string) {
 	recording := readRecording(t, name)
-	srv := testserver.New(t, testserver.Options{})
+	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
 	replayer, err := NewReplayer(srv.RESTConfig())
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// clients are the clients of one behaviour, for a namespace of its own.
+type clients struct {
+	config    *rest.Config
+	namespace string
+	kube      kubernetes.Interface
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+	maps      corev1client.ConfigMapInterface // of the namespace
+}
+
+// clientBehaviour is one thing that programs do through client-go.
+type clientBehaviour struct {
+	name string
+	run  func(t *testing.T, c *clients)
+}
+
+func TestClientGo(t *testing.T) {
+	t.Parallel()
+	srv := testserver.New(t, testserver.Options{})
+	for theme, behaviours := range map[string][]clientBehaviour{
+		"objects":   handlingObjects,
+		"patches":   patchingObjects,
+		"lists":     listingObjects,
+		"watches":   watchingObjects,
+		"discovery": discovering,
+		"leases":    leading,
+	} {
+		t.Run(theme, func(t *testing.T) {
+			t.Parallel()
+			for _, b := range behaviours {
+				t.Run(b.name, func(t *testing.T) {
+					t.Parallel()
+					b.run(t, newClients(t, srv.RESTConfig()))
+				})
+			}
+		})
+	}
+}
+
+func newClients(t *testing.T, config *rest.Config) *clients {
+	t.Helper()
+	kube := kubernetes.NewForConfigOrDie(config)
+	namespace := newNamespace(t, kube)
+	return &clients{
+		config: config, namespace: namespace, kube: kube,
+		dynamic: dynamic.NewForConfigOrDie(config), metadata: metadata.NewForConfigOrDie(config),
+		maps: kube.CoreV1().ConfigMaps(namespace),
+	}
+}
+
+// create makes a ConfigMap.
+func (c *clients) create(t *testing.T, name string, data ...string) *corev1.ConfigMap {
+	t.Helper()
+	created, err := c.maps.Create(t.Context(), newConfigMap(name, data...), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create ConfigMap %s: %v", name, err)
+	}
+	return created
+}
+
+// newConfigMap is one with the label app=test and data of keys and values in turn.
+func newConfigMap(name string, data ...string) *corev1.ConfigMap {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "test"}}, Data: map[string]string{}}
+	for i := 0; i+1 < len(data); i += 2 {
+		m.Data[data[i]] = data[i+1]
+	}
+	return m
+}
+
+// must returns the value, and ends the test if there was an error.
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// wantError fails the test unless the error is of the kind that the function tells.
+func wantError(t *testing.T, err error, is func(error) bool, what string) {
+	t.Helper()
+	if !is(err) {
+		t.Errorf("got error %v, want %s", err, what)
+	}
+}
