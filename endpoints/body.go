@@ -13,6 +13,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // readBody reads a request's body up to the limit.
@@ -62,6 +63,7 @@ func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Objec
 		return nil, err
 	}
 	obj, err := v.Decode(body, media, fieldValidation != metav1.FieldValidationIgnore)
+	telemetry.Step(c.r.Context(), "decoded body")
 	if err := c.checkStrict(v, fieldValidation, err); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // create answers POST to a collection.
@@ -34,10 +35,12 @@ func (c *call) create(s rest.Creater) error {
 	if obj, err = c.admitNew(ctx, a, obj, c.fieldManager(options.FieldManager)); err != nil {
 		return err
 	}
+	telemetry.Step(ctx, "admitted")
 	record, err := s.Create(ctx, obj, c.api.config.Admission.Validation(a), options)
 	if err != nil {
 		return err
 	}
+	telemetry.Step(ctx, "stored")
 	return c.respondRecord(t, http.StatusCreated, record)
 }
 

@@ -8,6 +8,7 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // delete answers DELETE of an object.
@@ -28,6 +29,7 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	if err != nil {
 		return err
 	}
+	telemetry.Step(c.r.Context(), "deleted")
 	if gone && !c.resource.ReturnDeleted {
 		return c.respondDeleted(t, record)
 	}

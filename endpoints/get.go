@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // get answers GET of one object.
@@ -20,5 +21,6 @@ func (c *call) get(s rest.Getter) error {
 	if err != nil {
 		return err
 	}
+	telemetry.Step(c.r.Context(), "read")
 	return c.respondRecord(t, http.StatusOK, record)
 }

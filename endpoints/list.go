@@ -13,6 +13,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // list answers GET of a collection.
@@ -29,6 +30,7 @@ func (c *call) list(s rest.Lister) error {
 	if err != nil {
 		return err
 	}
+	telemetry.Step(c.r.Context(), "opened list")
 	return c.respondList(t, list, options.Limit > 0 || options.Continue != "")
 }
 

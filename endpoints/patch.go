@@ -14,6 +14,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // patch answers PATCH of an object: three kinds of patch change what is there,
@@ -45,6 +46,7 @@ func (c *call) patch(s rest.Updater) error {
 	if err != nil {
 		return err
 	}
+	telemetry.Step(c.r.Context(), "stored")
 	return c.respondRecord(t, codeOf(created), record)
 }
 

@@ -12,6 +12,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // update answers PUT of an object.
@@ -51,6 +52,7 @@ func (c *call) update(s rest.Updater) error {
 	if err != nil {
 		return err
 	}
+	telemetry.Step(c.r.Context(), "stored")
 	return c.respondRecord(t, codeOf(created), record)
 }
 
