@@ -221,7 +221,8 @@ func (o *lazyWriter) start(length int) {
 	case length >= 0:
 		h.Set("Content-Length", strconv.Itoa(length))
 	}
-	writeHeader(c.w, c.r, codec.JSONType, http.StatusOK)
+	h.Set("Content-Type", codec.JSONType)
+	c.w.WriteHeader(http.StatusOK)
 }
 
 func (o *lazyWriter) write(b []byte) error {

@@ -85,7 +85,8 @@ func (o *protobufWriter) start() {
 	} else {
 		h.Set("Content-Length", strconv.Itoa(o.total))
 	}
-	writeHeader(o.call.w, o.call.r, o.target.media.String(), http.StatusOK)
+	h.Set("Content-Type", o.target.media.String())
+	o.call.w.WriteHeader(http.StatusOK)
 }
 
 func (o *protobufWriter) write(b []byte) {

@@ -14,34 +14,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/request"
 )
 
 // gzipThreshold is the size from which a body is compressed for clients that
 // accept it: below, it costs more than it saves (KEP-156).
 const gzipThreshold = 128 << 10
-
-// writeHeader sends everything up to the body, with the warnings collected.
-func writeHeader(w http.ResponseWriter, r *http.Request, contentType string, code int) {
-	h := w.Header()
-	for _, text := range request.WarningsFrom(r.Context()) {
-		h.Add("Warning", warningHeader(text))
-	}
-	h.Set("Content-Type", contentType)
-	w.WriteHeader(code)
-}
-
-// warningHeader makes a Warning header of code 299 (RFC 7234, 5.5).
-func warningHeader(text string) string {
-	clean := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
-	clean = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean)
-	return `299 - "` + clean + `"`
-}
 
 // writeBody sends a body that is complete, pretty or compressed where that is
 // wanted.
@@ -57,7 +34,8 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 		return
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	writeHeader(w, r, t.media.String(), code)
+	w.Header().Set("Content-Type", t.media.String())
+	w.WriteHeader(code)
 	_, _ = w.Write(body) // a client that went away cannot be told
 }
 
@@ -66,7 +44,8 @@ func writeCompressed(w http.ResponseWriter, r *http.Request, t target, code int,
 	defer z.release()
 	w.Header().Set("Content-Encoding", "gzip")
 	w.Header().Add("Vary", "Accept-Encoding")
-	writeHeader(w, r, t.media.String(), code)
+	w.Header().Set("Content-Type", t.media.String())
+	w.WriteHeader(code)
 	_, _ = z.Write(body)
 	_ = z.Close()
 }

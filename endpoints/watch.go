@@ -75,7 +75,8 @@ func (c *call) streamEvents(ctx context.Context, w rest.Watch, framer *framer, t
 		contentType = codec.ProtobufType + ";stream=watch"
 	}
 	flusher := http.NewResponseController(c.w)
-	writeHeader(c.w, c.r, contentType, http.StatusOK)
+	c.w.Header().Set("Content-Type", contentType)
+	c.w.WriteHeader(http.StatusOK)
 	if err := flusher.Flush(); err != nil {
 		return nil // the client is gone
 	}

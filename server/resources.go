@@ -58,7 +58,10 @@ func (s *Server) installAPI() (api, error) {
 		TypeConverter:   openapi.NewTypeConverter(),
 		MinWatchTimeout: s.config.MinRequestTimeout,
 		Stopping:        s.drain.Stopping(),
-		Logger:          s.logger,
+		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
+			s.requests.WatchEvents(r.GVR(), events, bytes)
+		},
+		Logger: s.logger,
 	})
 	documents := openapi.New(openapi.Config{Version: compatVersion, Parts: openAPIParts(catalog)})
 	others := describe(discovery.NewHandler(catalog), documents.Handler(s.logger))
