@@ -1,0 +1,127 @@
+package core_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// allocated is a service of a type with all that types may need.
+func allocated(kind corev1.ServiceType) corev1.ServiceSpec {
+	return corev1.ServiceSpec{
+		Type: kind, ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1"},
+		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, IPFamilyPolicy: ptr(corev1.IPFamilyPolicySingleStack),
+		Ports: []corev1.ServicePort{{Name: "a", Port: 80, NodePort: 30080}, {Name: "b", Port: 81, NodePort: 30081}},
+	}
+}
+
+func balancer() corev1.ServiceSpec {
+	spec := allocated(corev1.ServiceTypeLoadBalancer)
+	spec.ExternalTrafficPolicy, spec.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal, 30090
+	spec.AllocateLoadBalancerNodePorts, spec.LoadBalancerClass = ptr(true), ptr("example.com/lb")
+	return spec
+}
+
+func TestServiceUpdate(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		old    corev1.ServiceSpec
+		change func(spec *corev1.ServiceSpec)
+		want   func(spec *corev1.ServiceSpec) // of the old
+	}{
+		"left out addresses and ports are kept": {
+			balancer(),
+			func(spec *corev1.ServiceSpec) {
+				spec.ClusterIP, spec.ClusterIPs, spec.HealthCheckNodePort = "", nil, 0
+				spec.Ports = []corev1.ServicePort{{Name: "b", Port: 81}, {Name: "a", Port: 8080}}
+			},
+			func(spec *corev1.ServiceSpec) {
+				spec.Ports = []corev1.ServicePort{{Name: "b", Port: 81, NodePort: 30081}, {Name: "a", Port: 8080, NodePort: 30080}}
+			},
+		},
+		"a node port that is taken stays free": {
+			allocated(corev1.ServiceTypeNodePort),
+			func(spec *corev1.ServiceSpec) {
+				spec.Ports = []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "c", Port: 82, NodePort: 30080}}
+			},
+			func(spec *corev1.ServiceSpec) {
+				spec.Ports = []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "c", Port: 82, NodePort: 30080}}
+			},
+		},
+		"to external name": {
+			allocated(corev1.ServiceTypeClusterIP),
+			func(spec *corev1.ServiceSpec) { spec.Type, spec.Ports = corev1.ServiceTypeExternalName, nil },
+			func(spec *corev1.ServiceSpec) { *spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName} },
+		},
+		"what the client sets is not dropped": {
+			allocated(corev1.ServiceTypeClusterIP),
+			func(spec *corev1.ServiceSpec) {
+				spec.Type, spec.Ports = corev1.ServiceTypeExternalName, nil
+				spec.ClusterIP, spec.ClusterIPs = "10.0.0.2", []string{"10.0.0.2"}
+			},
+			func(spec *corev1.ServiceSpec) {
+				*spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ClusterIP: "10.0.0.2", ClusterIPs: []string{"10.0.0.2"}}
+			},
+		},
+		"from balancer to cluster": {
+			balancer(),
+			func(spec *corev1.ServiceSpec) { spec.Type = corev1.ServiceTypeClusterIP },
+			func(spec *corev1.ServiceSpec) {
+				*spec = allocated(corev1.ServiceTypeClusterIP)
+				spec.Ports[0].NodePort, spec.Ports[1].NodePort = 0, 0
+			},
+		},
+		"one address changed": {
+			allocated(corev1.ServiceTypeClusterIP),
+			func(spec *corev1.ServiceSpec) { spec.ClusterIP = "10.0.0.2" },
+			func(spec *corev1.ServiceSpec) { spec.ClusterIP, spec.ClusterIPs = "10.0.0.2", []string{"10.0.0.2"} },
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t)
+			a.create("v1 services", &corev1.Service{ObjectMeta: named("ns", "s"), Spec: *test.old.DeepCopy()})
+			got := mustUpdate(a, "v1 services", in("ns", "s"), func(s *corev1.Service) { test.change(&s.Spec) })
+			want := test.old.DeepCopy()
+			test.want(want)
+			if diff := cmp.Diff(*want, got.Spec); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestServiceStatusOfBalancers(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	created := a.create("v1 services", &corev1.Service{
+		ObjectMeta: named("ns", "s"), Spec: balancer(),
+		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}}},
+	}).(*corev1.Service)
+	if len(created.Status.LoadBalancer.Ingress) > 0 {
+		t.Error("a creation wrote the status")
+	}
+	mustUpdate(a, "v1 services/status", in("ns", "s"), func(s *corev1.Service) {
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+		s.Status.Conditions = []metav1.Condition{{Type: "x"}}
+	})
+	kept := mustUpdate(a, "v1 services", in("ns", "s"), func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} })
+	if len(kept.Status.LoadBalancer.Ingress) != 1 {
+		t.Errorf("status is %+v", kept.Status)
+	}
+	left := mustUpdate(a, "v1 services", in("ns", "s"), func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
+	if len(left.Status.LoadBalancer.Ingress) > 0 || len(left.Status.Conditions) != 1 {
+		t.Errorf("status is %+v", left.Status)
+	}
+}
+
+func TestHeadlessServiceOfOldClients(t *testing.T) {
+	t.Parallel()
+	s := newAPI(t).create("v1 services", &corev1.Service{ObjectMeta: named("ns", "s"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
+	if diff := cmp.Diff([]string{corev1.ClusterIPNone}, s.(*corev1.Service).Spec.ClusterIPs); diff != "" {
+		t.Error(diff)
+	}
+}
