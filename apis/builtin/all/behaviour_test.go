@@ -105,18 +105,18 @@ func (s *server) put(t *testing.T, name string, obj codec.Object) (codec.Object,
 // TestRules compares what writes do with what a recorded kube-apiserver does.
 func TestRules(t *testing.T) {
 	t.Parallel()
+	s := serve(t)
 	for _, row := range table(t, "rules.tsv") {
 		name := row[0] + " " + row[1]
 		generation, put, withoutVersion, deleted, status := row[2], row[3], row[4], row[5], row[6]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t)
 			missing := s.sample(t, name)
+			missing.SetName(missing.GetName() + "-missing")
 			_, err := s.put(t, name, missing)
 			if got := apierrors.IsNotFound(err); got != (put == "404") || !got && err != nil {
 				t.Errorf("put of a missing object: %v, want %s", err, put)
 			}
-			s = serve(t)
 			obj := s.create(t, name)
 			if got := strconv.FormatInt(obj.GetGeneration(), 10); got != generation {
 				t.Errorf("generation is %s, want %s", got, generation)

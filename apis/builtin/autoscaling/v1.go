@@ -100,7 +100,7 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.HorizontalP
 	for _, c := range in.Status.Conditions {
 		conditions = append(conditions, autoscalingv1.HorizontalPodAutoscalerCondition{
 			Type: autoscalingv1.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
-			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration,
 		})
 	}
 	out.Annotations = withoutOurs(out.Annotations)
@@ -193,7 +193,7 @@ func statusFromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.
 		for _, c := range conditions {
 			out.Status.Conditions = append(out.Status.Conditions, autoscalingv2.HorizontalPodAutoscalerCondition{
 				Type: autoscalingv2.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
-				LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+				LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration,
 			})
 		}
 	}
