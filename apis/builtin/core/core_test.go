@@ -23,7 +23,7 @@ import (
 // api are the resources of the core group over a store in memory, used as the
 // HTTP layer uses them.
 type api struct {
-	t         *testing.T
+	t         testing.TB
 	resources map[string]*rest.Resource // by "v1 pods/status"
 }
 
@@ -53,12 +53,12 @@ func newAPI(t *testing.T) *api {
 }
 
 // declared are the resources without anything to keep objects in.
-func declared(t *testing.T) *api {
+func declared(t testing.TB) *api {
 	t.Helper()
 	return buildAPI(t, &builtin.Env{Storage: func(builtin.StorageSpec) storage.Interface { return nil }})
 }
 
-func buildAPI(t *testing.T, env *builtin.Env) *api {
+func buildAPI(t testing.TB, env *builtin.Env) *api {
 	a := &api{t: t, resources: map[string]*rest.Resource{}}
 	for _, r := range builtin.Build(env, []builtin.Group{core.V1(), policy.V1()}) {
 		a.resources[r.GroupVersion.String()+" "+r.FullName()] = r

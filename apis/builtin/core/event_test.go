@@ -111,12 +111,12 @@ func FuzzEventConversion(f *testing.F) {
 		}
 		f.Add(b)
 	}
+	v := declared(f).resource("events.k8s.io/v1 events").Version
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var event corev1.Event
 		if event.Unmarshal(b) != nil {
 			return
 		}
-		v := declared(t).resource("events.k8s.io/v1 events").Version
 		if diff := cmp.Diff(&event, roundTrip(t, v, &event)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
