@@ -48,7 +48,11 @@ func (c *call) update(s rest.Updater) error {
 		}
 		return m.Update(current, obj, manager), nil
 	}
-	record, created, err := s.Update(c.r.Context(), c.name(), c.admitted(change, len(options.DryRun) > 0), c.updateRules(options, false))
+	rules := c.updateRules(options, false)
+	if uid := sent.GetUID(); uid != "" {
+		rules.Preconditions = &metav1.Preconditions{UID: &uid} // whoever names one means that very object
+	}
+	record, created, err := s.Update(c.r.Context(), c.name(), c.admitted(change, len(options.DryRun) > 0), rules)
 	if err != nil {
 		return err
 	}

@@ -35,9 +35,7 @@ func (s *Store) apiError(err error, name, verb string) error {
 	case errors.Is(err, storage.ErrExists):
 		return apierrors.NewAlreadyExists(s.Resource, name)
 	case errors.As(err, &precondition):
-		// As kube-apiserver, these alone name the kind and not the resource.
-		kind := schema.GroupResource{Group: s.Resource.Group, Resource: s.Kind.Hub.GVK.Kind}
-		return apierrors.NewConflict(kind, name, precondition)
+		return s.preconditionFailed(precondition, name, verb)
 	case errors.As(err, &future):
 		return futureRevision(future)
 	case errors.As(err, &fault):
@@ -54,6 +52,16 @@ func (s *Store) apiError(err error, name, verb string) error {
 		return unavailable(err)
 	}
 	return fmt.Errorf("%s %s %q: %w", verb, s.Resource, name, err)
+}
+
+// preconditionFailed is worded as kube-apiserver words it: a deletion names the
+// kind, where all else names the resource, and an update says it shortly.
+func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb string) error {
+	if verb == "update" {
+		return apierrors.NewConflict(s.Resource, name, fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", err.Field, err.Want, err.Field, err.Got))
+	}
+	kind := schema.GroupResource{Group: s.Resource.Group, Resource: s.Kind.Hub.GVK.Kind}
+	return apierrors.NewConflict(kind, name, err)
 }
 
 func expiredStatus(err *storage.ExpiredError) error {

@@ -43,6 +43,9 @@ func (s *Store) update(ctx context.Context, strategy *Strategy, name types.Names
 // nextState makes the object that is to follow the current one.
 func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
 	if current == nil {
+		if p := options.Preconditions; p != nil && p.UID != nil {
+			return nil, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)}
+		}
 		if !options.AllowCreate {
 			return nil, apierrors.NewNotFound(s.Resource, name.Name)
 		}
@@ -79,9 +82,6 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 
 // firstState makes an object that an update or apply creates.
 func (s *Store) firstState(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
-	if p := options.Preconditions; p != nil && p.UID != nil {
-		return nil, apierrors.NewConflict(s.Resource, name.Name, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)})
-	}
 	obj, err := update(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -105,12 +105,16 @@ func (s *Store) firstState(ctx context.Context, name types.NamespacedName, updat
 // checkFresh is optimistic concurrency: an object that names its version must
 // be made from the current one.
 func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
-	switch version := obj.GetResourceVersion(); {
+	version := obj.GetResourceVersion()
+	if version == "0" {
+		version = "" // no object has it
+	}
+	switch {
 	case version == "" && strategy.RequireResourceVersion:
 		return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
 		})
-	case version == "", version == "0", version == old.GetResourceVersion():
+	case version == "", version == old.GetResourceVersion():
 		obj.SetResourceVersion(old.GetResourceVersion())
 		return nil
 	}
