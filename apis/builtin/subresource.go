@@ -50,6 +50,8 @@ func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store)
 type Virtual struct {
 	Name    string
 	Version *codec.Version
+	// Kind is set where fields have managers although nothing is stored.
+	Kind *codec.Kind
 	// ResponseKind is as in Subresource.
 	ResponseKind schema.GroupVersionKind
 	ShortNames   []string
@@ -67,7 +69,7 @@ func VirtualVersion[T any, P object[T]](gvk schema.GroupVersionKind) *codec.Vers
 func (v Virtual) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	return []*rest.Resource{{
 		GroupVersion: gv, Name: v.Name, Singular: strings.ToLower(v.Version.GVK.Kind), ShortNames: v.ShortNames,
-		Namespaced: v.Namespaced, Version: v.Version, ResponseKind: v.ResponseKind,
+		Namespaced: v.Namespaced, Kind: v.Kind, Version: v.Version, ResponseKind: v.ResponseKind,
 		Warning: v.Warning, Table: v.Columns, Storage: v.Storage(env),
 	}}
 }

@@ -8,6 +8,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
@@ -15,15 +16,15 @@ import (
 // V1 is authentication.k8s.io/v1.
 func V1() builtin.Group {
 	gv := authenticationv1.SchemeGroupVersion
-	self := builtin.VirtualVersion[authenticationv1.SelfSubjectReview](gv.WithKind("SelfSubjectReview"))
-	token := builtin.VirtualVersion[authenticationv1.TokenReview](gv.WithKind("TokenReview"))
+	self := &codec.Kind{Hub: builtin.VirtualVersion[authenticationv1.SelfSubjectReview](gv.WithKind("SelfSubjectReview"))}
+	token := &codec.Kind{Hub: builtin.VirtualVersion[authenticationv1.TokenReview](gv.WithKind("TokenReview"))}
 	return builtin.Group{GroupVersion: gv, Resources: []builtin.Entry{
 		builtin.Virtual{
-			Name: "selfsubjectreviews", Version: self,
+			Name: "selfsubjectreviews", Version: self.Hub,
 			Storage: func(*builtin.Env) rest.Storage { return selfReviews{self} },
 		},
 		builtin.Virtual{
-			Name: "tokenreviews", Version: token,
+			Name: "tokenreviews", Version: token.Hub, Kind: token,
 			Storage: func(env *builtin.Env) rest.Storage { return tokenReviews{env, token} },
 		},
 	}}

@@ -14,7 +14,7 @@ import (
 )
 
 // selfReviews answers who the user is.
-type selfReviews struct{ version *codec.Version }
+type selfReviews struct{ kind *codec.Kind }
 
 var _ rest.Creater = selfReviews{}
 
@@ -34,5 +34,5 @@ func (r selfReviews) Create(ctx context.Context, obj codec.Object, validate rest
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now().Truncate(time.Second))},
 		Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: userInfo(user)},
 	}
-	return codec.RecordOf(&codec.Kind{Hub: r.version}, review, nil, 0), nil
+	return codec.RecordOf(r.kind, review, nil, 0), nil
 }

@@ -16,8 +16,8 @@ import (
 
 // tokenReviews answers whose a token is.
 type tokenReviews struct {
-	env     *builtin.Env
-	version *codec.Version
+	env  *builtin.Env
+	kind *codec.Kind
 }
 
 var _ rest.Creater = tokenReviews{}
@@ -44,7 +44,7 @@ func (r tokenReviews) Create(ctx context.Context, obj codec.Object, validate res
 		}
 		review.Status.User, review.Status.Audiences = userInfo(user), granted
 	}
-	return codec.RecordOf(&codec.Kind{Hub: r.version}, review, nil, 0), nil
+	return codec.RecordOf(r.kind, review, nil, 0), nil
 }
 
 func intersect(a, b []string) bool {

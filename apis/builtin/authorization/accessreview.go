@@ -18,9 +18,9 @@ import (
 // accessReviews answers whether a user may do one thing. Its three kinds
 // differ in whom they ask about and what they may ask; open says so.
 type accessReviews struct {
-	env     *builtin.Env
-	version *codec.Version
-	open    func(codec.Object) question
+	env  *builtin.Env
+	kind *codec.Kind
+	open func(codec.Object) question
 }
 
 // question is what the three kinds have in common.
@@ -56,7 +56,7 @@ func (r accessReviews) Create(ctx context.Context, obj codec.Object, validate re
 	*q.status = authorizationv1.SubjectAccessReviewStatus{
 		Allowed: allowed, Denied: denied, Reason: reason, EvaluationError: evaluationError(err, problems),
 	}
-	return codec.RecordOf(&codec.Kind{Hub: r.version}, obj, nil, 0), nil
+	return codec.RecordOf(r.kind, obj, nil, 0), nil
 }
 
 func (r accessReviews) user(ctx context.Context, q *question) (*request.User, error) {

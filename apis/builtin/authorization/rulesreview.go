@@ -15,8 +15,8 @@ import (
 
 // rulesReviews answers what the user may do in a namespace.
 type rulesReviews struct {
-	env     *builtin.Env
-	version *codec.Version
+	env  *builtin.Env
+	kind *codec.Kind
 }
 
 var _ rest.Creater = rulesReviews{}
@@ -43,5 +43,5 @@ func (r rulesReviews) Create(ctx context.Context, obj codec.Object, validate res
 	if answer.Status.NonResourceRules == nil {
 		answer.Status.NonResourceRules = []authorizationv1.NonResourceRule{}
 	}
-	return codec.RecordOf(&codec.Kind{Hub: r.version}, answer, nil, 0), nil
+	return codec.RecordOf(r.kind, answer, nil, 0), nil
 }
