@@ -19,7 +19,7 @@ import (
 // media type that the client accepts; what is no API error is a 500.
 func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusOf(err)
-	if status.Code >= http.StatusInternalServerError && r.Context().Err() == nil {
+	if status.Code == http.StatusInternalServerError && r.Context().Err() == nil {
 		a.config.Logger.ErrorContext(r.Context(), "request failed", slog.String("auditID", request.AuditID(r.Context())),
 			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
