@@ -123,7 +123,7 @@ func (c *Cacher) state(ctx context.Context) *state {
 func (c *Cacher) load(ctx context.Context) (*state, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
-	st := newState(c.store, c.feed.metrics.of(c.store.GroupResource()), func(st *state) { c.loaded.CompareAndSwap(st, nil) })
+	st := newState(c.store, c.feed.metrics.of(c.store.GroupResource()), c.feed.limits, func(st *state) { c.loaded.CompareAndSwap(st, nil) })
 	if !c.feed.attach(st) {
 		return nil, errNotRunning
 	}

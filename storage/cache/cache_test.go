@@ -40,8 +40,15 @@ func startFeed(t testing.TB, cfg cache.FeedConfig) *cache.Feed {
 	return feed
 }
 
-func decorate(t testing.TB, store *storage.Store) storage.Interface {
-	feed := startFeed(t, cache.FeedConfig{Backend: store.Backend(), Prefix: "/registry"})
+// decorated returns what puts a cache over a store.
+func decorated(limits cache.LogLimits) func(testing.TB, *storage.Store) storage.Interface {
+	return func(t testing.TB, store *storage.Store) storage.Interface {
+		feed := startFeed(t, cache.FeedConfig{Backend: store.Backend(), Prefix: "/registry", Log: limits})
+		return newCacher(t, store, feed)
+	}
+}
+
+func newCacher(t testing.TB, store *storage.Store, feed *cache.Feed) *cache.Cacher {
 	cacher, err := cache.New(cache.Config{Store: store, Feed: feed, IndexFields: []string{"spec.nodeName"}})
 	if err != nil {
 		t.Fatal(err)
@@ -51,5 +58,24 @@ func decorate(t testing.TB, store *storage.Store) storage.Interface {
 
 func TestCached(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: decorate})
+	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: decorated(cache.LogLimits{})})
+}
+
+// TestTightLog runs the suite over a cache that forgets at once, so that every
+// watch goes to and fro between log and history.
+func TestTightLog(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: decorated(cache.LogLimits{Changes: 2})})
+}
+
+// TestNotRunning runs the suite over caches that are not fed.
+func TestNotRunning(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: func(t testing.TB, store *storage.Store) storage.Interface {
+		feed, err := cache.NewFeed(cache.FeedConfig{Backend: store.Backend(), Prefix: "/registry"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newCacher(t, store, feed)
+	}})
 }

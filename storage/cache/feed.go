@@ -38,6 +38,8 @@ type FeedConfig struct {
 	Registerer prometheus.Registerer
 	// Idle is how long a cache is kept that nobody reads; 0 means DefaultIdle.
 	Idle time.Duration
+	// Log bounds what each cache holds of the past.
+	Log LogLimits
 }
 
 // stopped is what dispatched holds while the feed does not run.
@@ -54,6 +56,7 @@ type Feed struct {
 	log     *slog.Logger
 	metrics *metrics
 	idle    time.Duration
+	limits  LogLimits
 
 	// dispatched: every change up to this revision has been handed over. It is
 	// stopped while the feed does not run.
@@ -91,7 +94,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	}
 	f := &Feed{
 		backend: cfg.Backend, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/",
-		log: cfg.Logger, metrics: metrics, idle: cfg.Idle,
+		log: cfg.Logger, metrics: metrics, idle: cfg.Idle, limits: cfg.Log.withDefaults(),
 	}
 	f.dispatched.Store(stopped)
 	if f.log == nil {
@@ -217,7 +220,11 @@ func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
 		events = events[n:]
 	}
 	for _, sh := range shares {
-		sh.state.take(ctx, sh.events)
+		if err := sh.state.take(ctx, sh.events); err != nil {
+			// Reads go to the backend, which tells what is wrong.
+			f.log.Error("a change cannot be read; its resource is not cached", "prefix", sh.state.prefix, "error", err)
+			f.detach(sh.state)
+		}
 	}
 }
 
@@ -257,8 +264,10 @@ func (f *Feed) attach(s *state) bool {
 	return true
 }
 
-// detach ends what attach began, and closes the cache.
+// detach ends what attach began, and closes the cache. That comes first: who
+// sees a revision dispatched that the cache was not given sees it closed.
 func (f *Feed) detach(s *state) {
+	s.close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old, ok := f.routes.Load(s.prefix); ok {
@@ -269,7 +278,6 @@ func (f *Feed) detach(s *state) {
 			f.routes.Store(s.prefix, routes)
 		}
 	}
-	s.close()
 }
 
 // drop detaches the caches that are chosen.

@@ -10,13 +10,32 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// Bounds of a log. Between minChanges and maxChanges it holds what happened in
-// the last keepFresh, if that is not more than maxBytes.
+// LogLimits bound the recent changes that a cache holds of one resource. There
+// are as many as happened in Age, but not more than Changes nor than take up
+// Bytes. Zero fields stand for the defaults. Watches that want older changes
+// read them from the backend's history.
+type LogLimits struct {
+	Changes int           // 102400
+	Bytes   int           // 64 MiB
+	Age     time.Duration // 75 s
+}
+
+func (l LogLimits) withDefaults() LogLimits {
+	if l.Changes == 0 {
+		l.Changes = 100 * 1024
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 64 << 20
+	}
+	if l.Age == 0 {
+		l.Age = 75 * time.Second
+	}
+	return l
+}
+
 const (
+	// minChanges are held whatever their age.
 	minChanges = 100
-	maxChanges = 100 * 1024
-	maxBytes   = 64 << 20
-	keepFresh  = 75 * time.Second
 	// changeOverhead is a guess at what a change costs beside the values.
 	changeOverhead = 400
 	// keepDecoded is how many of the newest records stay decoded.
@@ -28,6 +47,7 @@ const (
 // no readers; what it forgets can be read from the backend's history. The
 // state's mu guards it.
 type log struct {
+	limits LogLimits
 	// ring holds positions first up to end, position p at p modulo its length,
 	// which is a power of two.
 	ring       []logged
@@ -65,9 +85,10 @@ type topic struct {
 	wake      chan struct{}
 }
 
-func newLog(since int64) log {
+func newLog(since int64, limits LogLimits) log {
 	return log{
-		ring: make([]logged, 16), since: since, wake: make(chan struct{}),
+		limits: limits,
+		ring:   make([]logged, 16), since: since, wake: make(chan struct{}),
 		topics: map[topicKey]*topic{}, byField: map[string]int{},
 	}
 }
@@ -103,8 +124,8 @@ func (l *log) trim(now time.Time) {
 	for {
 		n := l.end - l.first
 		oldest := l.at(l.first)
-		full := n > maxChanges || n > 1 && l.bytes > maxBytes
-		if !full && (n <= minChanges || now.Sub(oldest.at) < keepFresh) {
+		full := n > uint64(l.limits.Changes) || n > 1 && l.bytes > l.limits.Bytes
+		if !full && (n <= minChanges || now.Sub(oldest.at) < l.limits.Age) {
 			break
 		}
 		l.since = oldest.change.Revision

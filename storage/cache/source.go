@@ -127,8 +127,11 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 // read takes the next changes from the log. It is false when the log has lost
 // some of them. woken is closed when there is more.
 func (s *source) read() (woken <-chan struct{}, ok bool) {
-	// What was dispatched before the log is read is in the log.
+	// What was dispatched to a living state before its log is read is in it.
 	dispatched := int64(s.cacher.feed.Dispatched())
+	if !s.state.alive() {
+		dispatched = 0
+	}
 	s.state.mu.RLock()
 	defer s.state.mu.RUnlock()
 	l := &s.state.mu.log

@@ -51,6 +51,7 @@ type state struct {
 	store  *storage.Store
 	prefix string
 	report *report
+	limits LogLimits
 	// used is when somebody last read, in Unix nanoseconds; watches counts
 	// those that are open.
 	used    atomic.Int64
@@ -78,8 +79,11 @@ type state struct {
 	}
 }
 
-func newState(store *storage.Store, report *report, release func(*state)) *state {
-	s := &state{store: store, prefix: store.Prefix(), report: report, closed: make(chan struct{}), release: release}
+func newState(store *storage.Store, report *report, limits LogLimits, release func(*state)) *state {
+	s := &state{
+		store: store, prefix: store.Prefix(), report: report, limits: limits,
+		closed: make(chan struct{}), release: release,
+	}
 	s.touch()
 	return s
 }
@@ -98,6 +102,7 @@ func (s *state) close() {
 	})
 }
 
+// alive tells that the state has all that was dispatched before the call.
 func (s *state) alive() bool {
 	select {
 	case <-s.closed:
@@ -119,7 +124,7 @@ func (s *state) load(ctx context.Context, records iter.Seq2[*codec.Record, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.tree, s.mu.revision, s.mu.log = filled, revision, newLog(revision)
+	s.mu.tree, s.mu.revision, s.mu.log = filled, revision, newLog(revision, s.limits)
 	s.mu.loaded, s.mu.loadedAt = true, revision
 	early := s.mu.early
 	s.mu.early = nil
@@ -127,18 +132,16 @@ func (s *state) load(ctx context.Context, records iter.Seq2[*codec.Record, error
 	return s.applyLocked(ctx, early)
 }
 
-// take is called by the feed with new events, in order. A change that cannot be
-// read closes the state: reads go to the backend, which tells what is wrong.
-func (s *state) take(ctx context.Context, events []kv.Event) {
+// take is called by the feed with new events, in order. After an error, which
+// says that one cannot be read, the state is of no use.
+func (s *state) take(ctx context.Context, events []kv.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.mu.loaded {
 		s.mu.early = append(s.mu.early, events...)
-		return
+		return nil
 	}
-	if s.applyLocked(ctx, events) != nil {
-		s.close()
-	}
+	return s.applyLocked(ctx, events)
 }
 
 func (s *state) applyLocked(ctx context.Context, events []kv.Event) error {
@@ -150,11 +153,32 @@ func (s *state) applyLocked(ctx context.Context, events []kv.Event) error {
 			s.report.received(applied, s.mu.revision, len(s.mu.log.ring))
 		}
 	}()
+	for len(events) > 0 {
+		n := 1
+		for n < len(events) && events[n].Revision == events[0].Revision {
+			n++
+		}
+		changes, err := s.changesLocked(ctx, events[:n])
+		if err != nil {
+			return err
+		}
+		for _, change := range changes {
+			s.changeLocked(change, now)
+			applied++
+		}
+		events = events[n:]
+	}
+	return nil
+}
+
+// changesLocked makes the changes of one commit: all of them, or it is an error.
+func (s *state) changesLocked(ctx context.Context, events []kv.Event) ([]*storage.Change, error) {
+	if int64(events[0].Revision) <= s.mu.loadedAt {
+		return nil, nil
+	}
+	changes := make([]*storage.Change, 0, len(events))
 	for i := range events {
 		ev := &events[i]
-		if int64(ev.Revision) <= s.mu.loadedAt {
-			continue
-		}
 		before, _ := s.mu.tree.Get(item{key: ev.Key})
 		prev := before.record
 		if prev != nil && (ev.Prev == nil || int64(ev.Prev.Modified) != prev.Revision()) {
@@ -162,22 +186,24 @@ func (s *state) applyLocked(ctx context.Context, events []kv.Event) error {
 		}
 		change, err := s.store.NewChange(ctx, ev, prev)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if change.Record == nil && change.Prev == nil {
-			continue
+		if change.Record != nil || change.Prev != nil {
+			changes = append(changes, change)
 		}
-		s.retireLocked(change.Revision)
-		if change.Record != nil {
-			s.mu.tree.Set(item{change.Key, change.Record})
-		} else {
-			s.mu.tree.Delete(item{key: change.Key})
-		}
-		s.mu.revision = change.Revision
-		s.mu.log.append(change, now)
-		applied++
 	}
-	return nil
+	return changes, nil
+}
+
+func (s *state) changeLocked(change *storage.Change, now time.Time) {
+	s.retireLocked(change.Revision)
+	if change.Record != nil {
+		s.mu.tree.Set(item{change.Key, change.Record})
+	} else {
+		s.mu.tree.Delete(item{key: change.Key})
+	}
+	s.mu.revision = change.Revision
+	s.mu.log.append(change, now)
 }
 
 // retireLocked ends the time for which the newest snapshot is true, before a
@@ -206,9 +232,13 @@ func (s *state) len() int64 {
 
 // snapshot returns the objects as of the newest revision, and that revision: the
 // given one, up to which the feed has come, or a later one. pageSize, where not
-// 0, keeps the snapshot for the pages that follow.
+// 0, keeps the snapshot for the pages that follow. It returns nil when the state
+// is closed.
 func (s *state) snapshot(dispatched kv.Revision, pageSize int64) (*tree, int64) {
 	s.touch()
+	if !s.alive() {
+		return nil, 0
+	}
 	s.mu.RLock()
 	newest, revision := s.mu.newest, s.mu.revision
 	s.mu.RUnlock()
@@ -227,7 +257,7 @@ func (s *state) snapshotAt(revision int64, dispatched kv.Revision, pageSize int6
 	s.touch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if revision >= s.mu.revision && revision <= max(int64(dispatched), s.mu.revision) {
+	if revision >= s.mu.revision && revision <= max(int64(dispatched), s.mu.revision) && s.alive() {
 		newest := s.newestLocked()
 		s.keepLocked(newest, pageSize)
 		return newest.tree
