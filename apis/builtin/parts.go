@@ -67,6 +67,8 @@ func keepMetadata(name string) func(obj, old codec.Object) {
 		}
 	case "metadata.labels":
 		return func(obj, old codec.Object) { obj.SetLabels(old.GetLabels()) }
+	case "metadata.ownerReferences":
+		return func(obj, old codec.Object) { obj.SetOwnerReferences(old.GetOwnerReferences()) }
 	}
 	panic(fmt.Sprintf("builtin: a write to /status cannot keep %q", name))
 }

@@ -129,7 +129,7 @@ type Row[T any] struct {
 
 	// StatusKeeps names what a write to /status leaves as it is besides all
 	// that is neither metadata nor status: "metadata" (labels, annotations,
-	// finalizers and owners) or "metadata.labels".
+	// finalizers and owners), "metadata.labels" or "metadata.ownerReferences".
 	StatusKeeps []string
 	// Resets and StatusResets are the dotted paths of what else a write to the
 	// resource, or to /status, leaves as it is; the functions see to that.

@@ -114,7 +114,7 @@ func validateNamespaceStatus(_ context.Context, ns, _ *corev1.Namespace) field.E
 // namespaceFinalize writes spec.finalizers, and nothing else. A namespace that
 // is being deleted goes with the last of them.
 func namespaceFinalize() builtin.Subresource {
-	return builtin.Subresource{Name: "finalize", Storage: func(_ *builtin.Env, store *registry.Store) rest.Storage {
+	return builtin.Subresource{Name: "finalize", ResetFields: []string{"status"}, Storage: func(_ *builtin.Env, store *registry.Store) rest.Storage {
 		strategy := &registry.Strategy{
 			Held: store.Strategy.Held,
 			PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {

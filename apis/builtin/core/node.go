@@ -17,12 +17,25 @@ func nodes() builtin.Row[corev1.Node] {
 	return builtin.Row[corev1.Node]{
 		Name: "nodes", Kind: "Node", ShortNames: []string{"no"}, StoragePath: "minions",
 		Status: true, StatusOnCreate: true, // kubelets register with it
+		Default:          alignPodCIDRs,
 		SelectableFields: []string{"spec.unschedulable"},
 		FieldLabel:       fieldLabel("metadata.name", "spec.unschedulable"),
 		Fields: func(node *corev1.Node) fields.Set {
 			return fields.Set{"spec.unschedulable": strconv.FormatBool(node.Spec.Unschedulable)}
 		},
 		Columns: nodeColumns(),
+	}
+}
+
+// alignPodCIDRs makes podCIDR the first of podCIDRs, for clients that write or
+// read only one of them. Where they differ, the older field counts.
+func alignPodCIDRs(node *corev1.Node) {
+	spec := &node.Spec
+	switch {
+	case spec.PodCIDR != "" && (len(spec.PodCIDRs) == 0 || spec.PodCIDRs[0] != spec.PodCIDR):
+		spec.PodCIDRs = []string{spec.PodCIDR}
+	case spec.PodCIDR == "" && len(spec.PodCIDRs) > 0:
+		spec.PodCIDR = spec.PodCIDRs[0]
 	}
 }
 

@@ -122,6 +122,31 @@ func TestNodeRegistersWithStatus(t *testing.T) {
 	}
 }
 
+// Old clients write and read one address, new ones a list of them.
+func TestAddressesInBothForms(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	node := a.create("v1 nodes", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{PodCIDR: "10.1.0.0/24"}}).(*corev1.Node)
+	if diff := cmp.Diff([]string{"10.1.0.0/24"}, node.Spec.PodCIDRs); diff != "" {
+		t.Error(diff)
+	}
+	node = mustUpdate(a, "v1 nodes", in("", "n"), func(node *corev1.Node) { node.Spec.PodCIDR = "" })
+	if node.Spec.PodCIDR != "10.1.0.0/24" {
+		t.Errorf("podCIDR is %q", node.Spec.PodCIDR)
+	}
+	a.create("v1 pods", newPod("p", "n"))
+	pod := mustUpdate(a, "v1 pods/status", in("ns", "p"), func(pod *corev1.Pod) {
+		pod.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}
+	})
+	if pod.Status.PodIP != "10.0.0.1" {
+		t.Errorf("podIP is %q", pod.Status.PodIP)
+	}
+	pod = mustUpdate(a, "v1 pods/status", in("ns", "p"), func(pod *corev1.Pod) { pod.Status.PodIP = "10.0.0.2" })
+	if diff := cmp.Diff([]corev1.PodIP{{IP: "10.0.0.2"}}, pod.Status.PodIPs); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestReplicationControllersOrphan(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -14,8 +14,8 @@ func pods() builtin.Row[corev1.Pod] {
 	return builtin.Row[corev1.Pod]{
 		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
 		Status: true, Generation: true, ReturnDeleted: true,
-		Prepare: preparePod, PrepareStatus: preparePodStatus,
-		GracePeriod:      podGracePeriod,
+		Default: alignPodIPs, Prepare: preparePod, GracePeriod: podGracePeriod,
+		StatusKeeps: []string{"metadata.ownerReferences"}, PrepareStatus: preparePodStatus,
 		SelectableFields: podFieldKeys(),
 		IndexFields:      []string{"spec.nodeName"},
 		FieldLabel:       podFieldLabel,
@@ -38,9 +38,20 @@ func preparePod(_ context.Context, pod *corev1.Pod) {
 	mergeLabelKeys(pod)
 }
 
+// alignPodIPs makes podIP the first of podIPs, for clients that write or read
+// only one of them. Where they differ, the older field counts.
+func alignPodIPs(pod *corev1.Pod) {
+	status := &pod.Status
+	switch {
+	case status.PodIP != "" && (len(status.PodIPs) == 0 || status.PodIPs[0].IP != status.PodIP):
+		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
+	case status.PodIP == "" && len(status.PodIPs) > 0:
+		status.PodIP = status.PodIPs[0].IP
+	}
+}
+
 // preparePodStatus keeps what kubelets may not change.
 func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
-	pod.OwnerReferences = old.OwnerReferences
 	if pod.Status.QOSClass == "" {
 		pod.Status.QOSClass = old.Status.QOSClass
 		if pod.Status.QOSClass == "" {

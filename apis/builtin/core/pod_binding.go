@@ -67,7 +67,8 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	}
 	if errs := validateBinding(binding); len(errs) > 0 {
-		return nil, errs.ToAggregate() // as kube-apiserver: 500 without a reason
+		// Unlike kube-apiserver, which answers 500 to this mistake of a client.
+		return nil, apierrors.NewInvalid(bindingVersion().GVK.GroupKind(), binding.Name, errs)
 	}
 	if validate != nil {
 		if err := validate(ctx, binding, nil); err != nil {

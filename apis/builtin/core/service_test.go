@@ -2,10 +2,14 @@ package core_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
 )
 
 // allocated is a service of a type with all that types may need.
@@ -123,5 +127,35 @@ func TestHeadlessServiceOfOldClients(t *testing.T) {
 	s := newAPI(t).create("v1 services", &corev1.Service{ObjectMeta: named("ns", "s"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
 	if diff := cmp.Diff([]string{corev1.ClusterIPNone}, s.(*corev1.Service).Spec.ClusterIPs); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestServiceWarnings(t *testing.T) {
+	t.Parallel()
+	const deprecated = "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+	tests := map[string]struct {
+		spec corev1.ServiceSpec
+		want []string
+	}{
+		"none":          {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1"}}},
+		"external IPs":  {corev1.ServiceSpec{ExternalIPs: []string{"1.2.3.4"}}, []string{deprecated}},
+		"external name": {corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "a.b", ExternalIPs: []string{"1.2.3.4"}}, []string{`spec.externalIPs is ignored when spec.type is "ExternalName"`}},
+		"headless":      {corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, SessionAffinity: corev1.ServiceAffinityClientIP}, []string{"spec.SessionAffinity is ignored for headless services"}},
+		"balancer":      {corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerIP: "::ffff:1.2.3.4"}, []string{`spec.loadBalancerIP: non-standard IP address "::ffff:1.2.3.4" is invalid: use "1.2.3.4"`}},
+		"several": {
+			corev1.ServiceSpec{ExternalIPs: []string{"1.2.3.4"}, ExternalName: "a.b", TrafficDistribution: ptr(corev1.ServiceTrafficDistributionPreferClose)},
+			[]string{deprecated, `spec.externalName is ignored when spec.type is not "ExternalName"`, `spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"`},
+		},
+	}
+	a := newAPI(t)
+	for name, test := range tests {
+		ctx := request.NewContext(t.Context(), nil, time.Time{})
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", GenerateName: "s-"}, Spec: test.spec}
+		if _, err := a.resource("v1 services").Storage.(rest.Creater).Create(ctx, service, nil, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, request.WarningsFrom(ctx)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -161,19 +160,4 @@ func nodePorts(service *corev1.Service) []int32 {
 	}
 	slices.Sort(ports)
 	return slices.Compact(ports)
-}
-
-func serviceWarnings(_ context.Context, service *corev1.Service) []string {
-	var warnings []string
-	if len(service.Spec.ExternalIPs) > 0 {
-		warnings = append(warnings, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
-	}
-	if service.Spec.ExternalName != "" && service.Spec.Type != corev1.ServiceTypeExternalName {
-		warnings = append(warnings, fmt.Sprintf("spec.externalName is ignored when spec.type is not %q", corev1.ServiceTypeExternalName))
-	}
-	if d := service.Spec.TrafficDistribution; d != nil && *d == corev1.ServiceTrafficDistributionPreferClose {
-		warnings = append(warnings, fmt.Sprintf("spec.trafficDistribution: %q is deprecated; use %q",
-			corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone))
-	}
-	return warnings
 }
