@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -352,6 +353,9 @@ func testWriteErrors(t *testing.T, cause error, fails func(errorfs.Op) bool) {
 	had := j.copy()
 	survivor := open(t, Config{Dir: "d", FS: mem.CrashClone(vfs.CrashCloneCfg{})})
 	j.check(t, survivor, had)
+	if f.hits.Load() == 0 {
+		t.Fatal("no operation failed")
+	}
 	f.end()
 	await(t, "recovery", func() bool { return s.Health(t.Context()) == nil })
 	for i := range 20 {
@@ -419,5 +423,103 @@ func TestCloseWhileBroken(t *testing.T) {
 			survivor := open(t, Config{Dir: "d", FS: mem})
 			j.check(t, survivor, j.copy())
 		})
+	}
+}
+
+// TestErrorsWhileOpening makes each single operation on the disk fail that
+// opening makes, once and from there on. Opening may fail then, but what had
+// been acknowledged is there when the disk is well again.
+func TestErrorsWhileOpening(t *testing.T) {
+	t.Parallel()
+	mem := vfs.NewCrashableMem()
+	j := newJournal()
+	s := open(t, Config{Dir: "d", FS: mem})
+	for i := range 60 {
+		if err := j.write(t, s, fmt.Sprintf("k%d", i%9), 20_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crashed := func() *vfs.MemFS { return mem.CrashClone(vfs.CrashCloneCfg{}) }
+	for what, disk := range map[string]func() *vfs.MemFS{"new": vfs.NewCrashableMem, "restored": vfs.NewCrashableMem, "crashed": crashed} {
+		for _, lasting := range []bool{false, true} {
+			had := map[string]acked{}
+			switch what {
+			case "crashed":
+				had = j.copy()
+			case "restored":
+				had = nil
+			}
+			for i, failed := int64(0), true; failed; i++ {
+				failed = testErrorWhileOpening(t, j, had, disk(), i, lasting)
+				if t.Failed() {
+					t.Fatalf("%s store, operation %d, lasting %t", what, i, lasting)
+				}
+			}
+		}
+	}
+}
+
+// testErrorWhileOpening makes the i-th write fail, and the later ones if that is
+// lasting. It reports whether there were as many.
+func testErrorWhileOpening(t *testing.T, j *journal, had map[string]acked, disk *vfs.MemFS, i int64, lasting bool) bool {
+	var n atomic.Int64
+	var opened atomic.Bool
+	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || opened.Load() {
+			return nil
+		}
+		if at := n.Add(1) - 1; at == i || lasting && at > i {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	faulty := errorfs.Wrap(disk, inject)
+	if had == nil {
+		testErrorWhileRestoring(t, faulty, disk, &opened)
+		return n.Load() > i && !t.Failed()
+	}
+	s, err := Open(Config{Dir: "d", FS: faulty})
+	opened.Store(true)
+	if err == nil {
+		j.check(t, s, had)
+		if err := s.Close(); err != nil {
+			t.Logf("close: %v", err)
+		}
+	}
+	s, err = Open(Config{Dir: "d", FS: disk.CrashClone(vfs.CrashCloneCfg{})})
+	if err != nil {
+		t.Errorf("open on a well disk: %v", err)
+		return false
+	}
+	j.check(t, s, had)
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	return n.Load() > i
+}
+
+// testErrorWhileRestoring restores onto a disk where one operation fails: either
+// the store is there, whole, or Open does not take it for one.
+func testErrorWhileRestoring(t *testing.T, faulty vfs.FS, disk *vfs.MemFS, done *atomic.Bool) {
+	raw := smallSnapshot(t)
+	failed := restore(bytes.NewReader(raw), Config{Dir: "d", FS: faulty})
+	done.Store(true)
+	after := disk.CrashClone(vfs.CrashCloneCfg{})
+	s, err := Open(Config{Dir: "d", FS: after})
+	if err == nil {
+		n := len(entries(t, s, 0).Entries)
+		if n != 3 && (failed == nil || n != 0) {
+			t.Errorf("restore: %v, and then there are %d entries of 3", failed, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	if failed == nil {
+		t.Errorf("open of what was restored: %v", err)
+	}
+	if err := restore(bytes.NewReader(raw), Config{Dir: "d", FS: after}); err != nil {
+		t.Errorf("restore again: %v", err)
 	}
 }

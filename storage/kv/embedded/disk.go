@@ -94,33 +94,39 @@ type engine struct {
 	dir   string
 	guard *guard
 	// damaged is the file Pebble last found corrupt.
-	damaged *atomic.Pointer[string]
+	damaged atomic.Pointer[string]
 }
 
 // options are Pebble's, for this format.
-func (d *disk) options(g *guard, damaged *atomic.Pointer[string]) *pebble.Options {
+func (d *disk) options(e *engine) *pebble.Options {
 	o := &pebble.Options{
-		FS:                 g,
+		FS:                 e.guard,
 		Lock:               d.held,
 		Comparer:           newComparer(),
 		FormatMajorVersion: pebbleFormat,
 		MemTableSize:       memTableBytes,
 		CacheSize:          blockCacheBytes,
 		// Writers wait for flushes when this many memtables are full.
-		MemTableStopWritesThreshold: 4,
+		// As many log files are kept for reuse.
+		MemTableStopWritesThreshold: 3,
 		L0CompactionThreshold:       2,
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                500,
-		Logger:                      engineLog{log: d.log, failed: g.fail},
+		Logger:                      engineLog{log: d.log, failed: e.guard.fail},
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { d.log.Warn("background work on the store failed", "dir", d.dir, "err", err) },
+			BackgroundError: func(err error) {
+				d.log.Warn("background work on the store failed", "dir", d.dir, "err", firstLine(err))
+			},
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				damaged.Store(&info.Path)
-				d.log.Error("the store is corrupt", "file", info.Path, "err", info.Details)
+				e.damaged.Store(&info.Path)
+				d.log.Error("the store is corrupt", "file", info.Path, "err", firstLine(info.Details))
 			},
 		},
 	}
+	// Compactions run one at a time, so there is nothing to find out ten times a
+	// second about how many may: this scheduler has no ticker.
+	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		// One index block for a table of this size: a lookup reads two blocks.
@@ -147,12 +153,47 @@ func explain(doing, file string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, kv.ErrCorrupt), pebble.IsCorruptionError(err):
-		return fmt.Errorf("%s: %w: %s is damaged; restore the data directory from a snapshot: %w", doing, kv.ErrCorrupt, file, err)
+		return fmt.Errorf("%s: %s is damaged; restore the data directory from a snapshot: %w", doing, file, asCorrupt(err))
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%s: %w: %w", doing, kv.ErrNoSpace, err)
 	default:
 		return fmt.Errorf("%s: %w: %w", doing, kv.ErrUnavailable, err)
 	}
+}
+
+// asCorrupt makes Pebble's error of corruption kv's.
+func asCorrupt(err error) error {
+	if errors.Is(err, kv.ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", kv.ErrCorrupt, firstLine(err))
+}
+
+// firstLine is the text of one of Pebble's errors, some of which go on with
+// details and stacks over several lines.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
+// explainOpen is explain for opening what is there. Unless a write failed or the
+// operating system refused, it is what is there that is wrong. Where Pebble says
+// that a file is corrupt, it is the one it read last; otherwise files are
+// missing, have another size than they should, or do not fit together, and the
+// error says which.
+func (d *disk) explainOpen(g *guard, err error) error {
+	if failed := g.failure(); failed != nil {
+		return explain("open the store", d.dir, failed)
+	}
+	file := d.dir
+	if pebble.IsCorruptionError(err) && g.lastRead() != "" {
+		file = g.lastRead()
+	}
+	var refused syscall.Errno
+	if !errors.As(err, &refused) || refused == syscall.ENOENT {
+		err = asCorrupt(err)
+	}
+	return explain("open the store", file, err)
 }
 
 // engineLog passes Pebble's log on. What is fatal to Pebble is not to the
@@ -179,51 +220,56 @@ func (l engineLog) Fatalf(format string, args ...any) {
 // open opens the database in the directory, or makes one. From then on failed
 // is called, once, when a write to disk fails.
 func (d *disk) open(failed func(error)) (e *engine, err error) {
-	g := newGuard(d.fs)
-	e = &engine{dir: d.dir, guard: g, damaged: new(atomic.Pointer[string])}
 	isNew, err := d.prepare()
 	if err != nil {
 		return nil, err
 	}
 	if isNew {
-		g.deferSyncs()
-	}
-	if e.db, err = openPebble(d.dir, d.options(g, e.damaged)); err != nil {
-		return nil, explain("open the store", d.suspect(g, e.damaged), err)
-	}
-	if isNew {
+		if e, err = d.openNew(); err != nil {
+			return nil, err
+		}
 		if err = d.initialise(e); err != nil {
 			return nil, errors.Join(err, e.close())
 		}
+	} else {
+		e = d.newEngine()
+		if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
+			return nil, d.explainOpen(e.guard, err)
+		}
 	}
-	if err = g.arm(failed); err != nil {
-		g.abandon()
+	if err = e.guard.arm(failed); err != nil {
+		e.guard.abandon()
 		return nil, errors.Join(explain("open the store", d.dir, err), e.close())
 	}
-	d.guard.Store(g)
+	d.guard.Store(e.guard)
 	return e, nil
 }
 
-// openNew opens a database that is made, unguarded and with its syncs put off.
+func (d *disk) newEngine() *engine {
+	return &engine{dir: d.dir, guard: newGuard(d.fs)}
+}
+
+// openNew makes a database, with its syncs put off. A write that fails from then
+// on ends all writing; whoever fills the database asks the guard at the end.
 func (d *disk) openNew() (*engine, error) {
-	e := &engine{dir: d.dir, guard: newGuard(d.fs), damaged: new(atomic.Pointer[string])}
+	e := d.newEngine()
 	e.guard.deferSyncs()
 	var err error
-	if e.db, err = openPebble(d.dir, d.options(e.guard, e.damaged)); err != nil {
-		return nil, explain("make the store", d.dir, err)
+	if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
+		return nil, d.explainOpen(e.guard, err)
+	}
+	if err := e.guard.arm(func(error) { e.guard.abandon() }); err != nil {
+		return nil, errors.Join(explain("make the store", d.dir, err), e.close())
 	}
 	return e, nil
 }
 
-// suspect names the file that made opening fail.
-func (d *disk) suspect(g *guard, damaged *atomic.Pointer[string]) string {
-	if p := damaged.Load(); p != nil {
-		return *p
+// complete makes durable what was put off since openNew.
+func (e *engine) complete() error {
+	if err := e.guard.failure(); err != nil {
+		return explain("make the store", e.dir, err)
 	}
-	if name := g.lastRead(); name != "" {
-		return name
-	}
-	return d.dir
+	return explain("make the store", e.dir, e.guard.syncDeferred())
 }
 
 // openPebble opens, and turns a panic over what it found into an error.
@@ -268,7 +314,7 @@ func (d *disk) prepare() (isNew bool, err error) {
 	}
 	desc, err := pebble.Peek(d.dir, d.fs)
 	if err != nil {
-		return false, explain("open the store", d.dir, err)
+		return false, d.explainOpen(newGuard(d.fs), err)
 	}
 	if !desc.Exists {
 		return false, explain("open the store", filepath.Join(d.dir, "marker.manifest.*"),
@@ -325,11 +371,11 @@ func (d *disk) initialise(e *engine) error {
 	b := e.db.NewBatch()
 	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
 	_ = b.Set([]byte(metaRevision), revisionValue(firstRevision), nil)
-	if err := e.db.Apply(b, pebble.Sync); err != nil {
-		return explain("make the store", d.dir, err)
+	if err := e.apply(b); err != nil {
+		return fmt.Errorf("make the store: %w", err)
 	}
-	if err := errors.Join(b.Close(), e.guard.syncDeferred()); err != nil {
-		return explain("make the store", d.dir, err)
+	if err := e.complete(); err != nil {
+		return err
 	}
 	return d.unmark(creating)
 }

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -23,15 +22,19 @@ import (
 //     asks failure() before it believes in a commit;
 //   - every other write waits, so that flushes and compactions stand still
 //     instead of replacing files that can be read by files that cannot;
-//   - once abandon was called, everything is swallowed, so that Pebble can be
-//     closed.
+//   - once abandon was called, everything is swallowed, and new files are made
+//     in memory, so that Pebble can come to an end and be closed.
 //
-// While it is not armed yet, errors pass through: opening reports them.
+// While it is not armed yet, there are no reads to serve: the guard abandons the
+// disk at once, and whoever arms it is told. Not even opening passes errors on
+// to Pebble, which tries some things again until they succeed.
 type guard struct {
 	vfs.FS
 	state atomic.Int32
 	// abandoned is closed by abandon.
 	abandoned chan struct{}
+	// void has the files made after that, under the last element of their names.
+	void *vfs.MemFS
 
 	mu struct {
 		sync.Mutex
@@ -53,7 +56,7 @@ const (
 )
 
 func newGuard(inner vfs.FS) *guard {
-	return &guard{FS: inner, abandoned: make(chan struct{})}
+	return &guard{FS: inner, abandoned: make(chan struct{}), void: vfs.NewMem()}
 }
 
 // Unwrap implements vfs.FS.
@@ -68,7 +71,7 @@ func (g *guard) arm(failed func(error)) error {
 	return g.mu.err
 }
 
-// fail ends writing. Before the guard is armed it only takes note.
+// fail ends writing.
 func (g *guard) fail(err error) {
 	g.mu.Lock()
 	if g.mu.err != nil {
@@ -76,14 +79,14 @@ func (g *guard) fail(err error) {
 		return
 	}
 	g.mu.err = err
-	failed := g.mu.failed
-	if g.mu.armed {
-		g.state.CompareAndSwap(guardWrites, guardFailed)
-	}
+	armed, failed := g.mu.armed, g.mu.failed
+	g.state.CompareAndSwap(guardWrites, guardFailed)
 	g.mu.Unlock()
-	if failed != nil {
-		failed(err)
+	if !armed {
+		g.abandon()
+		return
 	}
+	failed(err)
 }
 
 // failure returns why writing ended, nil when it has not.
@@ -115,28 +118,22 @@ func (g *guard) check(name string) (swallow bool) {
 	return true
 }
 
-// note is given the result of each write and returns what Pebble is told.
-func (g *guard) note(name string, err error) error {
+// note is given the result of each write. When it returns, Pebble is to be told
+// that the write succeeded.
+func (g *guard) note(name string, err error) {
 	if err == nil {
-		return nil
-	}
-	g.mu.Lock()
-	armed := g.mu.armed
-	g.mu.Unlock()
-	if !armed {
-		return err
+		return
 	}
 	g.fail(err)
 	g.check(name)
-	return nil
 }
 
 // do runs one write that has no result but an error.
 func (g *guard) do(name string, write func() error) error {
-	if g.check(name) {
-		return nil
+	if !g.check(name) {
+		g.note(name, write())
 	}
-	return g.note(name, write())
+	return nil
 }
 
 func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
@@ -221,26 +218,39 @@ func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.
 
 func (g *guard) opened(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	if g.check(name) {
-		return &voidFile{name: name}, nil
+		return g.void.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
 	}
 	f, err := open()
 	if err != nil {
-		if err := g.note(name, err); err != nil {
-			return nil, err
-		}
-		return &voidFile{name: name}, nil
+		g.note(name, err)
+		return g.void.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
 	}
 	return &guardedFile{File: f, guard: g, name: name}, nil
 }
 
 // Open implements vfs.FS.
 func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if g.state.Load() != guardWrites {
+		if f, err := g.void.Open(g.PathBase(name)); err == nil {
+			return f, nil
+		}
+	}
 	g.mu.Lock()
 	if !g.mu.armed {
 		g.mu.read = name
 	}
 	g.mu.Unlock()
 	return g.FS.Open(name, opts...)
+}
+
+// Stat implements vfs.FS.
+func (g *guard) Stat(name string) (vfs.FileInfo, error) {
+	if g.state.Load() != guardWrites {
+		if info, err := g.void.Stat(g.PathBase(name)); err == nil {
+			return info, nil
+		}
+	}
+	return g.FS.Stat(name)
 }
 
 // OpenDir implements vfs.FS. A directory is opened to be synced.
@@ -254,11 +264,19 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 
 // Link implements vfs.FS.
 func (g *guard) Link(oldname, newname string) error {
+	if g.check(newname) {
+		_ = g.void.Link(g.PathBase(oldname), g.PathBase(newname))
+		return nil
+	}
 	return g.do(newname, func() error { return g.FS.Link(oldname, newname) })
 }
 
 // Rename implements vfs.FS.
 func (g *guard) Rename(oldname, newname string) error {
+	if g.check(newname) {
+		_ = g.void.Rename(g.PathBase(oldname), g.PathBase(newname))
+		return nil
+	}
 	return g.do(newname, func() error {
 		g.renamed(oldname, newname)
 		return g.FS.Rename(oldname, newname)
@@ -298,10 +316,8 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 	if f.guard.check(f.name) {
 		return len(p), nil
 	}
-	n, err := f.File.Write(p)
-	if err = f.guard.note(f.name, err); err != nil {
-		return n, err
-	}
+	_, err := f.File.Write(p)
+	f.guard.note(f.name, err)
 	return len(p), nil
 }
 
@@ -309,10 +325,8 @@ func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
 	if f.guard.check(f.name) {
 		return len(p), nil
 	}
-	n, err := f.File.WriteAt(p, off)
-	if err = f.guard.note(f.name, err); err != nil {
-		return n, err
-	}
+	_, err := f.File.WriteAt(p, off)
+	f.guard.note(f.name, err)
 	return len(p), nil
 }
 
@@ -339,10 +353,8 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 		return true, nil
 	}
 	full, err := f.File.SyncTo(length)
-	if err = f.guard.note(f.name, err); err != nil {
-		return false, err
-	}
-	return full, nil
+	f.guard.note(f.name, err)
+	return full || err != nil, nil
 }
 
 func (f *guardedFile) Close() error {
@@ -350,29 +362,6 @@ func (f *guardedFile) Close() error {
 		_ = f.File.Close()
 		return nil
 	}
-	return f.guard.note(f.name, f.File.Close())
+	f.guard.note(f.name, f.File.Close())
+	return nil
 }
-
-// voidFile is what files created after the failure are.
-type voidFile struct {
-	name string
-	size atomic.Int64
-}
-
-var errVoid = errors.New("the store no longer writes to disk")
-
-func (f *voidFile) Write(p []byte) (int, error) {
-	f.size.Add(int64(len(p)))
-	return len(p), nil
-}
-func (f *voidFile) WriteAt(p []byte, off int64) (int, error)  { return len(p), nil }
-func (f *voidFile) Read([]byte) (int, error)                  { return 0, io.EOF }
-func (f *voidFile) ReadAt([]byte, int64) (int, error)         { return 0, errVoid }
-func (f *voidFile) Close() error                              { return nil }
-func (f *voidFile) Preallocate(int64, int64) error            { return nil }
-func (f *voidFile) Stat() (vfs.FileInfo, error)               { return nil, errVoid }
-func (f *voidFile) Sync() error                               { return nil }
-func (f *voidFile) SyncTo(int64) (bool, error)                { return true, nil }
-func (f *voidFile) SyncData() error                           { return nil }
-func (f *voidFile) Prefetch(offset int64, length int64) error { return nil }
-func (f *voidFile) Fd() uintptr                               { return vfs.InvalidFd }

@@ -43,7 +43,7 @@ func (s *Store) fail(cause error) {
 		close(g.done)
 	}
 	close(s.mu.brokenCh)
-	s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", cause)
+	s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", firstLine(cause))
 	s.tasks.Go(s.mend)
 }
 
@@ -65,7 +65,7 @@ func (s *Store) mend() {
 			s.log.Info("the store takes writes again", "dir", s.disk.dir)
 			return
 		}
-		s.log.Warn("the store is still not writable", "dir", s.disk.dir, "err", err)
+		s.log.Warn("the store is still not writable", "dir", s.disk.dir, "err", firstLine(err))
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *Store) reopen() error {
 	defer s.life.Unlock()
 	if s.engine != nil {
 		if err := s.engine.close(); err != nil {
-			s.log.Warn("close the store after a failed write", "dir", s.disk.dir, "err", err)
+			s.log.Warn("close the store after a failed write", "dir", s.disk.dir, "err", firstLine(err))
 		}
 		s.engine = nil
 	}

@@ -422,7 +422,7 @@ func (d *disk) fill(sr *snapshotReader) error {
 	if err := e.close(); err != nil {
 		return err
 	}
-	return explain("write", d.dir, e.guard.syncDeferred())
+	return e.complete()
 }
 
 func (e *engine) load(sr *snapshotReader) error {

@@ -182,6 +182,9 @@ func (e *engine) loadState() (state, error) {
 	if err != nil {
 		return st, err
 	}
+	if format == 0 {
+		return st, explain("open the store", e.dir, fmt.Errorf("it has no format version: %w", kv.ErrCorrupt))
+	}
 	if format != formatVersion {
 		return st, fmt.Errorf("data directory %s has format %d, and this version of Mainstay reads format %d: run a version that is at least as new as the one that wrote it",
 			e.dir, format, formatVersion)

@@ -7,6 +7,7 @@
 package kvtest
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -151,7 +152,7 @@ func keys(entries []kv.Entry) []string {
 
 func diff(t *testing.T, what string, got, want any) {
 	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want, got, cmp.Comparer(bytes.Equal)); d != "" {
 		t.Fatalf("%s (-want +got):\n%s", what, d)
 	}
 }
