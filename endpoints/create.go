@@ -15,7 +15,7 @@ import (
 
 // create answers POST to a collection.
 func (c *call) create(s rest.Creater) error {
-	t, err := negotiate(c.r, forObject)
+	t, err := c.negotiate(forObject)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (c *call) create(s rest.Creater) error {
 
 // createNamed answers POST to a subresource of an object.
 func (c *call) createNamed(s rest.NamedCreater) error {
-	t, err := negotiate(c.r, forObject)
+	t, err := c.negotiate(forObject)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 // delete answers DELETE of an object.
 func (c *call) delete(s rest.GracefulDeleter) error {
-	t, err := negotiate(c.r, forObject)
+	t, err := c.negotiate(forObject)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *call) respondStatus(t target, code int, status *metav1.Status) error {
 
 // deleteCollection answers DELETE of a collection.
 func (c *call) deleteCollection(s rest.CollectionDeleter) error {
-	t, err := negotiate(c.r, forList)
+	t, err := c.negotiate(forList)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 // get answers GET of one object.
 func (c *call) get(s rest.Getter) error {
-	t, err := negotiate(c.r, forObject)
+	t, err := c.negotiate(forObject)
 	if err != nil {
 		return err
 	}

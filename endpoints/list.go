@@ -18,7 +18,7 @@ import (
 
 // list answers GET of a collection.
 func (c *call) list(s rest.Lister) error {
-	t, err := negotiate(c.r, forList)
+	t, err := c.negotiate(forList)
 	if err != nil {
 		return err
 	}
@@ -46,9 +46,6 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 	case partial:
 		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 			"you requested PartialObjectMetadata, but the requested object is a list (%s)", c.listTypeName())
-	}
-	if t.media == codec.Protobuf && c.resource.Version.Untyped {
-		return notAcceptable(true, forList)
 	}
 	if page || t.media == codec.Protobuf {
 		records, err := gather(list)

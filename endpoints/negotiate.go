@@ -53,8 +53,19 @@ type clause struct {
 	quality   float64
 }
 
-// negotiate reads the Accept header.
+// negotiate reads the Accept header of a request for the resource.
+func (c *call) negotiate(purpose int) (target, error) {
+	return negotiateAmong(c.r, purpose, !c.resource.Version.Untyped)
+}
+
+// negotiate reads the Accept header of a request for what has every form.
 func negotiate(r *http.Request, purpose int) (target, error) {
+	return negotiateAmong(r, purpose, true)
+}
+
+// negotiateAmong reads the Accept header. hasProtobuf tells whether whole
+// objects have a protobuf form; where not, the client's next choice counts.
+func negotiateAmong(r *http.Request, purpose int, hasProtobuf bool) (target, error) {
 	pretty := wantsPretty(r)
 	header := r.Header.Get("Accept")
 	if values := r.Header.Values("Accept"); len(values) > 1 {
@@ -77,7 +88,7 @@ func negotiate(r *http.Request, purpose int) (target, error) {
 		if pp, ok := c.params["pretty"]; ok {
 			t.pretty = pp == "1" || pp == "true"
 		}
-		if t.setView(c.params) {
+		if t.setView(c.params) && (hasProtobuf || t.media != codec.Protobuf || t.view != whole) {
 			return t, nil
 		}
 	}

@@ -24,7 +24,7 @@ func (c *call) patch(s rest.Updater) error {
 	if err != nil {
 		return err
 	}
-	t, err := negotiate(c.r, forObject)
+	t, err := c.negotiate(forObject)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 // update answers PUT of an object.
 func (c *call) update(s rest.Updater) error {
-	t, err := negotiate(c.r, forObject)
+	t, err := c.negotiate(forObject)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 // watch answers a request to follow a collection. Each batch of events that is
 // at hand goes out in one write.
 func (c *call) watch(s rest.Watcher) error {
-	t, err := negotiate(c.r, forWatch)
+	t, err := c.negotiate(forWatch)
 	if err != nil {
 		return err
 	}
@@ -117,9 +117,6 @@ type framer struct {
 
 func (c *call) newFramer(t target) (*framer, error) {
 	v := c.resource.Version
-	if t.media == codec.Protobuf && v.Untyped && t.view == whole {
-		return nil, notAcceptable(true, forWatch)
-	}
 	f := &framer{target: t, version: v, head: codec.JSONHead(v.GVK)}
 	if t.view == table {
 		m, err := c.tableMaker(t)

@@ -1,0 +1,9 @@
+// Package ownership keeps account of who owns which field of an object, the
+// way apimachinery's managedfields does over structured-merge-diff, but cheaply:
+// an object is walked once along a plan made of its Go type and its merge
+// schema, and only what changed is turned into sets of fields. It does not
+// convert between versions and reports no errors of its own: what it does not
+// cover exactly it leaves alone and says so, and the caller asks apimachinery.
+//
+// Imports: codec.
+package ownership

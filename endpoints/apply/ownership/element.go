@@ -1,0 +1,164 @@
+package ownership
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// An element is one step of a path to a field, encoded such that comparing
+// elements as strings gives the order in which sets are written.
+//
+// The name of a field stands for itself. The other elements begin with a byte
+// that no UTF-8 text contains: markKey, the key fields of an item in order of
+// their names, each as fieldFollows, name, 0 and scalar, and a final 0; or
+// markValue and a scalar; or markIndex and eight bytes.
+type element = string
+
+const (
+	markKey   = 0xfd
+	markValue = 0xfe
+	markIndex = 0xff
+
+	fieldFollows = 0x01
+
+	// Scalars of different types are ordered by type.
+	scalarNumber = 0x02 // eight bytes
+	scalarString = 0x03 // text and a final 0
+	scalarBool   = 0x04 // one byte
+)
+
+// errUncovered says that something has a shape that this package does not
+// deal with. It never reaches a client: the caller takes the other way.
+var errUncovered = errors.New("not covered")
+
+// maxExact is the largest integer that is the same as a float64. Sets that are
+// read from JSON hold numbers as float64.
+const maxExact = 1 << 53
+
+func appendInt(dst []byte, n int64) ([]byte, error) {
+	if n > maxExact || n < -maxExact {
+		return dst, errUncovered
+	}
+	return binary.BigEndian.AppendUint64(append(dst, scalarNumber), uint64(n)^(1<<63)), nil
+}
+
+func appendString(dst []byte, s string) ([]byte, error) {
+	if strings.IndexByte(s, 0) >= 0 {
+		return dst, errUncovered
+	}
+	return append(append(append(dst, scalarString), s...), 0), nil
+}
+
+func appendBool(dst []byte, b bool) []byte {
+	if b {
+		return append(dst, scalarBool, 1)
+	}
+	return append(dst, scalarBool, 0)
+}
+
+// appendScalar encodes a scalar of a JSON document.
+func appendScalar(dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case string:
+		return appendString(dst, v)
+	case int64:
+		return appendInt(dst, v)
+	case int:
+		return appendInt(dst, int64(v))
+	case float64:
+		if v != math.Trunc(v) || math.Abs(v) > maxExact || v == 0 && math.Signbit(v) {
+			return dst, errUncovered
+		}
+		return appendInt(dst, int64(v))
+	case bool:
+		return appendBool(dst, v), nil
+	}
+	return dst, errUncovered
+}
+
+// fieldElement is the element of a field, which is its name.
+func fieldElement(name string) (element, error) {
+	if name != "" && name[0] >= markKey {
+		return "", errUncovered
+	}
+	return name, nil
+}
+
+// elementOf encodes an element of a fieldpath.Set.
+func elementOf(pe fieldpath.PathElement) (element, error) {
+	var encoded []byte
+	var err error
+	switch {
+	case pe.FieldName != nil:
+		return fieldElement(*pe.FieldName)
+	case pe.Key != nil:
+		encoded = append(encoded, markKey)
+		for _, f := range *pe.Key {
+			encoded = append(append(append(encoded, fieldFollows), f.Name...), 0)
+			if encoded, err = appendValue(encoded, f.Value); err != nil || strings.IndexByte(f.Name, 0) >= 0 {
+				return "", errUncovered
+			}
+		}
+		encoded = append(encoded, 0)
+	case pe.Value != nil:
+		encoded, err = appendValue(append(encoded, markValue), *pe.Value)
+	case pe.Index != nil:
+		encoded = binary.BigEndian.AppendUint64(append(encoded, markIndex), uint64(*pe.Index)^(1<<63))
+	default:
+		err = errUncovered
+	}
+	return string(encoded), err
+}
+
+func appendValue(dst []byte, v value.Value) ([]byte, error) {
+	if v.IsMap() || v.IsList() || v.IsNull() {
+		return dst, errUncovered
+	}
+	return appendScalar(dst, v.Unstructured())
+}
+
+// pathElement decodes an element for fieldpath.
+func pathElement(e element) fieldpath.PathElement {
+	switch {
+	case e == "" || e[0] < markKey:
+		return fieldpath.FieldNameElement(e)
+	case e[0] == markIndex:
+		return fieldpath.IndexElement(int(binary.BigEndian.Uint64([]byte(e[1:])) ^ (1 << 63)))
+	case e[0] == markValue:
+		v, _ := cutScalar(e[1:])
+		return fieldpath.ValueElement(value.NewValueInterface(v))
+	}
+	var fields []value.Field
+	for e = e[1:]; e[0] == fieldFollows; {
+		name, rest, _ := strings.Cut(e[1:], "\x00")
+		v, rest := cutScalar(rest)
+		fields = append(fields, value.Field{Name: name, Value: value.NewValueInterface(v)})
+		e = rest
+	}
+	return fieldpath.KeyElement(fields...)
+}
+
+// cutScalar decodes the scalar at the beginning of s.
+func cutScalar(s string) (v any, rest string) {
+	switch s[0] {
+	case scalarNumber:
+		return int64(numberAt(s[1:])), s[9:]
+	case scalarString:
+		text, rest, _ := strings.Cut(s[1:], "\x00")
+		return text, rest
+	}
+	return s[1] == 1, s[2:]
+}
+
+func numberAt(s string) int64 {
+	var n uint64
+	for i := range 8 {
+		n = n<<8 | uint64(s[i])
+	}
+	return int64(n ^ (1 << 63))
+}

@@ -1,0 +1,242 @@
+package ownership
+
+import (
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// mark says what a node is, besides the way to its children.
+type mark uint8
+
+const (
+	// member says that the field itself is in the set.
+	member mark = 1 << iota
+	// removed says, in a comparison, that the field is no longer there. What
+	// was added or is different is a member.
+	removed
+)
+
+// A node is a field of a set together with the fields below it. Nodes of one
+// set are in order of their elements, and none is without use: a node has a
+// mark or children. Nodes are shared and never changed once they are made.
+type node struct {
+	element  element
+	mark     mark
+	children []node
+}
+
+// nodes allocates slices of nodes from larger pieces.
+type nodes struct{ free []node }
+
+const pieceOfNodes = 128
+
+// keep returns a copy of a slice, with no room to grow.
+func (a *nodes) keep(list []node) []node {
+	n := len(list)
+	if n == 0 {
+		return nil
+	}
+	if n > len(a.free) {
+		a.free = make([]node, max(n, pieceOfNodes))
+	}
+	kept := a.free[:n:n]
+	a.free = a.free[n:]
+	copy(kept, list)
+	return kept
+}
+
+// find returns the node of an element, nil when there is none.
+func find(list []node, e element) *node {
+	i, ok := slices.BinarySearchFunc(list, e, func(n node, e element) int { return strings.Compare(n.element, e) })
+	if !ok {
+		return nil
+	}
+	return &list[i]
+}
+
+// meets tells whether a field of set has a mark in changes.
+func meets(set, changes []node) bool {
+	for i, j := 0, 0; i < len(set) && j < len(changes); {
+		switch s, c := &set[i], &changes[j]; strings.Compare(s.element, c.element) {
+		case -1:
+			i++
+		case 1:
+			j++
+		default:
+			if s.mark != 0 && c.mark != 0 || meets(s.children, c.children) {
+				return true
+			}
+			i, j = i+1, j+1
+		}
+	}
+	return false
+}
+
+// contains tells whether all members of part are members of set.
+func contains(set, part []node) bool {
+	i := 0
+	for j := range part {
+		p := &part[j]
+		for i < len(set) && set[i].element < p.element {
+			i++
+		}
+		if i == len(set) || set[i].element != p.element {
+			if hasMember(part[j : j+1]) {
+				return false
+			}
+			continue
+		}
+		if p.mark&member != 0 && set[i].mark&member == 0 || !contains(set[i].children, p.children) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasMember(list []node) bool {
+	for i := range list {
+		if list[i].mark&member != 0 || hasMember(list[i].children) {
+			return true
+		}
+	}
+	return false
+}
+
+// A builder makes sets. Its stack holds the nodes of lists that are still
+// growing, each above that of its parent.
+type builder struct {
+	nodes
+	stack []node
+}
+
+// take ends the list that began when the stack was n long.
+func (b *builder) take(n int) []node {
+	list := b.keep(b.stack[n:])
+	b.stack = b.stack[:n]
+	return list
+}
+
+// push adds a node to the list, unless it is without use.
+func (b *builder) push(e element, m mark, children []node) {
+	if m != 0 || len(children) > 0 {
+		b.stack = append(b.stack, node{e, m, children})
+	}
+}
+
+// subtract returns set without the fields that have a mark in changes; what is
+// below them stays.
+func (b *builder) subtract(set, changes []node) []node {
+	if !meets(set, changes) {
+		return set
+	}
+	n := len(b.stack)
+	j := 0
+	for i := range set {
+		s := &set[i]
+		for j < len(changes) && changes[j].element < s.element {
+			j++
+		}
+		if j == len(changes) || changes[j].element != s.element {
+			b.stack = append(b.stack, *s)
+			continue
+		}
+		m := s.mark
+		if changes[j].mark != 0 {
+			m = 0
+		}
+		b.push(s.element, m, b.subtract(s.children, changes[j].children))
+	}
+	return b.take(n)
+}
+
+// union returns the members of either set; other marks are dropped from y.
+func (b *builder) union(x, y []node) []node {
+	n := len(b.stack)
+	i, j := 0, 0
+	for i < len(x) || j < len(y) {
+		switch {
+		case j == len(y) || i < len(x) && x[i].element < y[j].element:
+			b.stack = append(b.stack, x[i])
+			i++
+		case i == len(x) || y[j].element < x[i].element:
+			b.push(y[j].element, y[j].mark&member, b.members(y[j].children))
+			j++
+		default:
+			b.push(x[i].element, x[i].mark|y[j].mark&member, b.union(x[i].children, y[j].children))
+			i, j = i+1, j+1
+		}
+	}
+	return b.take(n)
+}
+
+// members returns the members of a comparison, as a set.
+func (b *builder) members(changes []node) []node {
+	if !marks(changes, removed) {
+		return changes
+	}
+	n := len(b.stack)
+	for i := range changes {
+		b.push(changes[i].element, changes[i].mark&member, b.members(changes[i].children))
+	}
+	return b.take(n)
+}
+
+func marks(list []node, m mark) bool {
+	for i := range list {
+		if list[i].mark&m != 0 || marks(list[i].children, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// exclude returns set without the members of out and all that is below them.
+func (b *builder) exclude(set, out []node) []node {
+	if len(out) == 0 {
+		return set
+	}
+	n := len(b.stack)
+	for i := range set {
+		s := &set[i]
+		o := find(out, s.element)
+		switch {
+		case o == nil:
+			b.stack = append(b.stack, *s)
+		case o.mark&member == 0:
+			b.push(s.element, s.mark, b.exclude(s.children, o.children))
+		}
+	}
+	return b.take(n)
+}
+
+// fromSet takes over a fieldpath.Set.
+func (b *builder) fromSet(set *fieldpath.Set) ([]node, error) {
+	var list []node
+	var failed error
+	add := func(pe fieldpath.PathElement, m mark, children []node) {
+		e, err := elementOf(pe)
+		if err != nil {
+			failed = err
+		}
+		list = append(list, node{e, m, children})
+	}
+	set.Members.Iterate(func(pe fieldpath.PathElement) { add(pe, member, nil) })
+	set.Children.Iterate(func(pe fieldpath.PathElement) {
+		below, _ := set.Children.Get(pe)
+		children, err := b.fromSet(below)
+		if err != nil {
+			failed = err
+		}
+		var m mark
+		if set.Members.Has(pe) {
+			m = member
+			e, _ := elementOf(pe)
+			list = slices.DeleteFunc(list, func(n node) bool { return n.element == e })
+		}
+		add(pe, m, children)
+	})
+	slices.SortFunc(list, func(x, y node) int { return strings.Compare(x.element, y.element) })
+	return list, failed
+}
