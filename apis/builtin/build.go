@@ -88,7 +88,7 @@ func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version,
 		WithoutVerbs: row.Without, FieldLabel: label, Warning: row.Warning, ReturnDeleted: row.ReturnDeleted,
 	}
 	if row.Columns != nil {
-		main.Table = table[T, P]{row.Columns}
+		main.Table = Table[T, P](row.Columns)
 	}
 	resources := []*rest.Resource{main}
 	if row.Status {

@@ -18,6 +18,18 @@ type Columns[T any] struct {
 	Cells func(obj *T, now time.Time) []any
 	// Conditions returns the row's conditions; nil: none.
 	Conditions func(obj *T) []metav1.TableRowCondition
+	// Arrange is told all objects of a list with their rows, where these depend
+	// on each other. It may change cells, and returns in which order the rows
+	// are shown, by index.
+	Arrange func(list []*T, rows [][]any) (order []int)
+}
+
+// Arranger is a rest.TableConvertor that looks at all rows of a list before
+// they are shown: Columns with Arrange.
+type Arranger interface {
+	rest.TableConvertor
+	// Arrange is as Columns.Arrange. The objects must not be changed.
+	Arrange(list []codec.Object, rows [][]any) (order []int, err error)
 }
 
 // Column is a definition of a column that is always shown.
@@ -51,10 +63,31 @@ func Age(then metav1.Time, now time.Time) string {
 }
 
 // Table shows objects that are not of a row in columns.
-func Table[T any, P object[T]](columns *Columns[T]) rest.TableConvertor { return table[T, P]{columns} }
+func Table[T any, P object[T]](columns *Columns[T]) rest.TableConvertor {
+	if columns.Arrange != nil {
+		return arrangedTable[T, P]{table[T, P]{columns}}
+	}
+	return table[T, P]{columns}
+}
 
 // table adapts Columns to rest.TableConvertor.
 type table[T any, P object[T]] struct{ columns *Columns[T] }
+
+// arrangedTable is a table whose rows depend on each other.
+type arrangedTable[T any, P object[T]] struct{ table[T, P] }
+
+// Arrange implements Arranger.
+func (t arrangedTable[T, P]) Arrange(list []codec.Object, rows [][]any) ([]int, error) {
+	objs := make([]*T, len(list))
+	for i, obj := range list {
+		typed, ok := obj.(P)
+		if !ok {
+			return nil, fmt.Errorf("table of %T cannot show a %T", *new(P), obj)
+		}
+		objs[i] = typed
+	}
+	return t.columns.Arrange(objs, rows), nil
+}
 
 func (t table[T, P]) Columns() []metav1.TableColumnDefinition { return t.columns.Definitions }
 

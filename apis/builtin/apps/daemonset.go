@@ -14,6 +14,14 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
+// defaultDaemonSet has the count there from the start, so that whoever writes
+// the object manages it: so it is with kube-apiserver.
+func defaultDaemonSet(ds *appsv1.DaemonSet) {
+	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
+		setTemplateGeneration(ds, 0)
+	}
+}
+
 // prepareDaemonSet gives the template its first generation. It is counted in
 // an annotation, which clients may set on creation only.
 func prepareDaemonSet(_ context.Context, ds *appsv1.DaemonSet) {

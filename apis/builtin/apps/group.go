@@ -21,7 +21,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[appsv1.DaemonSet]{
 			Name: "daemonsets", Kind: "DaemonSet", Namespaced: true, ShortNames: []string{"ds"}, Categories: all,
 			Status: true, Generation: true,
-			Prepare: prepareDaemonSet, PrepareUpdate: prepareDaemonSetUpdate, PrepareStatus: prepareDaemonSetStatus,
+			Default: defaultDaemonSet, Prepare: prepareDaemonSet, PrepareUpdate: prepareDaemonSetUpdate, PrepareStatus: prepareDaemonSetStatus,
 			Columns: daemonSetColumns(),
 		}),
 		builtin.Resource(builtin.Row[appsv1.Deployment]{

@@ -1,6 +1,8 @@
 package flowcontrol
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -30,7 +32,21 @@ func flowSchemaColumns() *builtin.Columns[flowcontrolv1.FlowSchema] {
 				builtin.Age(schema.CreationTimestamp, now), danglingText(schema),
 			}
 		},
+		Arrange: byPrecedence,
 	}
+}
+
+// byPrecedence shows schemas in the order in which requests are matched.
+func byPrecedence(schemas []*flowcontrolv1.FlowSchema, _ [][]any) []int {
+	order := make([]int, len(schemas))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := schemas[i], schemas[j]
+		return cmp.Or(cmp.Compare(a.Spec.MatchingPrecedence, b.Spec.MatchingPrecedence), cmp.Compare(a.Name, b.Name))
+	})
+	return order
 }
 
 func danglingText(schema *flowcontrolv1.FlowSchema) string {

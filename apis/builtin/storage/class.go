@@ -28,7 +28,40 @@ func classColumns() *builtin.Columns[storagev1.StorageClass] {
 				builtin.Age(class.CreationTimestamp, now),
 			}
 		},
+		Arrange: markDefault,
 	}
+}
+
+// Annotations that make a class the default.
+const (
+	defaultAnnotation     = "storageclass.kubernetes.io/is-default-class"
+	betaDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
+)
+
+// markDefault marks, of the classes that want to be the default, the one that
+// is: the newest, or of those that are as new the first by name.
+func markDefault(classes []*storagev1.StorageClass, rows [][]any) []int {
+	order, chosen := make([]int, len(classes)), -1
+	for i, class := range classes {
+		order[i] = i
+		if class.Annotations[defaultAnnotation] != "true" && class.Annotations[betaDefaultAnnotation] != "true" {
+			continue
+		}
+		if chosen < 0 || outranks(class, classes[chosen]) {
+			chosen = i
+		}
+	}
+	if chosen >= 0 {
+		rows[chosen][0] = classes[chosen].Name + " (default)"
+	}
+	return order
+}
+
+func outranks(a, b *storagev1.StorageClass) bool {
+	if at, bt := a.CreationTimestamp, b.CreationTimestamp; !at.Equal(&bt) {
+		return bt.Before(&at)
+	}
+	return a.Name < b.Name
 }
 
 func attributesClassColumns() *builtin.Columns[storagev1.VolumeAttributesClass] {

@@ -75,6 +75,14 @@ func or[T any](p *T, otherwise T) T {
 	return *p
 }
 
+// prepareNode and prepareNodeUpdate let nobody write the health of storage: it
+// belongs to a feature that is off (CSIVolumeHealth).
+func prepareNode(_ context.Context, node *storagev1.CSINode) {
+	node.Status = storagev1.CSINodeStatus{}
+}
+
+func prepareNodeUpdate(_ context.Context, node, old *storagev1.CSINode) { node.Status = old.Status }
+
 func nodeColumns() *builtin.Columns[storagev1.CSINode] {
 	return &builtin.Columns[storagev1.CSINode]{
 		Definitions: []metav1.TableColumnDefinition{

@@ -20,7 +20,7 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSINode]{
 			Name: "csinodes", Kind: "CSINode", RequireResourceVersion: true, ReturnDeleted: true,
-			Columns: nodeColumns(),
+			Prepare: prepareNode, PrepareUpdate: prepareNodeUpdate, Columns: nodeColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSIStorageCapacity]{
 			Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true, RequireResourceVersion: true,
