@@ -132,7 +132,8 @@ func (c *Cursor) initial() error {
 
 func (c *Cursor) endInitial() {
 	c.stopInitial()
-	c.nextInitial = nil
+	// The list holds on to a snapshot, which a long watch must not.
+	c.nextInitial, c.stopInitial, c.Initial = nil, nil, nil
 	if c.MarkInitialEnd {
 		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress, InitialEventsEnd: true})
 		c.told = c.progress

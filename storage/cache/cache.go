@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -77,6 +78,9 @@ func New(cfg Config) (*Cacher, error) {
 	}
 	if cfg.Feed == nil {
 		errs = append(errs, errors.New("a Feed is required"))
+	}
+	if cfg.Store != nil && cfg.Feed != nil && !strings.HasPrefix(cfg.Store.Prefix(), cfg.Feed.prefix) {
+		errs = append(errs, fmt.Errorf("the Store's keys start with %s, the Feed is told of %s only", cfg.Store.Prefix(), cfg.Feed.prefix))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
@@ -162,7 +166,8 @@ func (c *Cacher) current(ctx context.Context) (*state, error) {
 // wait waits until the cache has seen a revision. It is false when that takes
 // too long, or the cache was closed.
 func (c *Cacher) wait(ctx context.Context, st *state, revision kv.Revision) bool {
-	if c.feed.Dispatched() < revision {
+	// What is not older than anything is served even while the feed is broken.
+	if revision > 0 && c.feed.Dispatched() < revision {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, maxWait)
 		err := c.feed.WaitFor(ctx, revision)

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -43,9 +44,14 @@ func startFeed(t testing.TB, cfg cache.FeedConfig) *cache.Feed {
 // decorated returns what puts a cache over a store.
 func decorated(limits cache.LogLimits) func(testing.TB, *storage.Store) storage.Interface {
 	return func(t testing.TB, store *storage.Store) storage.Interface {
-		feed := startFeed(t, cache.FeedConfig{Backend: store.Backend(), Prefix: "/registry", Log: limits})
+		feed := startFeed(t, cache.FeedConfig{Backend: store.Backend(), Prefix: root(store), Log: limits})
 		return newCacher(t, store, feed)
 	}
+}
+
+// root is the first folder of a store's keys.
+func root(store *storage.Store) string {
+	return "/" + strings.Split(store.Prefix(), "/")[1]
 }
 
 func newCacher(t testing.TB, store *storage.Store, feed *cache.Feed) *cache.Cacher {
@@ -72,7 +78,7 @@ func TestTightLog(t *testing.T) {
 func TestNotRunning(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: func(t testing.TB, store *storage.Store) storage.Interface {
-		feed, err := cache.NewFeed(cache.FeedConfig{Backend: store.Backend(), Prefix: "/registry"})
+		feed, err := cache.NewFeed(cache.FeedConfig{Backend: store.Backend(), Prefix: root(store)})
 		if err != nil {
 			t.Fatal(err)
 		}

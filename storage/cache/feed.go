@@ -22,7 +22,7 @@ const (
 	progressPeriod = 100 * time.Millisecond
 	// restartDelay is how long the feed waits before it watches anew.
 	restartDelay = 200 * time.Millisecond
-	// tidyPeriod is how often idle caches are looked for.
+	// tidyPeriod is how often idle caches and old snapshots are looked for.
 	tidyPeriod = 30 * time.Second
 )
 
@@ -59,7 +59,7 @@ type Feed struct {
 	limits  LogLimits
 
 	// dispatched: every change up to this revision has been handed over. It is
-	// stopped while the feed does not run.
+	// stopped while the feed does not run, or its watch is broken.
 	dispatched atomic.Int64
 	// routes holds the caches by the prefix of their keys: string to
 	// []*state, never empty. The slices are not changed. It is written under
@@ -117,8 +117,12 @@ func (f *Feed) Run(ctx context.Context) error {
 		return errors.New("cache feed: runs already")
 	}
 	defer f.stop()
-	from, err := f.backend.CurrentRevision(ctx)
+	from := kv.Revision(unknown)
 	for {
+		var err error
+		if from == unknown {
+			from, err = f.newest(ctx)
+		}
 		if err == nil {
 			from, err = f.follow(ctx, from)
 		}
@@ -131,15 +135,27 @@ func (f *Feed) Run(ctx context.Context) error {
 			// What came in between is gone: every cache is loaded anew.
 			f.log.Warn("changes were compacted before the cache had seen them", "revision", from)
 			f.drop(func(*state) bool { return true })
-			from, err = f.backend.CurrentRevision(ctx)
+			from = unknown
 		default:
 			f.log.Warn("watch of the storage backend ended", "revision", from, "error", err)
-			err = nil
 		}
+		// Until it is mended, who wants the newest reads the backend.
+		f.pause()
 		if !sleep(ctx, restartDelay) {
 			return nil
 		}
 	}
+}
+
+// unknown stands for a revision to be found out.
+const unknown = -1
+
+func (f *Feed) newest(ctx context.Context) (kv.Revision, error) {
+	revision, err := f.backend.CurrentRevision(ctx)
+	if err != nil {
+		return unknown, fmt.Errorf("read the current revision: %w", err)
+	}
+	return revision, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -155,13 +171,20 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (f *Feed) stop() {
 	f.mu.Lock()
 	f.mu.running = false
+	f.mu.Unlock()
+	f.pause()
+	f.drop(func(*state) bool { return true })
+}
+
+// pause tells that changes do not come at present, to those too who wait.
+func (f *Feed) pause() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.dispatched.Store(stopped)
 	for _, w := range f.mu.waiters {
 		close(w.reached)
 	}
 	f.mu.waiters = nil
-	f.mu.Unlock()
-	f.drop(func(*state) bool { return true })
 }
 
 // follow hands over the changes after a revision, until the watch ends, and
@@ -185,7 +208,10 @@ func (f *Feed) follow(ctx context.Context, from kv.Revision) (kv.Revision, error
 			from = max(from, batch.Revision)
 			f.reached(from)
 		case now := <-tidy.C:
-			f.drop(func(s *state) bool { return s.idleSince(now.Add(-f.idle)) })
+			f.drop(func(s *state) bool {
+				s.expire(now)
+				return s.idleSince(now.Add(-f.idle))
+			})
 		case <-ctx.Done():
 			return from, ctx.Err()
 		}
@@ -307,10 +333,11 @@ func (f *Feed) reached(revision kv.Revision) {
 }
 
 // Dispatched returns the revision up to which every change has been handed to
-// the caches. It is negative while the feed does not run.
+// the caches. It is negative while the feed does not run or its watch is broken.
 func (f *Feed) Dispatched() kv.Revision { return kv.Revision(f.dispatched.Load()) }
 
-// Running tells whether caches are fed. It becomes true soon after Run.
+// Running tells whether caches are fed. It becomes true soon after Run, and is
+// false for a while when the backend's watch breaks.
 func (f *Feed) Running() bool { return f.dispatched.Load() != stopped }
 
 // errNotRunning is returned by WaitFor when the feed does not run.

@@ -2,9 +2,11 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"sort"
 	"time"
 
+	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
 )
@@ -203,6 +205,9 @@ func (s *source) fromHistory(ctx context.Context, wake <-chan time.Time) ([]*sto
 			return nil, s.revision, nil
 		}
 		history, err := s.cacher.store.Follow(s.ctx, &s.sel, kv.Revision(s.revision))
+		if errors.Is(err, kv.ErrClosed) {
+			return nil, s.revision, rest.ErrWatchClosed
+		}
 		if err != nil {
 			return nil, s.revision, err
 		}

@@ -282,12 +282,18 @@ func (s *state) keepLocked(newest *snapshot, pageSize int64) {
 	if pageSize == 0 || int64(newest.tree.Len()) <= pageSize || slices.Contains(s.mu.kept, newest) {
 		return
 	}
-	limit := time.Now().Add(-keepSnapshots)
-	s.mu.kept = slices.DeleteFunc(s.mu.kept, func(k *snapshot) bool { return k.taken.Before(limit) })
 	if len(s.mu.kept) == maxSnapshots {
 		s.mu.kept = slices.Delete(s.mu.kept, 0, 1)
 	}
 	s.mu.kept = append(s.mu.kept, newest)
+}
+
+// expire lets go of snapshots that no list is likely to go on with.
+func (s *state) expire(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := now.Add(-keepSnapshots)
+	s.mu.kept = slices.DeleteFunc(s.mu.kept, func(k *snapshot) bool { return k.taken.Before(limit) })
 }
 
 // records yields the objects of a range.

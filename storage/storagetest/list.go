@@ -233,6 +233,13 @@ func testListBadOptions(e *env) {
 			e.Errorf("%+v:\n got %v\nwant %s", c.options, err, c.want)
 		}
 	}
+	// A token from another list leads nowhere, but does no harm.
+	for name, want := range map[string]string{"p000": "", "p001": "p001", "p002": "p002"} {
+		options := rest.ListOptions{Continue: page.Continue, Fields: fields.OneTermEqualSelector("metadata.name", name)}
+		if _, got := e.list("ns", options); got != want {
+			e.Errorf("continued for %s: %q, want %q", name, got, want)
+		}
+	}
 	// A negative limit is none.
 	if list, got := e.list("ns", rest.ListOptions{Limit: -1}); got != "p000 p001 p002" || list.Continue != "" {
 		e.Errorf("limit -1: %q", got)

@@ -1,0 +1,72 @@
+package storage
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// quiet is a Source whose changes are of no interest: only its progress grows.
+type quiet struct{ progress int64 }
+
+func (q *quiet) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
+	select {
+	case <-time.After(10 * time.Second):
+	case <-wake:
+	case <-ctx.Done():
+		return nil, q.progress, ctx.Err()
+	}
+	q.progress++
+	return nil, q.progress, nil
+}
+
+func (q *quiet) Close() error { return nil }
+
+func TestBookmarks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		const life = 5*time.Minute + 10*time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), life)
+		defer cancel()
+		deadline, _ := ctx.Deadline()
+		c := NewCursor(CursorConfig{Source: &quiet{progress: 100}, From: 100, Bookmarks: true, Deadline: deadline})
+		defer c.Close()
+		var last time.Duration
+		var revision int64
+		for {
+			events, err := c.Next(ctx)
+			if err != nil {
+				break
+			}
+			if len(events) != 1 || events[0].Type != watch.Bookmark || events[0].Revision <= revision {
+				t.Fatalf("events %+v after a bookmark at %d", events, revision)
+			}
+			revision = events[0].Revision
+			now := time.Since(start)
+			if wait := now - last; wait > bookmarkPeriod || wait < bookmarkPeriod/2 && now != life-lastBookmark {
+				t.Errorf("a bookmark %v after the last, at %v", wait, now)
+			}
+			last = now
+		}
+		if last != life-lastBookmark {
+			t.Errorf("the last bookmark came after %v, want %v", last, life-lastBookmark)
+		}
+	})
+}
+
+func TestNoBookmarksUnasked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		c := NewCursor(CursorConfig{Source: &quiet{progress: 100}, From: 100})
+		defer c.Close()
+		if events, err := c.Next(ctx); err == nil {
+			t.Errorf("got %+v", events)
+		}
+	})
+}
