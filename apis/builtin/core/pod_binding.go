@@ -67,8 +67,8 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	}
 	if errs := validateBinding(binding); len(errs) > 0 {
-		// Unlike kube-apiserver, which answers 500 to this mistake of a client.
-		return nil, apierrors.NewInvalid(bindingVersion().GVK.GroupKind(), binding.Name, errs)
+		// The words are kube-apiserver's, but not its 500: it is the client's mistake.
+		return nil, apierrors.NewBadRequest(errs.ToAggregate().Error())
 	}
 	if validate != nil {
 		if err := validate(ctx, binding, nil); err != nil {

@@ -220,8 +220,8 @@ func TestBinding(t *testing.T) {
 		binding *corev1.Binding
 		message string
 	}{
-		{"p", binding("p", ""), `Binding "p" is invalid: target.name: Required value`},
-		{"p", wrongKind, `Binding "p" is invalid: target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"`},
+		{"p", binding("p", ""), `target.name: Required value`},
+		{"p", wrongKind, `target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"`},
 		{"p", binding("q", "n"), `name in URL does not match name in Binding object`},
 		{"none", binding("none", "n"), `pods "none" not found`},
 		{"gated", binding("gated", "n"), `Operation cannot be fulfilled on pods/binding "gated": pod gated has non-empty .spec.schedulingGates`},
