@@ -88,6 +88,7 @@ func BenchmarkGet(b *testing.B) {
 	s := open(b, Config{Dir: b.TempDir()})
 	fill(b, s, 10000)
 	b.ReportAllocs()
+	cpu := cpuTime()
 	i := 0
 	for b.Loop() {
 		i += 7919
@@ -95,6 +96,7 @@ func BenchmarkGet(b *testing.B) {
 			b.Fatal(e, err)
 		}
 	}
+	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-us/op")
 }
 
 func BenchmarkRange10k(b *testing.B) {

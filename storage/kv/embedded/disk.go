@@ -129,8 +129,6 @@ func (d *disk) options(e *engine) *pebble.Options {
 	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		// One index block for a table of this size: a lookup reads two blocks.
-		o.Levels[i].IndexBlockSize = 256 << 10
 	}
 	return o
 }
