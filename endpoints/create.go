@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
@@ -15,19 +15,8 @@ import (
 
 // create answers POST to a collection.
 func (c *call) create(s rest.Creater) error {
-	t, err := c.negotiate(forObject)
+	t, options, obj, err := c.newObject()
 	if err != nil {
-		return err
-	}
-	options, err := c.createOptions()
-	if err != nil {
-		return err
-	}
-	obj, err := c.decodeBody(c.resource.Version, options.FieldValidation)
-	if err != nil {
-		return err
-	}
-	if err := c.place(obj); err != nil {
 		return err
 	}
 	ctx := c.r.Context()
@@ -41,28 +30,37 @@ func (c *call) create(s rest.Creater) error {
 		return err
 	}
 	telemetry.Step(ctx, "stored")
+	return c.respondCreated(t, record)
+}
+
+// newObject reads what is to be created, and how.
+func (c *call) newObject() (t target, options metav1.CreateOptions, obj codec.Object, err error) {
+	if t, err = c.negotiate(forObject); err != nil {
+		return t, options, nil, err
+	}
+	if options, err = c.createOptions(); err != nil {
+		return t, options, nil, err
+	}
+	if obj, err = c.decodeBody(c.resource.Version, options.FieldValidation); err != nil {
+		return t, options, nil, err
+	}
+	return t, options, obj, c.place(obj)
+}
+
+// respondCreated answers with what was created, or, where there is nothing to
+// show, with success.
+func (c *call) respondCreated(t target, record *codec.Record) error {
+	if record == nil {
+		return c.respondDone(t, http.StatusCreated)
+	}
 	return c.respondRecord(t, http.StatusCreated, record)
 }
 
 // createNamed answers POST to a subresource of an object.
 func (c *call) createNamed(s rest.NamedCreater) error {
-	t, err := c.negotiate(forObject)
+	t, options, obj, err := c.newObject()
 	if err != nil {
 		return err
-	}
-	options, err := c.createOptions()
-	if err != nil {
-		return err
-	}
-	obj, err := c.decodeBody(c.resource.Version, options.FieldValidation)
-	if err != nil {
-		return err
-	}
-	if err := c.place(obj); err != nil {
-		return err
-	}
-	if name := obj.GetName(); name != "" && name != c.info.Name {
-		return apierrors.NewBadRequest("the name of the object (" + name + ") does not match the name on the URL (" + c.info.Name + ")")
 	}
 	ctx := c.r.Context()
 	a := c.attributes(admission.Create, c.info.Name, len(options.DryRun) > 0)
@@ -74,10 +72,7 @@ func (c *call) createNamed(s rest.NamedCreater) error {
 	if err != nil {
 		return err
 	}
-	if record == nil {
-		return c.respondDone(t, http.StatusCreated)
-	}
-	return c.respondRecord(t, http.StatusCreated, record)
+	return c.respondCreated(t, record)
 }
 
 // admitNew records who owns which fields of a new object and lets admission

@@ -96,8 +96,11 @@ func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, c
 func (s *Strategy) mark(obj codec.Object, grace int64) {
 	first := obj.GetDeletionTimestamp() == nil
 	due := now().Add(time.Duration(grace) * time.Second)
-	if announced := obj.GetDeletionGracePeriodSeconds(); !first && announced != nil {
-		due = obj.GetDeletionTimestamp().Add(time.Duration(grace-*announced) * time.Second)
+	if !first {
+		due = obj.GetDeletionTimestamp().Time
+		if announced := obj.GetDeletionGracePeriodSeconds(); announced != nil {
+			due = due.Add(time.Duration(grace-*announced) * time.Second)
+		}
 	}
 	if first && obj.GetGeneration() > 0 {
 		obj.SetGeneration(obj.GetGeneration() + 1)

@@ -52,7 +52,8 @@ type Watcher interface {
 // Creater makes objects. The spelling is upstream's.
 type Creater interface {
 	// Create stores the object, which becomes the storage's, after validate
-	// has accepted its final form.
+	// has accepted its final form. The record is nil where the client is to be
+	// told of success and nothing else.
 	Create(ctx context.Context, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
 }
 

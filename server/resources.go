@@ -77,7 +77,8 @@ func (s *Server) installAPI() (api, error) {
 // added to errs.
 func (s *Server) rowEnv(errs *[]error) *builtin.Env {
 	return &builtin.Env{
-		EventTTL: s.config.EventTTL,
+		EventTTL:      s.config.EventTTL,
+		StorageHealth: func(ctx context.Context) error { return s.backend.Health(ctx) },
 		Storage: func(spec builtin.StorageSpec) storage.Interface {
 			opened, err := s.openResource(spec)
 			if err != nil {
