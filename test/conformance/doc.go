@@ -7,10 +7,10 @@
 // first live value met in the place of a recorded one is its partner from then on, in later answers and in later
 // requests that quote it.
 //
-// testdata/known names the steps that do not match yet, with the reason; any other mismatch fails the test, and so does a
-// listed step that matches. After a change, `go test ./test/conformance -update` rewrites the lists.
-// testdata/differences.txt names the steps whose recorded answer is not the one wanted: the recordings are of 1.36, and
-// the server aims at 1.37.
+// testdata/known names the steps that do not match yet, with the reason; any other mismatch fails the test. A listed step
+// that matches is told of, and `go test ./test/conformance -update` rewrites the lists. testdata/differences names, in the
+// same form, the steps whose recorded answer is not the one wanted: the recordings are of 1.36, and the server aims at
+// 1.37. They are sent, and their answers are not compared.
 //
 // Beside the replay, the package holds the discovery documents against the tables of testdata/facts, and sends every
 // built-in kind through its round trip with the fixtures of k8s.io/api.

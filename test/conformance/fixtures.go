@@ -1,0 +1,94 @@
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+// Format is one encoding of objects.
+type Format struct {
+	Name       string // the extension of a fixture's file
+	MediaType  string
+	Serializer runtime.Serializer
+}
+
+// Formats are all encodings that the API speaks.
+func Formats() []Format {
+	return []Format{
+		{"json", "application/json", json.NewSerializerWithOptions(json.DefaultMetaFactory, kinds, kinds, json.SerializerOptions{})},
+		{"yaml", "application/yaml", json.NewSerializerWithOptions(json.DefaultMetaFactory, kinds, kinds, json.SerializerOptions{Yaml: true})},
+		{"pb", "application/vnd.kubernetes.protobuf", protobuf.NewSerializer(kinds, kinds)},
+	}
+}
+
+// Decode reads an object.
+func (f Format) Decode(data []byte) (runtime.Object, error) {
+	object, _, err := f.Serializer.Decode(data, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Name, err)
+	}
+	return object, nil
+}
+
+// Encode writes an object, which has to name its kind.
+func (f Format) Encode(object runtime.Object) ([]byte, error) {
+	var buffer bytes.Buffer
+	if err := f.Serializer.Encode(object, &buffer); err != nil {
+		return nil, fmt.Errorf("write %s: %w", f.Name, err)
+	}
+	return buffer.Bytes(), nil
+}
+
+// FixturesDir is where the module k8s.io/api keeps an object of every kind with every field set, in every encoding.
+func FixturesDir() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module k8s.io/api: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "testdata", "HEAD"), nil
+}
+
+// ReadFixture reads the object of a kind in one format. It returns an error that is fs.ErrNotExist where the module has none.
+func ReadFixture(dir string, fact Fact, format Format) (runtime.Object, error) {
+	group, version, grouped := strings.Cut(fact.GroupVersion, "/")
+	if !grouped {
+		group, version = "core", group
+	}
+	data, err := os.ReadFile(filepath.Join(dir, group+"."+version+"."+fact.Kind+"."+format.Name))
+	if err != nil {
+		return nil, err
+	}
+	return format.Decode(data)
+}
+
+// MakeOwn gives a fixture a name of its own and takes away the metadata that a client does not send on create.
+func MakeOwn(object runtime.Object, namespace, name string) error {
+	m, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	m.SetName(name)
+	m.SetNamespace(namespace)
+	m.SetGenerateName("")
+	m.SetUID("")
+	m.SetResourceVersion("")
+	m.SetGeneration(0)
+	m.SetSelfLink("")
+	m.SetCreationTimestamp(metav1.Time{})
+	m.SetDeletionTimestamp(nil)
+	m.SetDeletionGracePeriodSeconds(nil)
+	m.SetOwnerReferences(nil)
+	m.SetFinalizers(nil)
+	m.SetManagedFields(nil)
+	return nil
+}
