@@ -100,9 +100,15 @@ func newAPI(t testing.TB, config endpoints.Config) *api {
 		ctx := request.NewContext(r.Context(), &info, time.Now())
 		request.SetUser(ctx, &request.User{Name: "tester"})
 		handler.ServeHTTP(w, r.WithContext(ctx))
+		if noted, ok := ctx.Value(warningsKey{}).(*[]string); ok {
+			*noted = request.WarningsFrom(ctx)
+		}
 	})
 	return a
 }
+
+// warningsKey is where send wants to know of warnings.
+type warningsKey struct{}
 
 func (a *api) store(backend kv.Backend, name string, kind *codec.Kind, namespaced bool, strategy *registry.Strategy) *registry.Store {
 	strategy.Namespaced = namespaced
@@ -294,6 +300,8 @@ func (logs) LongRunning() bool        { return true }
 type answer struct {
 	*httptest.ResponseRecorder
 	t testing.TB
+	// warnings are those that a filter would send.
+	warnings []string
 }
 
 // do sends a request: line is a method and a path, headers are pairs.
@@ -315,8 +323,9 @@ func newRequest(line string, body io.Reader) *http.Request {
 
 func (a *api) send(r *http.Request) answer {
 	w := httptest.NewRecorder()
-	a.ServeHTTP(w, r)
-	return answer{w, a.TB}
+	var warnings []string
+	a.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), warningsKey{}, &warnings)))
+	return answer{w, a.TB, warnings}
 }
 
 // must is do of a request that has to succeed.

@@ -40,7 +40,7 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 			return nil, fmt.Errorf("read %s: %w", v.GVK.Kind, err)
 		}
 		// The merge changes the patch it is given, and may be made again.
-		merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(original, runtime.DeepCopyJSON(patch), schema)
+		merged, err := mergeStrategic(original, runtime.DeepCopyJSON(patch), schema)
 		if err != nil {
 			return nil, strategicError(err)
 		}
@@ -60,6 +60,17 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		}
 		return c.recordUpdate(current, hub, manager)
 	}, nil
+}
+
+// mergeStrategic merges a patch into a document. The library panics on some
+// patches that are none, such as a list with a null among its members.
+func mergeStrategic(original, patch map[string]any, schema strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
+	defer func() {
+		if recover() != nil {
+			merged, err = nil, inapplicable()
+		}
+	}()
+	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(original, patch, schema)
 }
 
 func strategicError(err error) error {
