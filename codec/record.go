@@ -44,14 +44,22 @@ func NewRecord(kind *Kind, name types.NamespacedName, value []byte, revision int
 	return &Record{name: name, revision: revision, kind: kind, value: value}
 }
 
-// RecordOf returns the record of an object in the hub version. The record
-// keeps the object, which must not be changed any more; value is its stored
-// encoding, or nil when it is not stored. The object's resourceVersion is set
-// to the revision, where that is not zero.
+// RecordOf returns the record of an object in the hub version, which must not
+// be changed any more; value is its stored encoding, or nil when it is not
+// stored. The object's resourceVersion is set to the revision, where that is
+// not zero.
+//
+// What readers see of a stored object is always what can be read back: an empty
+// list that protobuf does not keep is gone from the writer's answer already,
+// not only after a restart.
 func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	r := &Record{
 		name:     types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()},
 		revision: revision, kind: kind, value: value,
+	}
+	if value != nil && !kind.Hub.Untyped {
+		r.attrs.Store(r.attributesOf(obj))
+		return r
 	}
 	setRevision(obj, revision)
 	obj.GetObjectKind().SetGroupVersionKind(kind.Hub.GVK)
@@ -152,17 +160,22 @@ func (r *Record) attributes() (*attributes, error) {
 	if err != nil {
 		return nil, err
 	}
+	a := r.attributesOf(obj)
+	r.attrs.Store(a)
+	return a, nil
+}
+
+func (r *Record) attributesOf(obj Object) *attributes {
 	a := &attributes{labels: obj.GetLabels()}
 	if r.kind.Fields != nil {
 		a.fields = r.kind.Fields(obj)
 	}
 	if a.fields == nil {
-		a.fields = fields.Set{}
+		a.fields = make(fields.Set, 2)
 	}
 	a.fields["metadata.name"] = r.name.Name
 	a.fields["metadata.namespace"] = r.name.Namespace
-	r.attrs.Store(a)
-	return a, nil
+	return a
 }
 
 // Matches tells whether the selectors choose the object. A nil selector

@@ -50,7 +50,10 @@ func (c *call) tableMaker(t target) (*tableMaker, error) {
 }
 
 func (m *tableMaker) table(meta metav1.ListMeta, columns bool) *metav1.Table {
-	t := &metav1.Table{ListMeta: meta, Rows: []metav1.TableRow{}}
+	t := &metav1.Table{ListMeta: meta}
+	if _, plain := m.convertor.(defaultColumns); !plain {
+		t.Rows = []metav1.TableRow{} // as kube-apiserver: null only where a kind has no columns of its own
+	}
 	t.SetGroupVersionKind(m.gv.WithKind("Table"))
 	if columns {
 		t.ColumnDefinitions = m.convertor.Columns()
@@ -107,6 +110,8 @@ func (c *call) respondTable(t target, list *rest.List) error {
 		return err
 	}
 	table := m.table(metav1.ListMeta{}, true)
+	var objects []codec.Object
+	arranger, arranged := m.convertor.(rest.Arranger)
 	for record, err := range list.Items {
 		if err != nil {
 			return err
@@ -116,6 +121,18 @@ func (c *call) respondTable(t target, list *rest.List) error {
 			return err
 		}
 		table.Rows = append(table.Rows, row)
+		if arranged {
+			obj, err := record.Shared()
+			if err != nil {
+				return err
+			}
+			objects = append(objects, obj)
+		}
+	}
+	if arranged {
+		if table.Rows, err = arrange(arranger, objects, table.Rows); err != nil {
+			return err
+		}
 	}
 	table.ListMeta = listMeta(list)
 	body, err := codec.AppendObject(nil, table, t.media)
@@ -124,6 +141,24 @@ func (c *call) respondTable(t target, list *rest.List) error {
 	}
 	writeBody(c.w, c.r, t, http.StatusOK, body)
 	return nil
+}
+
+// arrange lets a resource change and order the rows of a list.
+func arrange(arranger rest.Arranger, objects []codec.Object, rows []metav1.TableRow) ([]metav1.TableRow, error) {
+	cells := make([][]any, len(rows))
+	for i := range rows {
+		cells[i] = rows[i].Cells
+	}
+	order, err := arranger.Arrange(objects, cells)
+	if err != nil {
+		return nil, err
+	}
+	arranged := make([]metav1.TableRow, 0, len(rows))
+	for _, i := range order {
+		rows[i].Cells = cells[i]
+		arranged = append(arranged, rows[i])
+	}
+	return arranged, nil
 }
 
 // partialOf is an object's metadata alone.

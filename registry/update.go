@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -111,7 +112,9 @@ func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 	}
 	switch {
 	case version == "" && strategy.RequireResourceVersion:
-		return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), field.ErrorList{
+		// As kube-apiserver, this alone names the resource and not the kind.
+		resource := schema.GroupKind{Group: s.Resource.Group, Kind: s.Resource.Resource}
+		return apierrors.NewInvalid(resource, obj.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
 		})
 	case version == "", version == old.GetResourceVersion():

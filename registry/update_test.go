@@ -56,7 +56,7 @@ func statusPart(store *registry.Store) *registry.Part {
 func TestOptimisticConcurrency(t *testing.T) {
 	t.Parallel()
 	const conflict = `Operation cannot be fulfilled on pods "p": the object has been modified; please apply your changes to the latest version and try again`
-	const required = `Pod "p" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`
+	const required = `pods "p" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`
 	for name, test := range map[string]struct {
 		require bool
 		version string // OLD and NEW stand for the first and the newest

@@ -107,6 +107,16 @@ type TableConvertor interface {
 	Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error)
 }
 
+// Arranger is a TableConvertor that looks at all rows of a list before they are
+// shown.
+type Arranger interface {
+	TableConvertor
+	// Arrange is told the objects of a list with their cells, which it may
+	// change, and returns in which order the rows are shown, by index. The
+	// objects must not be changed.
+	Arrange(list []codec.Object, rows [][]any) (order []int, err error)
+}
+
 // ValidateObject is validating admission, called with the final object just
 // before it is written (and, for deletions, with the object that goes). old is
 // nil for creations. The objects must not be changed. A nil ValidateObject

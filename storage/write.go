@@ -33,7 +33,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 		if entry != nil {
 			return nil, exists(name)
 		}
-		return codec.RecordOf(s.kind, obj, nil, 0), nil
+		return codec.RecordOf(s.kind, obj, write.note.value, 0), nil
 	}
 	res, err := s.put(ctx, key, write, 0, options)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 		}
 	}
 	if options.DryRun || write.DryRun {
-		return s.dryUpdate(ctx, key, st, obj)
+		return s.dryUpdate(ctx, key, st, obj, next.note.value)
 	}
 	res, err := s.put(ctx, key, next, st.revision(), write)
 	if err != nil {
@@ -218,7 +218,7 @@ func (st *state) check(preconditions *metav1.Preconditions) error {
 }
 
 // dryUpdate ends an update without the write, over the newest state only.
-func (s *Store) dryUpdate(ctx context.Context, key string, st *state, obj codec.Object) (*codec.Record, bool, error) {
+func (s *Store) dryUpdate(ctx context.Context, key string, st *state, obj codec.Object, value []byte) (*codec.Record, bool, error) {
 	if !st.fresh {
 		if same, err := s.renew(ctx, key, st); err != nil || !same {
 			return nil, err != nil, err
@@ -227,7 +227,7 @@ func (s *Store) dryUpdate(ctx context.Context, key string, st *state, obj codec.
 	if st.record == nil {
 		obj.SetResourceVersion("")
 	}
-	return codec.RecordOf(s.kind, obj, nil, int64(st.revision())), true, nil
+	return codec.RecordOf(s.kind, obj, value, int64(st.revision())), true, nil
 }
 
 // remove is the attempt to delete what st holds.

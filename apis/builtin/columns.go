@@ -24,14 +24,6 @@ type Columns[T any] struct {
 	Arrange func(list []*T, rows [][]any) (order []int)
 }
 
-// Arranger is a rest.TableConvertor that looks at all rows of a list before
-// they are shown: Columns with Arrange.
-type Arranger interface {
-	rest.TableConvertor
-	// Arrange is as Columns.Arrange. The objects must not be changed.
-	Arrange(list []codec.Object, rows [][]any) (order []int, err error)
-}
-
 // Column is a definition of a column that is always shown.
 func Column(name, kind, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: kind, Description: description}
@@ -76,7 +68,7 @@ type table[T any, P object[T]] struct{ columns *Columns[T] }
 // arrangedTable is a table whose rows depend on each other.
 type arrangedTable[T any, P object[T]] struct{ table[T, P] }
 
-// Arrange implements Arranger.
+// Arrange implements rest.Arranger.
 func (t arrangedTable[T, P]) Arrange(list []codec.Object, rows [][]any) ([]int, error) {
 	objs := make([]*T, len(list))
 	for i, obj := range list {
