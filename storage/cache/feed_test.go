@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -389,5 +390,71 @@ func (f *fixture) same(pair [2]rest.Watch, selection string) {
 	}
 	if diff := cmp.Diff(told[0], told[1]); diff != "" {
 		f.Errorf("watch of %s: the store's differs from the cache's:\n%s", selection, diff)
+	}
+}
+
+// TestForeignWrites checks changes that come without the writer's record, as
+// from another server.
+func TestForeignWrites(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, cache.LogLimits{})
+	foreign := f.newStore("pods", nil) // of a Kind of its own
+	on := rest.ListOptions{Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
+	w := f.watch(f.cacher, "", on)
+	pod := storagetest.Pod("ns", "a")
+	pod.Spec.NodeName = "n1"
+	created, err := foreign.Create(f.ctx, pod, storage.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := foreign.Delete(f.ctx, created.Name(), nil, storage.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.expect(w, created, gone)
+	if got := f.names(f.cacher); got != "" {
+		t.Errorf("list: %q", got)
+	}
+}
+
+// TestMetrics checks the names and labels, which are kube-apiserver's.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, cache.LogLimits{})
+	registry := prometheus.NewPedanticRegistry()
+	f.cacher = newCacher(t, f.store, startFeed(t, cache.FeedConfig{Backend: f.backend, Prefix: "/registry", Registerer: registry}))
+	if got, err := registry.Gather(); err != nil || len(got) != 0 {
+		t.Errorf("metrics of caches that nobody read: %v, %v", got, err)
+	}
+	f.names(f.cacher)
+	f.create("a")
+	f.names(f.cacher)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, family := range families {
+		var labels []string
+		for _, label := range family.GetMetric()[0].GetLabel() {
+			labels = append(labels, label.GetName())
+		}
+		got = append(got, family.GetName()+" "+strings.Join(labels, ","))
+	}
+	want := []string{
+		"apiserver_cache_list_fetched_objects_total group,index,resource",
+		"apiserver_cache_list_returned_objects_total group,resource",
+		"apiserver_cache_list_total group,index,resource",
+		"apiserver_storage_events_received_total group,resource",
+		"apiserver_watch_cache_consistent_read_total fallback,group,resource,success",
+		"apiserver_watch_cache_events_dispatched_total group,resource",
+		"apiserver_watch_cache_events_received_total group,resource",
+		"apiserver_watch_cache_initializations_total group,resource",
+		"apiserver_watch_cache_read_wait_seconds group,resource",
+		"apiserver_watch_cache_resource_version group,resource",
+		"watch_cache_capacity group,resource",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
