@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,7 +99,7 @@ func shellQuote(path string) string {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
 		case r == '/', r == '.', r == '-', r == '_', r == ':', r == '\\':
 		default:
-			return fmt.Sprintf("'%s'", path)
+			return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 		}
 	}
 	return path

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
+
+// TestCommandLine runs what ends before it serves.
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() })
+	_, takenPort, err := net.SplitHostPort(taken.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inDir := func(args ...string) []string {
+		return append([]string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=1"}, args...)
+	}
+	tests := []struct {
+		name   string
+		args   []string
+		code   int
+		stdout []string
+		stderr []string
+	}{
+		{"help", []string{}, 0, []string{"Available Commands:", "serve", "completion"}, nil},
+		{"version", []string{"version"}, 0, []string{"mainstay " + version, "Kubernetes API v1.37.0"}, nil},
+		{"version as a flag", []string{"serve", "--version"}, 0, []string{"mainstay " + version}, nil},
+		{"routes", []string{"routes"}, 0, []string{"get", "/readyz"}, nil},
+		{"completion", []string{"completion", "bash"}, 0, []string{"mainstay"}, nil},
+		{"help of serve", []string{"serve", "--help"}, 0, []string{"Storage:", "--data-dir", `(default "./mainstay-data")`, "Stopping:", "--secure-port"}, nil},
+		{"unknown command", []string{"serv"}, 2, nil, []string{`unknown command "serv"`, `See "mainstay --help"`}},
+		{"argument", []string{"serve", "now"}, 2, nil, []string{`mainstay serve takes no arguments, but got "now"`}},
+		{"unknown flag", []string{"serve", "--nope"}, 2, nil, []string{"unknown flag: --nope", `See "mainstay serve --help"`}},
+		{"not built yet", []string{"serve", "--audit-policy-file=x"}, 2, nil, []string{"mainstay: --audit-policy-file is not supported yet\n"}},
+		{"a bool not built yet", []string{"serve", "--enable-bootstrap-token-auth"}, 2, nil, []string{"--enable-bootstrap-token-auth is not supported yet"}},
+		{"two not built yet", []string{"serve", "--etcd-servers=x", "--oidc-issuer-url=y"}, 2, nil, []string{"--etcd-servers is not supported yet", "--oidc-issuer-url is not supported yet"}},
+		{"underscores", []string{"serve", "--audit_policy_file=x"}, 2, nil, []string{"--audit-policy-file is not supported yet"}},
+		{"flow control", inDir("--enable-priority-and-fairness"), 2, nil, []string{"--enable-priority-and-fairness is not supported yet"}},
+		{"RBAC", inDir("--authorization-mode=RBAC"), 2, nil, []string{"--authorization-mode=RBAC is not supported yet"}},
+		{"a gate not built yet", inDir("--feature-gates=CBORServingAndStorage=true"), 2, nil, []string{"feature gate CBORServingAndStorage=true is not supported yet"}},
+		{"an unknown gate", inDir("--feature-gates=Nope=true"), 2, nil, []string{"feature gate Nope is not known"}},
+		{"another encoding", inDir("--storage-media-type=application/json"), 2, nil, []string{"application/json is not supported yet"}},
+		{"no address", inDir("--bind-address=nope"), 2, nil, []string{"--bind-address", "not an IP address"}},
+		{"no port", []string{"serve", "--secure-port=0", "--goaway-chance=1"}, 2, nil, []string{"--goaway-chance is 1"}},
+		{"a range that is none", inDir("--service-cluster-ip-range=10.0.0.0"), 2, nil, []string{"not a CIDR"}},
+		{"a cipher that is none", inDir("--tls-cipher-suites=ROT13"), 2, nil, []string{`cipher suite "ROT13" is not known`}},
+		{"a TLS version that is none", inDir("--tls-min-version=1.2"), 2, nil, []string{"VersionTLS12"}},
+		{"a certificate without key", inDir("--tls-cert-file=x"), 2, nil, []string{"--tls-cert-file and --tls-private-key-file must be given together"}},
+		{"a negative limit", inDir("--max-requests-inflight=-1"), 2, nil, []string{"cannot be negative"}},
+		{"a log format that is none", inDir("--logging-format=xml"), 2, nil, []string{`log format "xml" is not known`}},
+		{"port in use", []string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=" + takenPort}, 1, nil,
+			[]string{"listen on 127.0.0.1:" + takenPort + ": the port is in use by another process; stop it, or choose another port with --secure-port"}},
+		{"not an address of this machine", []string{"serve", "--data-dir=" + t.TempDir(), "--bind-address=192.0.2.1"}, 1, nil, []string{"this machine does not have that address"}},
+		{"a data directory that is a file", []string{"serve", "--data-dir=" + file}, 1, nil, []string{"data directory", "not a directory", "--data-dir"}},
+		{"a data directory within a file", []string{"serve", "--data-dir=" + filepath.Join(file, "x")}, 1, nil, []string{"data directory", "--data-dir"}},
+		{"a client CA that is none", inDir("--client-ca-file=" + file), 1, nil, []string{"--client-ca-file", "holds no PEM certificate"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			code := run(tt.args, &stdout, &stderr, terminated())
+			if code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			for _, want := range tt.stdout {
+				if !strings.Contains(stdout.String(), want) {
+					t.Errorf("it does not print %q:\n%s", want, stdout.String())
+				}
+			}
+			for _, want := range tt.stderr {
+				if !strings.Contains(stderr.String(), want) {
+					t.Errorf("it does not complain %q:\n%s", want, stderr.String())
+				}
+			}
+		})
+	}
+}
+
+// terminated is a channel that has got its signal: a server that starts although
+// it should not stops again.
+func terminated() <-chan os.Signal {
+	signals := make(chan os.Signal, 1)
+	signals <- syscall.SIGTERM
+	return signals
+}
+
+// TestFlagsOfKubernetes: each flag of kube-apiserver is either there or refused.
+func TestFlagsOfKubernetes(t *testing.T) {
+	t.Parallel()
+	flags := newServe(nil).Flags()
+	rows := tableRows(upstreamFlags)
+	if len(rows) < 150 {
+		t.Errorf("the table holds %d flags", len(rows))
+	}
+	for _, row := range rows {
+		if len(row) != 3 {
+			t.Errorf("the table holds %q", row)
+		} else if flags.Lookup(row[0]) == nil {
+			t.Errorf("--%s is not known", row[0])
+		}
+	}
+}
+
+// TestGates: what a kube-apiserver would take for its defaults is taken.
+func TestGates(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, row := range tableRows(featureGates) {
+		all = append(all, row[0]+"="+row[1])
+	}
+	for _, value := range []string{"", "CBORServingAndStorage=false", "kube:WatchList=true", strings.Join(all, ",")} {
+		if err := new(gates).Set(value); err != nil {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+}
+
+// TestFlagsReachTheConfig maps flags to fields.
+func TestFlagsReachTheConfig(t *testing.T) {
+	t.Parallel()
+	flags := newServeFlags()
+	flags.addTo(pflag.NewFlagSet("serve", pflag.ContinueOnError))
+	err := flags.all.Parse([]string{
+		"--data-dir=/d", "--bind-address=::1", "--secure-port=7", "--max-requests-inflight=0", "--max-mutating-requests-inflight=5",
+		"--min-request-timeout=60", "--anonymous-auth=false", "--profiling=false", "--watch-cache=false", "--service-cluster-ip-range=10.96.0.0/12,fd00::/108",
+		"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--tls-sni-cert-key=c,k:a,*.b", "--tls-sni-cert-key=d,l",
+		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := flags.config
+	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.MinRequestTimeout, c.ClosedToPublic,
+		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention)
+	want := "/d::1 7 -1 5 1m0s true true true [10.96.0.0/12 fd00::/108] 772 [49199] [{c k [a *.b]} {d l []}] 4 1h0m0s"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestServe: files, output and log of a whole run.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "it's data")
+	s := testserver.New(t, testserver.Options{Dir: dir, Flags: []string{"--logging-format=json", "-v=3"}})
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var plain []string
+	seen := map[string]bool{}
+	for line := range strings.Lines(s.Logs()) {
+		var entry struct{ Msg, URL, URI, Verb string }
+		if json.Unmarshal([]byte(line), &entry) != nil {
+			plain = append(plain, line)
+		}
+		seen[entry.Msg] = true
+	}
+	want := []string{
+		"Mainstay " + version + " serves the Kubernetes API v1.37.0 at " + s.URL() + "\n",
+		"To use it:  export KUBECONFIG='" + strings.ReplaceAll(s.Kubeconfig(), "'", `'\''`) + "'\n",
+	}
+	if !slices.Equal(plain, want) {
+		t.Errorf("it printed %q, want %q", plain, want)
+	}
+	for _, msg := range []string{"serving", "HTTP", "stopping", "stopped"} {
+		if !seen[msg] {
+			t.Errorf("the log does not say %q:\n%s", msg, s.Logs())
+		}
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for path, mode := range map[string]os.FileMode{dir: 0o700, s.Kubeconfig(): 0o600, filepath.Join(dir, "pki"): 0o700, filepath.Join(dir, "store"): 0o700} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != mode {
+			t.Errorf("%s has mode %o, want %o", path, info.Mode().Perm(), mode)
+		}
+	}
+}
+
+// TestSecondProcess: a data directory belongs to one process, also after that
+// was killed.
+func TestSecondProcess(t *testing.T) {
+	t.Parallel()
+	s := testserver.New(t, testserver.Options{})
+	var stderr bytes.Buffer
+	code := run([]string{"serve", "--data-dir=" + s.Dir(), "--secure-port=1"}, io.Discard, &stderr, terminated())
+	if code != 1 || !strings.Contains(stderr.String(), "data directory is in use: "+s.Dir()+" belongs to process ") {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	s.Kill()
+	if err := s.Start(t.Context()); err != nil {
+		t.Errorf("after a kill: %v", err)
+	}
+}
+
+// TestSignals: the first one drains, the second one ends it at once.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such signals here")
+	}
+	binary, err := testserver.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	cmd := exec.Command(binary, "serve", "--data-dir="+t.TempDir(), "--secure-port="+strconv.Itoa(port), "--shutdown-delay-duration=1h")
+	output, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	defer watchdog.Stop()
+	for _, msg := range []string{"msg=serving", "msg=stopping"} {
+		awaitLine(t, output, msg)
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rest, err := io.ReadAll(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(rest), "a second signal") {
+		t.Errorf("it ended with %v and said %q", err, rest)
+	}
+}
+
+// awaitLine reads until a line that holds text.
+func awaitLine(t *testing.T, r io.Reader, text string) {
+	t.Helper()
+	var line []byte
+	for b := make([]byte, 1); ; {
+		if _, err := r.Read(b); err != nil {
+			t.Fatalf("it ended before it said %q: %v", text, err)
+		}
+		if line = append(line, b[0]); b[0] == '\n' {
+			if strings.Contains(string(line), text) {
+				return
+			}
+			line = line[:0]
+		}
+	}
+}
