@@ -15,11 +15,13 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-var concurrentTests = []test{
-	{"UpdatesLoseNothing", testUpdatesLoseNothing},
-	{"ReadOthersWrites", testReadOthersWrites},
-	{"WatchesSeeTheSame", testWatchesSeeTheSame},
-	{"Readers", testReaders},
+func concurrentTests() []test {
+	return []test{
+		{"UpdatesLoseNothing", testUpdatesLoseNothing},
+		{"ReadOthersWrites", testReadOthersWrites},
+		{"WatchesSeeTheSame", testWatchesSeeTheSame},
+		{"Readers", testReaders},
+	}
 }
 
 // together runs functions at the same time and waits for them.

@@ -13,18 +13,20 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-var listTests = []test{
-	{"Scopes", testListScopes},
-	{"Selectors", testListSelectors},
-	{"Paging", testPaging},
-	{"PagingIsConsistent", testPagingIsConsistent},
-	{"PagingWithSelector", testPagingWithSelector},
-	{"ResourceVersions", testListResourceVersions},
-	{"BadOptions", testListBadOptions},
-	{"Expired", testListExpired},
-	{"Long", testLongList},
-	{"ReadYourDeletes", testReadYourDeletes},
-	{"ListWhileWriting", testListWhileWriting},
+func listTests() []test {
+	return []test{
+		{"Scopes", testListScopes},
+		{"Selectors", testListSelectors},
+		{"Paging", testPaging},
+		{"PagingIsConsistent", testPagingIsConsistent},
+		{"PagingWithSelector", testPagingWithSelector},
+		{"ResourceVersions", testListResourceVersions},
+		{"BadOptions", testListBadOptions},
+		{"Expired", testListExpired},
+		{"Long", testLongList},
+		{"ReadYourDeletes", testReadYourDeletes},
+		{"ListWhileWriting", testListWhileWriting},
+	}
 }
 
 func testListScopes(e *env) {

@@ -16,23 +16,25 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-var watchTests = []test{
-	{"FromRevision", testWatchFromRevision},
-	{"CurrentStateFirst", testWatchCurrentState},
-	{"Scopes", testWatchScopes},
-	{"SelectorTransitions", testSelectorTransitions},
-	{"FieldSelector", testWatchFieldSelector},
-	{"InitialEvents", testInitialEvents},
-	{"InitialEventsOff", testInitialEventsOff},
-	{"ManyInitialEvents", testManyInitialEvents},
-	{"Future", testWatchFuture},
-	{"BadRevision", testWatchBadRevision},
-	{"Expired", testWatchExpired},
-	{"Slow", testSlowWatch},
-	{"Ends", testWatchEnds},
-	{"AcrossReopen", testWatchAcrossReopen},
-	{"Recreate", testWatchRecreate},
-	{"LastBookmark", testLastBookmark},
+func watchTests() []test {
+	return []test{
+		{"FromRevision", testWatchFromRevision},
+		{"CurrentStateFirst", testWatchCurrentState},
+		{"Scopes", testWatchScopes},
+		{"SelectorTransitions", testSelectorTransitions},
+		{"FieldSelector", testWatchFieldSelector},
+		{"InitialEvents", testInitialEvents},
+		{"InitialEventsOff", testInitialEventsOff},
+		{"ManyInitialEvents", testManyInitialEvents},
+		{"Future", testWatchFuture},
+		{"BadRevision", testWatchBadRevision},
+		{"Expired", testWatchExpired},
+		{"Slow", testSlowWatch},
+		{"Ends", testWatchEnds},
+		{"AcrossReopen", testWatchAcrossReopen},
+		{"Recreate", testWatchRecreate},
+		{"LastBookmark", testLastBookmark},
+	}
 }
 
 // fromNow are the options of a watch from the newest revision.

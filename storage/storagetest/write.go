@@ -15,24 +15,26 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-var writeTests = []test{
-	{"CreateAndGet", testCreateAndGet},
-	{"Keys", testKeys},
-	{"BadNames", testBadNames},
-	{"GetAtRevision", testGetAtRevision},
-	{"UpdateCreates", testUpdateCreates},
-	{"UpdateWithoutChange", testUpdateWithoutChange},
-	{"UpdateFromStaleRecord", testUpdateFromStaleRecord},
-	{"UpdateErrorFromStaleRecord", testUpdateErrorFromStaleRecord},
-	{"UpdateRemoves", testUpdateRemoves},
-	{"Delete", testDelete},
-	{"DeleteValidates", testDeleteValidates},
-	{"Preconditions", testPreconditions},
-	{"DryRun", testDryRun},
-	{"TooLarge", testTooLarge},
-	{"TTL", testTTL},
-	{"SharedRecord", testSharedRecord},
-	{"Transformer", testTransformer},
+func writeTests() []test {
+	return []test{
+		{"CreateAndGet", testCreateAndGet},
+		{"Keys", testKeys},
+		{"BadNames", testBadNames},
+		{"GetAtRevision", testGetAtRevision},
+		{"UpdateCreates", testUpdateCreates},
+		{"UpdateWithoutChange", testUpdateWithoutChange},
+		{"UpdateFromStaleRecord", testUpdateFromStaleRecord},
+		{"UpdateErrorFromStaleRecord", testUpdateErrorFromStaleRecord},
+		{"UpdateRemoves", testUpdateRemoves},
+		{"Delete", testDelete},
+		{"DeleteValidates", testDeleteValidates},
+		{"Preconditions", testPreconditions},
+		{"DryRun", testDryRun},
+		{"TooLarge", testTooLarge},
+		{"TTL", testTTL},
+		{"SharedRecord", testSharedRecord},
+		{"Transformer", testTransformer},
+	}
 }
 
 func testCreateAndGet(e *env) {
