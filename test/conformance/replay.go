@@ -15,6 +15,9 @@ const stepTimeout = 20 * time.Second
 
 // Replayer sends scenarios to one server.
 type Replayer struct {
+	// Await names steps that are sent again until the recorded status comes: something passes in the server meanwhile.
+	Await func(Step) bool
+
 	base      string
 	client    *http.Client // with the administrator's certificate
 	anonymous *http.Client // with none
@@ -57,7 +60,7 @@ func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory
 	bodies := map[int]chan answer{}
 	for i, step := range scenario.Steps {
 		c := &Comparison{Memory: memory, Partial: step.Response.BodyFrom != nil, GenerateName: generateName(step.Request)}
-		resp, err := r.send(ctx, scenario, step, memory)
+		resp, err := r.sendAwaiting(ctx, scenario, step, memory)
 		switch {
 		case err != nil:
 			c.note("exchange", "%v", err)
@@ -82,6 +85,21 @@ func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory
 		results[i].Differences = c.Differences
 	}
 	return results
+}
+
+// sendAwaiting sends one request, and again where its status is awaited.
+func (r *Replayer) sendAwaiting(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
+	resp, err := r.send(ctx, scenario, step, memory)
+	if r.Await == nil || !r.Await(step) {
+		return resp, err
+	}
+	deadline := time.Now().Add(stepTimeout)
+	for err == nil && resp.StatusCode != step.Response.Status && time.Now().Before(deadline) {
+		resp.Body.Close()
+		time.Sleep(50 * time.Millisecond)
+		resp, err = r.send(ctx, scenario, step, memory)
+	}
+	return resp, err
 }
 
 // generateName is that of the object in a request, if it has one and no name.

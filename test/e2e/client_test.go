@@ -46,6 +46,7 @@ func TestClientGo(t *testing.T) {
 			for _, b := range behaviours {
 				t.Run(b.name, func(t *testing.T) {
 					t.Parallel()
+					skipAwaited(t)
 					b.run(t, newClients(t, srv.RESTConfig()))
 				})
 			}
