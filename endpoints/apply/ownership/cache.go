@@ -1,0 +1,51 @@
+package ownership
+
+import "sync"
+
+// A Cache keeps sets of managed fields that were parsed, by how they are
+// written: objects made alike by the same managers have the same sets. Its
+// zero value is ready for use, and it is safe for concurrent use.
+type Cache struct {
+	mu sync.Mutex
+	// recent holds what was asked for since it was last full, older what was
+	// asked for before that. Guarded by mu.
+	recent, older map[cacheKey]*fieldSet
+	// size is the length of all texts in recent. Guarded by mu.
+	size int
+}
+
+// maxCached bounds the bytes of text in each half of a cache; a set takes some
+// ten times the memory of its text.
+const maxCached = 256 << 10
+
+type cacheKey struct {
+	schema *schemaOf
+	text   string
+}
+
+func (c *Cache) get(s *schemaOf, raw []byte) *fieldSet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if set := c.recent[cacheKey{s, string(raw)}]; set != nil {
+		return set
+	}
+	set := c.older[cacheKey{s, string(raw)}]
+	if set != nil {
+		c.putLocked(cacheKey{s, string(raw)}, set)
+	}
+	return set
+}
+
+func (c *Cache) put(s *schemaOf, raw []byte, set *fieldSet) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.putLocked(cacheKey{s, string(raw)}, set)
+}
+
+func (c *Cache) putLocked(key cacheKey, set *fieldSet) {
+	if c.recent == nil || c.size+len(key.text) > maxCached {
+		c.older, c.recent, c.size = c.recent, map[cacheKey]*fieldSet{}, 0
+	}
+	c.recent[key] = set
+	c.size += len(key.text)
+}

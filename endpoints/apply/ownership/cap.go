@@ -1,0 +1,62 @@
+package ownership
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxUpdaters is how many entries of updates an object may have before the
+// oldest ones are put together.
+const maxUpdaters = 10
+
+// ancient is the manager of entries that were put together.
+const ancient = "ancient-changes"
+
+// identify names an owner as apimachinery does, which orders owners by it.
+func (k *Kind) identify(o owner) string {
+	text, err := json.Marshal(metav1.ManagedFieldsEntry{
+		Manager: o.manager, Operation: o.operation, APIVersion: o.apiVersion, Subresource: o.subresource,
+	})
+	if err != nil {
+		return "" // an entry without sets and times can always be written
+	}
+	return string(text)
+}
+
+// cap puts the oldest entries of updates together until there are not too many.
+func (k *Kind) cap(w *worker, entries []entry) []entry {
+	var updaters []entry
+	for _, e := range entries {
+		if e.operation == metav1.ManagedFieldsOperationUpdate {
+			updaters = append(updaters, e)
+		}
+	}
+	if len(updaters) <= maxUpdaters {
+		return entries
+	}
+	slices.SortFunc(updaters, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(seconds(a.time), seconds(b.time)), cmp.Compare(k.identify(a.owner), k.identify(b.owner)))
+	})
+	bucket := owner{ancient, metav1.ManagedFieldsOperationUpdate, k.apiVersion, ""}
+	first := updaters[0].owner
+	left := len(updaters)
+	for _, old := range updaters[1:] {
+		if left <= maxUpdaters {
+			break
+		}
+		if ownedBy(entries, bucket) == nil {
+			ownedBy(entries, first).owner = bucket
+		}
+		// As apimachinery: a bucket that is not the oldest entry is itself
+		// among those put together, and is gone then.
+		into := ownedBy(entries, bucket)
+		into.setNodes(w.union(old.nodes, into.nodes))
+		into.time = old.time
+		entries = slices.DeleteFunc(entries, func(e entry) bool { return e.owner == old.owner })
+		left--
+	}
+	return entries
+}

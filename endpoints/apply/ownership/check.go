@@ -1,0 +1,70 @@
+package ownership
+
+import (
+	"bytes"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// conforms tells whether a value conforms to its merge schema and is covered.
+// It looks only where that is not sure.
+func (p *plan) conforms(v reflect.Value) bool {
+	if !p.fallible {
+		return true
+	}
+	if p.kind == uncovered {
+		return false
+	}
+	v, null := p.deref(v)
+	if null {
+		return true
+	}
+	switch p.kind {
+	case ownFields:
+		raw := as[metav1.FieldsV1](v).GetRawBytes()
+		return raw == nil || bytes.HasPrefix(raw, []byte("{"))
+	case structured:
+		for i := range p.fields {
+			f := &p.fields[i]
+			if !f.plan.fallible {
+				continue
+			}
+			if below, omitted := f.of(v); !omitted && !f.plan.conforms(below) {
+				return false
+			}
+		}
+	case keyed:
+		for entries := v.MapRange(); entries.Next(); {
+			if !p.elem.conforms(entries.Value()) {
+				return false
+			}
+		}
+	case list:
+		for i := range v.Len() {
+			if item := v.Index(i); p.associative && !p.hasElement(item) || !p.elem.conforms(item) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hasElement tells whether an item of an associative list can be told apart.
+func (p *plan) hasElement(item reflect.Value) bool {
+	item, null := p.elem.deref(item)
+	if null {
+		return false
+	}
+	if !p.keysOptional {
+		return true
+	}
+	for _, key := range p.keys {
+		if key.field != nil {
+			if _, omitted := key.field.of(item); !omitted {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,275 @@
+package ownership
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// A compiler makes plans of the types of one kind.
+type compiler struct {
+	schema *smd.Schema
+	made   map[planKey]*plan
+	all    []*plan
+}
+
+type planKey struct {
+	goType reflect.Type
+	schema string
+	how    smd.ElementRelationship
+}
+
+// compile makes the plan of a pointer to a struct.
+func compile(s *schemaOf, goType reflect.Type) *plan {
+	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
+	p := c.plan(goType, s.root)
+	for changed := true; changed; {
+		changed = false
+		for _, p := range c.all {
+			if !p.fallible && p.hasFallible() {
+				p.fallible, changed = true, true
+			}
+		}
+	}
+	return p
+}
+
+func (p *plan) hasFallible() bool {
+	if p.kind == uncovered || p.kind == ownFields || p.keysOptional {
+		return true
+	}
+	if p.elem != nil && (p.elem.fallible || p.associative && p.elem.pointer) {
+		return true
+	}
+	return slices.ContainsFunc(p.fields, func(f field) bool { return f.plan.fallible })
+}
+
+// plan makes a plan, or takes one that was made before: types may contain
+// themselves.
+func (c *compiler) plan(goType reflect.Type, ref smd.TypeRef) *plan {
+	p := &plan{ref: ref}
+	if ref.NamedType != nil {
+		key := planKey{goType: goType, schema: *ref.NamedType}
+		if ref.ElementRelationship != nil {
+			key.how = *ref.ElementRelationship
+		}
+		if made := c.made[key]; made != nil {
+			return made
+		}
+		c.made[key] = p
+	}
+	c.all = append(c.all, p)
+	if goType.Kind() == reflect.Pointer {
+		p.pointer = true
+		goType = goType.Elem()
+	}
+	if atom, ok := c.schema.Resolve(ref); ok {
+		c.fill(p, goType, atom)
+	}
+	return p
+}
+
+func (c *compiler) fill(p *plan, goType reflect.Type, atom smd.Atom) {
+	if entry := value.TypeReflectEntryOf(goType); entry.CanConvertToUnstructured() {
+		p.kind, p.entry = converted(goType, atom), entry
+		return
+	}
+	switch goType.Kind() {
+	case reflect.Struct:
+		if atom.Map != nil {
+			c.structure(p, goType, atom.Map)
+		}
+	case reflect.Map:
+		if atom.Map != nil && len(atom.Map.Fields) == 0 && goType.Key().Kind() == reflect.String && (atom.Map.ElementType != smd.TypeRef{}) {
+			p.kind, p.atomic = keyed, atom.Map.ElementRelationship == smd.Atomic
+			p.elem = c.plan(goType.Elem(), atom.Map.ElementType)
+		}
+	case reflect.Slice:
+		if goType.Elem().Kind() == reflect.Uint8 {
+			p.kind = scalarKind(base64Text, atom, smd.String)
+		} else if atom.List != nil && atom.Map == nil && atom.Scalar == nil {
+			c.slice(p, goType, atom.List)
+		}
+	case reflect.String:
+		p.kind = scalarKind(text, atom, smd.String)
+	case reflect.Bool:
+		p.kind = scalarKind(boolean, atom, smd.Boolean)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		p.kind = scalarKind(integer, atom, smd.Numeric)
+	case reflect.Uint, reflect.Uint16, reflect.Uint32:
+		p.kind = scalarKind(unsigned, atom, smd.Numeric)
+	case reflect.Float32, reflect.Float64:
+		p.kind = scalarKind(float, atom, smd.Numeric)
+	}
+}
+
+// scalarKind is kind where the merge schema allows such scalars.
+func scalarKind(kind planKind, atom smd.Atom, as smd.Scalar) planKind {
+	if atom.Scalar == nil || *atom.Scalar != as && *atom.Scalar != smd.Untyped {
+		return uncovered
+	}
+	return kind
+}
+
+// converted is how values are dealt with that have a JSON form of their own.
+func converted(goType reflect.Type, atom smd.Atom) planKind {
+	switch goType {
+	case reflect.TypeFor[metav1.FieldsV1]():
+		return ownFields
+	case reflect.TypeFor[metav1.Time]():
+		return scalarKind(instant, atom, smd.String)
+	case reflect.TypeFor[metav1.MicroTime]():
+		return scalarKind(microInstant, atom, smd.String)
+	case reflect.TypeFor[metav1.Duration]():
+		return scalarKind(stringer, atom, smd.String)
+	case reflect.TypeFor[resource.Quantity]():
+		return scalarKind(quantity, atom, smd.String)
+	case reflect.TypeFor[intstr.IntOrString]():
+		return scalarKind(intOrString, atom, smd.Untyped)
+	}
+	if acceptsAnything(atom) {
+		return document
+	}
+	return uncovered
+}
+
+// acceptsAnything tells whether every JSON value conforms to a merge schema.
+func acceptsAnything(atom smd.Atom) bool {
+	return atom.Scalar != nil && *atom.Scalar == smd.Untyped &&
+		atom.List != nil && atom.List.ElementRelationship == smd.Atomic && anything(atom.List.ElementType) &&
+		atom.Map != nil && len(atom.Map.Fields) == 0 && anything(atom.Map.ElementType)
+}
+
+func anything(ref smd.TypeRef) bool {
+	return ref.NamedType != nil && (*ref.NamedType == "__untyped_atomic_" || *ref.NamedType == "__untyped_deduced_")
+}
+
+func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
+	fields := map[string]field{}
+	if !jsonFields(goType, nil, fields) {
+		return
+	}
+	p.kind, p.atomic = structured, m.ElementRelationship == smd.Atomic
+	for name, f := range fields {
+		ref := m.ElementType
+		if declared, ok := m.FindField(name); ok {
+			ref = declared.Type
+		}
+		f.name = name
+		fieldType := goType.FieldByIndex(f.index).Type
+		if (ref == smd.TypeRef{}) {
+			f.plan = &plan{kind: uncovered}
+			c.all = append(c.all, f.plan)
+		} else {
+			f.plan = c.plan(fieldType, ref)
+		}
+		p.fields = append(p.fields, f)
+	}
+	slices.SortFunc(p.fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
+}
+
+// jsonFields collects the fields of a struct and of those embedded in it. Of
+// fields with the same name the last counts. It is false where something is
+// embedded that may be nil.
+func jsonFields(goType reflect.Type, path []int, into map[string]field) bool {
+	for i := range goType.NumField() {
+		f := goType.Field(i)
+		tag := f.Tag.Get("json")
+		if !f.IsExported() && !f.Anonymous || tag == "-" {
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		index := append(slices.Clone(path), i)
+		if f.Anonymous && name == "" {
+			if f.Type.Kind() == reflect.Pointer {
+				return false
+			}
+			if f.Type.Kind() == reflect.Struct && !jsonFields(f.Type, index, into) {
+				return false
+			}
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		have := field{index: index}
+		for option := range strings.SplitSeq(options, ",") {
+			switch option {
+			case "omitempty":
+				have.isEmpty = true
+			case "omitzero":
+				have.omitZero = omitZero(f.Type)
+			}
+		}
+		into[name] = have
+	}
+	return true
+}
+
+func omitZero(goType reflect.Type) func(reflect.Value) bool {
+	if goType == reflect.TypeFor[metav1.Time]() || goType == reflect.TypeFor[metav1.MicroTime]() {
+		return isZeroTime
+	}
+	return value.OmitZeroFunc(goType)
+}
+
+func (c *compiler) slice(p *plan, goType reflect.Type, l *smd.List) {
+	p.kind, p.atomic = list, l.ElementRelationship == smd.Atomic
+	p.elem = c.plan(goType.Elem(), l.ElementType)
+	if p.atomic {
+		return
+	}
+	p.associative = true
+	switch {
+	case l.ElementRelationship != smd.Associative:
+		p.kind = uncovered
+	case len(l.Keys) == 0:
+		if p.elem.kind != text && p.elem.kind != integer && p.elem.kind != boolean {
+			p.kind = uncovered
+		}
+	case p.elem.kind != structured || !c.keys(p, l):
+		p.kind = uncovered
+	}
+}
+
+// keys finds the key fields of a list's items.
+func (c *compiler) keys(p *plan, l *smd.List) bool {
+	atom, ok := c.schema.Resolve(l.ElementType)
+	if !ok || atom.Map == nil {
+		return false
+	}
+	p.keysOptional = true
+	for _, name := range slices.Sorted(slices.Values(l.Keys)) {
+		key := keyField{name: name}
+		if declared, ok := atom.Map.FindField(name); ok && declared.Default != nil {
+			encoded, err := appendScalar(nil, declared.Default)
+			if err != nil {
+				return false
+			}
+			key.fallback = encoded
+			p.keysOptional = false
+		}
+		for i := range p.elem.fields {
+			f := &p.elem.fields[i]
+			if f.name != name {
+				continue
+			}
+			key.field = f
+			if f.plan.kind != text && f.plan.kind != integer && f.plan.kind != boolean {
+				return false
+			}
+			if !f.isEmpty && f.omitZero == nil {
+				p.keysOptional = false
+			}
+		}
+		p.keys = append(p.keys, key)
+	}
+	return true
+}

@@ -1,0 +1,173 @@
+package ownership
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An entry is one entry of managed fields.
+type entry struct {
+	owner
+	time *metav1.Time
+	set  *fieldSet
+	// nodes are the fields; other than those of set once they were changed.
+	nodes   []node
+	changed bool
+}
+
+// An owner is what tells entries apart.
+type owner struct {
+	manager     string
+	operation   metav1.ManagedFieldsOperationType
+	apiVersion  string // empty for what was applied, in whatever version
+	subresource string
+}
+
+func (e *entry) setNodes(list []node) {
+	e.nodes, e.changed = list, true
+}
+
+// sameNodes tells whether two lists are one and the same.
+func sameNodes(a, b []node) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// isReset tells whether managed fields ask for having none: a list that is
+// there but empty, or that has one entry which is empty.
+func isReset(fields []metav1.ManagedFieldsEntry) bool {
+	switch len(fields) {
+	case 0:
+		return fields != nil
+	case 1:
+		return fields[0] == metav1.ManagedFieldsEntry{}
+	}
+	return false
+}
+
+// decode reads managed fields. errMalformed says that they are invalid, any
+// other error that they are not covered.
+func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
+	entries := make([]entry, 0, len(fields)+1)
+	var uncovered error
+	for i := range fields {
+		f := &fields[i]
+		if !valid(f) {
+			return nil, errMalformed
+		}
+		set, err := k.parse(f.FieldsV1)
+		if err == errMalformed {
+			return nil, err
+		}
+		if err != nil || !set.settled || f.APIVersion != k.apiVersion || !coveredText(f.Manager) || !coveredText(f.Subresource) {
+			uncovered = errUncovered
+			continue
+		}
+		e := entry{owner: owner{f.Manager, f.Operation, f.APIVersion, f.Subresource}, time: f.Time, set: set, nodes: set.nodes}
+		if f.Operation == metav1.ManagedFieldsOperationApply {
+			e.apiVersion = ""
+		}
+		// Of entries of the same owner the last one counts.
+		if same := ownedBy(entries, e.owner); same != nil {
+			*same = e
+		} else {
+			entries = append(entries, e)
+		}
+	}
+	return entries, uncovered
+}
+
+func valid(f *metav1.ManagedFieldsEntry) bool {
+	return (f.Operation == metav1.ManagedFieldsOperationApply || f.Operation == metav1.ManagedFieldsOperationUpdate) &&
+		f.APIVersion != "" && f.FieldsType == "FieldsV1"
+}
+
+// coveredText tells whether a text is the same after it was written as JSON.
+func coveredText(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+func ownedBy(entries []entry, o owner) *entry {
+	for i := range entries {
+		if entries[i].owner == o {
+			return &entries[i]
+		}
+	}
+	return nil
+}
+
+func (k *Kind) parse(f *metav1.FieldsV1) (*fieldSet, error) {
+	raw := []byte("{}")
+	if f != nil {
+		raw = f.GetRawBytes()
+	}
+	if set := k.cache.get(k.schema, raw); set != nil {
+		return set, nil
+	}
+	set, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	set.settled = k.schema.settle(set.nodes)
+	k.cache.put(k.schema, raw, set)
+	return set, nil
+}
+
+// encode writes entries that have fields, in their order. All sets are parts of
+// one piece of memory that is theirs alone.
+func (k *Kind) encode(entries []entry, e *encoder) []metav1.ManagedFieldsEntry {
+	if len(entries) == 0 {
+		return nil
+	}
+	ends := make([]int, len(entries))
+	e.out = e.out[:0]
+	for i := range entries {
+		if entries[i].changed {
+			e.append(entries[i].nodes)
+		} else {
+			e.out = append(e.out, entries[i].set.text...)
+		}
+		ends[i] = len(e.out)
+	}
+	texts := bytes.Clone(e.out)
+	fields := make([]metav1.ManagedFieldsEntry, len(entries))
+	sets := make([]metav1.FieldsV1, len(entries))
+	start := 0
+	for i := range entries {
+		have := &entries[i]
+		sets[i].Raw = texts[start:ends[i]:ends[i]]
+		start = ends[i]
+		fields[i] = metav1.ManagedFieldsEntry{
+			Manager: have.manager, Operation: have.operation, APIVersion: k.apiVersion, Time: have.time,
+			FieldsType: "FieldsV1", FieldsV1: &sets[i], Subresource: have.subresource,
+		}
+	}
+	slices.SortFunc(fields, compareEntries)
+	return fields
+}
+
+func compareEntries(a, b metav1.ManagedFieldsEntry) int {
+	return cmp.Or(
+		cmp.Compare(a.Operation, b.Operation),
+		cmp.Compare(seconds(a.Time), seconds(b.Time)),
+		cmp.Compare(a.Manager, b.Manager),
+		cmp.Compare(a.Subresource, b.Subresource),
+	)
+}
+
+func seconds(t *metav1.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.Unix()
+}
+
+func now() *metav1.Time { return &metav1.Time{Time: time.Now().UTC()} }

@@ -1,0 +1,133 @@
+package ownership
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"mainstay.dev/mainstay/codec"
+)
+
+// Config is what a Kind is made of.
+type Config struct {
+	Version *codec.Version
+	// Subresource is written into the entries of those who write through it.
+	Subresource string
+	// ResetFields are the fields that a write leaves as they are.
+	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
+	// Converter knows the merge schema of the version.
+	Converter managedfields.TypeConverter
+	// Cache may be shared by many kinds; nil makes one.
+	Cache *Cache
+}
+
+// A Kind keeps account of fields for one resource in one version. It is safe
+// for concurrent use.
+type Kind struct {
+	gvk         schema.GroupVersionKind
+	apiVersion  string
+	subresource string
+	schema      *schemaOf
+	plan        *plan
+	goType      reflect.Type
+	// reset are the fields that are not owned by who writes them, as a set.
+	reset   []node
+	cache   *Cache
+	workers sync.Pool // of *worker
+}
+
+// A worker is the memory of one comparison.
+type worker struct {
+	differ
+	encoder
+	piece []node
+}
+
+// New returns a Kind; nil, without an error, when the version is not covered.
+func New(config Config) (*Kind, error) {
+	v := config.Version
+	if v.Untyped {
+		return nil, nil
+	}
+	sample := v.New()
+	sample.GetObjectKind().SetGroupVersionKind(v.GVK)
+	typed, err := config.Converter.ObjectToTyped(sample)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a kind without a schema is not covered
+	}
+	k := &Kind{
+		gvk: v.GVK, apiVersion: v.GVK.GroupVersion().String(), subresource: config.Subresource,
+		schema: &schemaOf{typed.Schema(), typed.TypeRef()}, goType: reflect.TypeOf(sample), cache: config.Cache,
+	}
+	if k.cache == nil {
+		k.cache = &Cache{}
+	}
+	if set := config.ResetFields[fieldpath.APIVersion(k.apiVersion)]; set != nil {
+		var b builder
+		if k.reset, err = b.fromSet(set); err != nil {
+			return nil, nil //nolint:nilerr // not covered
+		}
+	}
+	k.plan = compile(k.schema, k.goType)
+	if k.plan.kind != structured {
+		return nil, nil
+	}
+	k.workers.New = func() any {
+		return &worker{differ: differ{schema: k.schema.schema}, piece: make([]node, 4*pieceOfNodes)}
+	}
+	return k, nil
+}
+
+func (k *Kind) worker() *worker {
+	w := k.workers.Get().(*worker)
+	w.free, w.err = w.piece, nil
+	return w
+}
+
+// done gives the memory of a worker back, along with all nodes it made.
+func (k *Kind) done(w *worker) {
+	clear(w.piece)
+	clear(w.items[:cap(w.items)])
+	clear(w.names[:cap(w.names)])
+	clear(w.stack[:cap(w.stack)])
+	w.items, w.names, w.stack, w.free = w.items[:0], w.names[:0], w.stack[:0], nil
+	k.workers.Put(w)
+}
+
+// covers tells whether an object is of the Go type and version of the kind.
+func (k *Kind) covers(obj codec.Object) bool {
+	return reflect.TypeOf(obj) == k.goType && obj.GetObjectKind().GroupVersionKind() == k.gvk
+}
+
+// stripped are fields that nobody owns, beside those below metadata.
+var (
+	strippedRoot = []string{"apiVersion", "kind", "metadata"}
+	strippedMeta = []string{"name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion"}
+)
+
+// strip returns a set without the fields that nobody owns.
+func (b *builder) strip(set []node) []node {
+	n := len(b.stack)
+	for i := range set {
+		s := set[i]
+		if slices.Contains(strippedRoot, s.element) {
+			s.mark &^= member
+		}
+		if s.element == "metadata" {
+			m := len(b.stack)
+			for _, below := range s.children {
+				if slices.Contains(strippedMeta, below.element) {
+					below.mark &^= member
+				}
+				b.push(below.element, below.mark, below.children)
+			}
+			s.children = b.take(m)
+		}
+		b.push(s.element, s.mark, s.children)
+	}
+	return b.take(n)
+}

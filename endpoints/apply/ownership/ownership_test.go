@@ -1,0 +1,200 @@
+package ownership
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/openapi"
+)
+
+// converter is shared: its schemas are decoded once.
+var converter = sync.OnceValue(openapi.NewTypeConverter)
+
+// fixture is an object of one kind in which every field is set.
+type fixture struct {
+	gvk schema.GroupVersionKind
+	obj codec.Object
+}
+
+func (f fixture) version() *codec.Version {
+	return &codec.Version{GVK: f.gvk, New: func() codec.Object {
+		obj, err := scheme.Scheme.New(f.gvk)
+		if err != nil {
+			panic(err)
+		}
+		return obj.(codec.Object)
+	}}
+}
+
+// empty is an object of the kind with nothing but its type.
+func (f fixture) empty() codec.Object {
+	obj := f.version().New()
+	obj.GetObjectKind().SetGroupVersionKind(f.gvk)
+	return obj
+}
+
+// fixtures are the objects that k8s.io/api is tested with.
+var fixtures = sync.OnceValues(func() ([]fixture, error) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find k8s.io/api: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "testdata", "HEAD", "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all []fixture
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var meta metav1.TypeMeta
+		if err := json.Unmarshal(data, &meta); err != nil {
+			return nil, err
+		}
+		gvk := schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind)
+		typed, err := scheme.Scheme.New(gvk)
+		obj, ok := typed.(codec.Object)
+		if err != nil || !ok {
+			continue // a list, or posted to others
+		}
+		if err := json.Unmarshal(data, obj); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		obj.SetManagedFields(nil)
+		f := fixture{gvk, obj}
+		if _, err := converter().ObjectToTyped(f.empty()); err != nil {
+			continue // never written
+		}
+		all = append(all, f)
+	}
+	if len(all) < 100 {
+		return nil, errors.New("too few fixtures")
+	}
+	return all, nil
+})
+
+func allFixtures(t testing.TB) []fixture {
+	t.Helper()
+	all, err := fixtures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func fixtureOf(t testing.TB, gvk schema.GroupVersionKind) fixture {
+	t.Helper()
+	for _, f := range allFixtures(t) {
+		if f.gvk == gvk {
+			return f
+		}
+	}
+	t.Fatalf("no fixture of %v", gvk)
+	return fixture{}
+}
+
+// upstream is apimachinery's field manager of a kind in one version.
+func upstream(t testing.TB, f fixture, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) *managedfields.FieldManager {
+	t.Helper()
+	types := oneVersion{f}
+	m, err := managedfields.NewDefaultFieldManager(converter(), types, types, types, f.gvk, f.gvk.GroupVersion(), subresource,
+		fieldpath.NewExcludeFilterSetMap(reset))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// ours is the same in this package.
+func ours(t testing.TB, f fixture, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) *Kind {
+	t.Helper()
+	k, err := New(Config{Version: f.version(), Subresource: subresource, ResetFields: reset, Converter: converter()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k == nil {
+		t.Fatalf("%v is not covered", f.gvk)
+	}
+	return k
+}
+
+func resets(f fixture, names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, name := range names {
+		var parts []any
+		for part := range strings.SplitSeq(name, ".") {
+			parts = append(parts, part)
+		}
+		set.Insert(fieldpath.MakePathOrDie(parts...))
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(f.gvk.GroupVersion().String()): set}
+}
+
+// oneVersion is what the field manager asks of a scheme.
+type oneVersion struct{ f fixture }
+
+func (o oneVersion) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	gv, ok := target.(schema.GroupVersion)
+	if !ok || gv != o.f.gvk.GroupVersion() {
+		return nil, runtime.NewNotRegisteredErrForTarget(o.f.gvk.Kind, nil, target)
+	}
+	u, ok := in.(*unstructured.Unstructured)
+	if !ok {
+		return in, nil
+	}
+	obj, _, err := o.f.version().FromDocument(u.Object, false)
+	return obj, err
+}
+
+func (o oneVersion) Convert(in, out, _ any) error { return errors.ErrUnsupported }
+
+func (o oneVersion) ConvertFieldLabel(schema.GroupVersionKind, string, string) (string, string, error) {
+	return "", "", errors.ErrUnsupported
+}
+
+func (o oneVersion) Default(runtime.Object) {}
+
+func (o oneVersion) New(schema.GroupVersionKind) (runtime.Object, error) { return o.f.empty(), nil }
+
+// show writes managed fields for a comparison, leaving out times of late.
+func show(t testing.TB, fields []metav1.ManagedFieldsEntry) string {
+	t.Helper()
+	var b strings.Builder
+	for _, f := range fields {
+		at := "never"
+		if f.Time != nil {
+			at = f.Time.UTC().Format("2006-01-02T15:04:05")
+			if f.Time.Year() > 2020 {
+				at = "now"
+			}
+		}
+		raw := "none"
+		if f.FieldsV1 != nil {
+			raw = string(f.FieldsV1.Raw)
+		}
+		fmt.Fprintf(&b, "%s %s %s %q %s %s %s\n", f.Manager, f.Operation, f.APIVersion, f.Subresource, at, f.FieldsType, raw)
+	}
+	if fields == nil {
+		return "nil"
+	}
+	return b.String()
+}

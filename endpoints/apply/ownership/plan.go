@@ -1,0 +1,146 @@
+package ownership
+
+import (
+	"reflect"
+
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// planKind says how values of a plan are dealt with.
+type planKind uint8
+
+const (
+	// uncovered values are left to apimachinery, such as fields that the merge
+	// schema does not know.
+	uncovered planKind = iota
+	// ownFields are the sets of managed fields, which no set goes into.
+	ownFields
+	// document values are turned into JSON values, whose merge schema decides.
+	document
+	structured
+	keyed // a Go map
+	list  // a Go slice
+
+	// The rest are scalars.
+	text
+	boolean
+	integer
+	unsigned
+	float
+	base64Text
+	quantity
+	instant
+	microInstant
+	intOrString
+	stringer // a scalar with a JSON form of its own
+)
+
+// A plan is what is done with values of a Go type whose merge schema is known.
+// It is immutable once compiled.
+type plan struct {
+	kind planKind
+	// pointer says that values are pointers, which may be nil.
+	pointer bool
+	// atomic containers are owned as a whole.
+	atomic bool
+	// fallible says that some values do not conform to the merge schema, or
+	// are not covered.
+	fallible bool
+
+	fields []field // of structs, in order of their names
+	elem   *plan   // of maps and slices
+
+	// associative lists have items that are told apart by keys, or, without
+	// keys, by their value.
+	associative bool
+	keys        []keyField
+	// keysOptional says that an item may have no key at all, which is invalid.
+	keysOptional bool
+
+	// ref is the merge schema of a document.
+	ref   smd.TypeRef
+	entry *value.TypeReflectCacheEntry
+}
+
+// A field of a struct, as JSON has it.
+type field struct {
+	name     string
+	index    []int
+	plan     *plan
+	isEmpty  bool                     // omitempty
+	omitZero func(reflect.Value) bool // omitzero, or nil
+}
+
+// of returns the field of a struct and whether JSON leaves it out.
+func (f *field) of(v reflect.Value) (reflect.Value, bool) {
+	if len(f.index) == 1 {
+		v = v.Field(f.index[0])
+	} else {
+		v = v.FieldByIndex(f.index)
+	}
+	if f.isEmpty && empty(v) {
+		return v, true
+	}
+	return v, f.omitZero != nil && f.omitZero(v)
+}
+
+// A keyField is a field by which items of a list are told apart.
+type keyField struct {
+	name  string
+	field *field // nil when the Go type lacks it
+	// fallback is the encoded default, nil when there is none.
+	fallback []byte
+}
+
+// empty is what omitempty means.
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Bool:
+		return !v.Bool()
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return v.Int() == 0
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return v.Uint() == 0
+	case reflect.Float32, reflect.Float64:
+		return v.Float() == 0
+	case reflect.Pointer, reflect.Interface:
+		return v.IsNil()
+	}
+	return false
+}
+
+// deref follows a pointer; null says that JSON has null there.
+func (p *plan) deref(v reflect.Value) (_ reflect.Value, null bool) {
+	if p.pointer {
+		if v.IsNil() {
+			return v, true
+		}
+		v = v.Elem()
+	}
+	switch p.kind {
+	case keyed, list, base64Text:
+		return v, v.IsNil()
+	case instant, microInstant:
+		return v, isZeroTime(v)
+	}
+	return v, false
+}
+
+// blank tells whether a container, or null, has nothing in it.
+func (p *plan) blank(v reflect.Value, null bool) bool {
+	if null {
+		return true
+	}
+	if p.kind != structured {
+		return v.Len() == 0
+	}
+	for i := range p.fields {
+		if _, omitted := p.fields[i].of(v); !omitted {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,76 @@
+package ownership
+
+import (
+	"bytes"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// as gives access to a value of a known type. Without a copy where the value
+// has an address, as all have but those in maps.
+func as[T any](v reflect.Value) *T {
+	if v.CanAddr() {
+		return v.Addr().Interface().(*T)
+	}
+	copied := v.Interface().(T)
+	return &copied
+}
+
+// isZeroTime tells whether a metav1.Time or metav1.MicroTime is zero.
+func isZeroTime(v reflect.Value) bool {
+	if v.Type() == reflect.TypeFor[metav1.Time]() {
+		return as[metav1.Time](v).Time.IsZero()
+	}
+	return as[metav1.MicroTime](v).Time.IsZero()
+}
+
+// sameScalar tells whether two scalars that are not null are the same in JSON.
+func (p *plan) sameScalar(l, r reflect.Value) bool {
+	switch p.kind {
+	case text:
+		return l.String() == r.String()
+	case boolean:
+		return l.Bool() == r.Bool()
+	case integer:
+		return l.Int() == r.Int()
+	case unsigned:
+		return l.Uint() == r.Uint()
+	case float:
+		return l.Float() == r.Float()
+	case base64Text:
+		return bytes.Equal(l.Bytes(), r.Bytes())
+	case quantity:
+		x, y := as[resource.Quantity](l), as[resource.Quantity](r)
+		return *x == *y || x.ToUnstructured() == y.ToUnstructured()
+	case instant:
+		return as[metav1.Time](l).Unix() == as[metav1.Time](r).Unix()
+	case microInstant:
+		x, y := as[metav1.MicroTime](l), as[metav1.MicroTime](r)
+		return x.Unix() == y.Unix() && x.Nanosecond()/1000 == y.Nanosecond()/1000
+	case intOrString:
+		x, y := as[intstr.IntOrString](l), as[intstr.IntOrString](r)
+		return x.Type == y.Type && (x.Type == intstr.Int && x.IntVal == y.IntVal || x.Type == intstr.String && x.StrVal == y.StrVal)
+	}
+	return as[metav1.Duration](l).Duration == as[metav1.Duration](r).Duration
+}
+
+// appendKeyScalar encodes a scalar by which items are told apart.
+func (p *plan) appendKeyScalar(dst []byte, v reflect.Value) ([]byte, error) {
+	switch p.kind {
+	case text:
+		return appendString(dst, v.String())
+	case integer:
+		return appendInt(dst, v.Int())
+	case boolean:
+		return appendBool(dst, v.Bool()), nil
+	}
+	return dst, errUncovered
+}
+
+// document is the JSON value of v, nil for null.
+func (p *plan) document(v reflect.Value) (any, error) {
+	return p.entry.ToUnstructured(v)
+}

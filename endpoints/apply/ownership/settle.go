@@ -1,0 +1,79 @@
+package ownership
+
+import (
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+// A schemaOf is the merge schema of one kind. It is immutable.
+type schemaOf struct {
+	schema *smd.Schema
+	root   smd.TypeRef
+}
+
+// settle tells whether a set agrees with a merge schema: fields below one that
+// is atomic by now have to give way to that one, which this package leaves to
+// structured-merge-diff, for it happens once after an upgrade.
+func (s *schemaOf) settle(set []node) bool {
+	return s.settled(s.root, set, false)
+}
+
+// settled looks at what is below a field; whole says that the field is in the
+// set and nothing below it is.
+func (s *schemaOf) settled(ref smd.TypeRef, below []node, whole bool) bool {
+	atom, ok := s.schema.Resolve(ref)
+	if !ok {
+		return false
+	}
+	switch {
+	case atom.Map != nil:
+		if untyped(atom.Map) {
+			return true
+		}
+		if !whole && atom.Map.ElementRelationship == smd.Atomic {
+			return len(below) == 0
+		}
+		return s.settledChildren(below, func(e element) (smd.TypeRef, bool) { return fieldRef(atom.Map, e) })
+	case atom.Scalar != nil:
+		return true
+	case atom.List != nil:
+		if !whole && atom.List.ElementRelationship == smd.Atomic {
+			return false
+		}
+		return s.settledChildren(below, func(element) (smd.TypeRef, bool) { return atom.List.ElementType, true })
+	}
+	return false
+}
+
+func (s *schemaOf) settledChildren(list []node, ref func(element) (smd.TypeRef, bool)) bool {
+	for i := range list {
+		n := &list[i]
+		child, ok := ref(n.element)
+		if ok && !s.settled(child, n.children, n.mark&member != 0 && len(n.children) == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldRef is the type of what an element names in a map.
+func fieldRef(m *smd.Map, e element) (smd.TypeRef, bool) {
+	ref := m.ElementType
+	if e == "" || e[0] < markKey {
+		if f, ok := m.FindField(e); ok {
+			ref = f.Type
+		}
+	}
+	return ref, ref != smd.TypeRef{}
+}
+
+// untyped tells whether a map has no fields of its own but takes any.
+func untyped(m *smd.Map) bool {
+	if m.Fields != nil {
+		return false
+	}
+	if name := m.ElementType.NamedType; name != nil {
+		return *name == "__untyped_deduced_"
+	}
+	scalar := m.ElementType.Inlined.Scalar
+	return scalar != nil && *scalar == smd.Untyped
+}

@@ -1,0 +1,203 @@
+package ownership
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"mainstay.dev/mainstay/codec"
+)
+
+// path is one way to write objects of a kind: a resource or a subresource of
+// it, here and in apimachinery.
+type path struct {
+	name   string
+	ours   *Kind
+	theirs *managedfields.FieldManager
+}
+
+func pathsOf(t testing.TB, f fixture) []path {
+	var paths []path
+	for _, p := range []struct {
+		subresource string
+		reset       []string
+	}{{"", []string{"status"}}, {"status", []string{"spec", "metadata.labels"}}, {"", nil}, {"scale", nil}} {
+		reset := resets(f, p.reset...)
+		if p.reset == nil {
+			reset = nil
+		}
+		paths = append(paths, path{p.subresource, ours(t, f, p.subresource, reset), upstream(t, f, p.subresource, reset)})
+	}
+	return paths
+}
+
+// steps is how many random writes are compared for each kind.
+func steps() int {
+	if n, err := strconv.Atoi(os.Getenv("OWNERSHIP_STEPS")); err == nil {
+		return n
+	}
+	return 60
+}
+
+// TestUpdateAsUpstream writes random objects of all kinds and compares the
+// managed fields with those that apimachinery writes.
+func TestUpdateAsUpstream(t *testing.T) {
+	t.Parallel()
+	for _, f := range allFixtures(t) {
+		t.Run(f.gvk.String(), func(t *testing.T) {
+			t.Parallel()
+			seed := uint64(time.Now().UnixNano())
+			w := &writer{f: f, paths: pathsOf(t, f), mutator: mutator{rand.New(rand.NewPCG(seed, 1))}}
+			for i := range steps() {
+				if w.update(t); t.Failed() {
+					t.Fatalf("seed %d, step %d", seed, i)
+				}
+			}
+			if w.covered*10 < w.written*3 {
+				t.Errorf("%d of %d writes are covered", w.covered, w.written)
+			}
+			t.Logf("%d of %d writes are covered", w.covered, w.written)
+		})
+	}
+}
+
+// writer writes one object again and again.
+type writer struct {
+	mutator
+	f                fixture
+	paths            []path
+	live             codec.Object
+	written, covered int
+}
+
+func copyOf(obj codec.Object) codec.Object { return obj.DeepCopyObject().(codec.Object) }
+
+// update writes a mutated object in both ways.
+func (w *writer) update(t *testing.T) {
+	p := w.paths[w.IntN(len(w.paths))]
+	live := w.live
+	var obj codec.Object
+	if live == nil || w.one(20) {
+		live, obj = w.f.empty(), copyOf(w.f.obj)
+		w.mutate(obj, w.IntN(20))
+		if w.one(4) {
+			obj = w.f.empty()
+			w.mutate(obj, w.IntN(40))
+		}
+		if w.one(2) {
+			obj.SetUID("")
+		}
+	} else {
+		obj = copyOf(live)
+		w.mutate(obj, w.IntN(5))
+	}
+	w.send(obj)
+	manager := fmt.Sprint("manager-", w.IntN(4))
+	if w.one(30) {
+		manager = fmt.Sprint("manager-", w.IntN(14))
+	}
+	w.compare(t, p, live, obj, manager)
+}
+
+// send does to an object what the way to the server may do to it.
+func (w *writer) send(obj codec.Object) {
+	switch w.IntN(12) {
+	case 0:
+		obj.SetManagedFields(nil)
+	case 1:
+		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
+	case 2:
+		if fields := obj.GetManagedFields(); len(fields) > 0 {
+			i := w.IntN(len(fields))
+			w.tamper(&fields[i])
+		}
+	case 3:
+		if fields := obj.GetManagedFields(); len(fields) > 0 {
+			obj.SetManagedFields(append(fields[1:], fields[w.IntN(len(fields))]))
+		}
+	}
+}
+
+func (w *writer) tamper(f *metav1.ManagedFieldsEntry) {
+	switch w.IntN(8) {
+	case 0:
+		f.Operation = "Other"
+	case 1:
+		f.APIVersion = "v0"
+	case 2:
+		f.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{ "f:spec" : {}, "f:metadata":{"f:managedFields":{},"f:labels":{"f:a":{}},"f:annotations":{".":{}}}}`)}
+	case 3:
+		f.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:spec":{},"f:metadata":{}} x`)}
+	case 4:
+		f.FieldsV1 = nil
+	case 5:
+		f.Operation = metav1.ManagedFieldsOperationApply
+	case 6:
+		f.Subresource, f.Manager = "scale", ""
+	default:
+		f.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{"v:\"a\"":{},"v:1":{},"i:3":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"\"}":{}}},"f:data":{"f:a":{"f:b":{}}}}`)}
+	}
+}
+
+// compare writes obj over live in both ways. The object as written is the
+// next live one.
+func (w *writer) compare(t *testing.T, p path, live, obj codec.Object, manager string) {
+	t.Helper()
+	have, want := copyOf(obj), copyOf(obj)
+	liveBefore := copyOf(live)
+	ok := p.ours.Update(live, have, manager)
+	w.written++
+	theirs, err := p.theirs.Update(copyOf(live), want, manager)
+	if err != nil {
+		if ok {
+			t.Errorf("writes in spite of %v", err)
+		}
+		w.live = nil
+		return
+	}
+	if diff := cmp.Diff(liveBefore, live); diff != "" {
+		t.Fatalf("changes the live object: %s", diff)
+	}
+	if !ok {
+		if diff := cmp.Diff(obj, have); diff != "" {
+			t.Fatalf("changes what it does not cover: %s", diff)
+		}
+	} else {
+		w.covered++
+		fields := theirs.(codec.Object).GetManagedFields()
+		if diff := cmp.Diff(show(t, fields), show(t, have.GetManagedFields())); diff != "" {
+			t.Errorf("%s: -apimachinery +ours: %s\nlive %s\nobj %s", p.name, diff, dump(liveBefore), dump(obj))
+		}
+		have.SetManagedFields(fields)
+		if diff := cmp.Diff(theirs, have); diff != "" {
+			t.Errorf("changes the object: %s", diff)
+		}
+	}
+	w.live = theirs.(codec.Object)
+	if w.live.GetUID() == "" && !w.one(10) {
+		w.live.SetUID("x")
+	}
+	fields := w.live.GetManagedFields()
+	for i := range fields {
+		fields[i].Time = &metav1.Time{Time: time.Unix(int64(w.IntN(4)), int64(w.IntN(1000))).UTC()}
+		if w.one(10) {
+			fields[i].Time = nil
+		}
+	}
+}
+
+func dump(obj any) string {
+	b, err := json.Marshal(obj)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
