@@ -5,7 +5,8 @@
 //
 // Imports: admission, admission/plugin, apis/builtin, apis/builtin/all,
 // discovery, endpoints, filters, filters/authn, filters/authz, openapi, pki,
-// request, rest, route, storage, storage/kv, storage/kv/embedded, telemetry.
+// request, rest, route, storage, storage/cache, storage/kv,
+// storage/kv/embedded, telemetry.
 package server
 
 import (

@@ -12,7 +12,20 @@ import (
 // never are, with the reason why a constant or a function will not do.
 func allowedGlobals() map[string]string {
 	return map[string]string{
-		"filters/authn.uidAttribute": "an object identifier; its type is a slice",
+		"filters/authn.uidAttribute":             "an object identifier; its type is a slice",
+		"endpoints.chunkPool":                    "memory to be used again; holds nothing between requests",
+		"endpoints.gzipPool":                     "memory to be used again; holds nothing between requests",
+		"endpoints/apply/ownership.strippedRoot": "a list that is only read",
+		"endpoints/apply/ownership.strippedMeta": "a list that is only read",
+		"openapi.optionsFile":                    "an embedded file",
+		"openapi.anyMedia":                       "a list that is only read",
+		"openapi.builtinMedia":                   "a list that is only read",
+		"openapi.streamMedia":                    "a list that is only read",
+		"openapi.customMedia":                    "a list that is only read",
+		"openapi.builtinPatch":                   "a list that is only read",
+		"openapi.customPatch":                    "a list that is only read",
+		"openapi.textMedia":                      "a list that is only read",
+		"rest.connectVerbs":                      "a table that is only read",
 	}
 }
 
