@@ -259,6 +259,9 @@ func (f *framer) appendError(dst []byte, err error) []byte {
 	return framed
 }
 
+// frameLength is how many bytes the length of a protobuf frame has.
+const frameLength = 4
+
 // appendFrameHead appends what precedes an object of the given size in a frame
 // of a protobuf stream: the frame's length in four bytes, and the WatchEvent
 // message {type = 1, object = 2 {raw = 1}}.

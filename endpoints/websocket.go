@@ -62,16 +62,24 @@ func (c *call) sendMessages(ctx context.Context, conn *websocket.Conn, w rest.Wa
 		events, err := w.Next(ctx)
 		for i := range events {
 			frame, done := framer.appendBatch(nil, events[i:i+1], nil)
-			if _, err := conn.Write(frame); err != nil || done {
+			if _, err := conn.Write(framer.message(frame)); err != nil || done {
 				return
 			}
 			c.countEvents(1, len(frame))
 		}
 		if err != nil {
 			if frame, _ := framer.appendBatch(nil, nil, err); len(frame) > 0 {
-				_, _ = conn.Write(frame)
+				_, _ = conn.Write(framer.message(frame))
 			}
 			return
 		}
 	}
+}
+
+// message is what a websocket carries of a frame: it knows the length itself.
+func (f *framer) message(frame []byte) []byte {
+	if f.target.media == codec.Protobuf && len(frame) > frameLength {
+		return frame[frameLength:]
+	}
+	return frame
 }
