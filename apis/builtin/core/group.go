@@ -1,6 +1,6 @@
 // Package core declares the resources of the core group, those under /api/v1.
 //
-// Imports: apis/builtin, codec, registry, rest.
+// Imports: apis/builtin, apis/builtin/podspec, codec, registry, rest.
 package core
 
 import (
@@ -20,30 +20,31 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[corev1.Endpoints]{
 			Name: "endpoints", Kind: "Endpoints", ShortNames: []string{"ep"}, Namespaced: true,
-			StoragePath: "services/endpoints", CreateOnUpdate: true,
+			StoragePath: "services/endpoints", CreateOnUpdate: true, Default: defaultEndpoints,
 			Warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 			Columns: endpointsColumns(),
 		}),
 		builtin.Resource(builtin.Row[corev1.LimitRange]{
 			Name: "limitranges", Kind: "LimitRange", ShortNames: []string{"limits"}, Namespaced: true,
-			CreateOnUpdate: true,
+			CreateOnUpdate: true, Default: defaultLimitRange,
 		}),
 		builtin.Resource(persistentVolumes()),
 		builtin.Resource(persistentVolumeClaims()),
 		builtin.Resource(builtin.Row[corev1.PodTemplate]{
 			Name: "podtemplates", Kind: "PodTemplate", Namespaced: true, Generation: true, ReturnDeleted: true,
-			Columns: podTemplateColumns(),
+			Default: defaultPodTemplate, Columns: podTemplateColumns(),
 		}),
 		builtin.Resource(builtin.Row[corev1.ReplicationController]{
 			Name: "replicationcontrollers", Kind: "ReplicationController", ShortNames: []string{"rc"},
 			Categories: []string{"all"}, Namespaced: true, StoragePath: "controllers",
-			Status: true, Generation: true, OrphanByDefault: true, Columns: replicationControllerColumns(),
+			Status: true, Generation: true, OrphanByDefault: true,
+			Default: defaultReplicationController, Columns: replicationControllerColumns(),
 			SelectableFields: []string{"status.replicas"}, Fields: replicationControllerFields,
 			Subresources: []builtin.Subresource{builtin.ScaleSubresource(replicationControllerScale())},
 		}),
 		builtin.Resource(builtin.Row[corev1.ResourceQuota]{
 			Name: "resourcequotas", Kind: "ResourceQuota", ShortNames: []string{"quota"}, Namespaced: true,
-			Status: true, ReturnDeleted: true, Columns: resourceQuotaColumns(),
+			Status: true, ReturnDeleted: true, Default: defaultResourceQuota, Columns: resourceQuotaColumns(),
 		}),
 		builtin.Resource(secrets()),
 		builtin.Resource(builtin.Row[corev1.ServiceAccount]{

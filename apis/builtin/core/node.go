@@ -17,7 +17,7 @@ func nodes() builtin.Row[corev1.Node] {
 	return builtin.Row[corev1.Node]{
 		Name: "nodes", Kind: "Node", ShortNames: []string{"no"}, StoragePath: "minions",
 		Status: true, StatusOnCreate: true, // kubelets register with it
-		Default:          alignPodCIDRs,
+		Default:          defaultNode,
 		SelectableFields: []string{"spec.unschedulable"},
 		FieldLabel:       fieldLabel("metadata.name", "spec.unschedulable"),
 		Fields: func(node *corev1.Node) fields.Set {

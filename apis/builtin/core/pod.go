@@ -14,7 +14,7 @@ func pods() builtin.Row[corev1.Pod] {
 	return builtin.Row[corev1.Pod]{
 		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
 		Status: true, Generation: true, ReturnDeleted: true,
-		Default: alignPodIPs, Prepare: preparePod, GracePeriod: podGracePeriod,
+		Default: defaultPod, Prepare: preparePod, GracePeriod: podGracePeriod,
 		StatusKeeps: []string{"metadata.ownerReferences"}, PrepareStatus: preparePodStatus,
 		SelectableFields: podFieldKeys(),
 		IndexFields:      []string{"spec.nodeName"},

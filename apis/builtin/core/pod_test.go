@@ -311,8 +311,7 @@ func TestResize(t *testing.T) {
 		}, `Pod "p" is invalid: spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing`},
 		"limit removed": {func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = resources("", "128Mi") },
 			`Pod "p" is invalid: spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed`},
-		"request removed": {func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = resources("100m", "") },
-			`Pod "p" is invalid: spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed`},
+		"request left out": {func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = resources("100m", "") }, ""},
 		"other resource": {func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].Resources.Limits["example.com/x"] = resource.MustParse("1")
 		}, `Pod "p" is invalid: spec: Forbidden: only cpu and memory resources are mutable`},
@@ -333,11 +332,24 @@ func TestResize(t *testing.T) {
 			want := sent.DeepCopy()
 			test.change(want)
 			want.Spec.Containers[0].Image = "i"
+			a.resource("v1 pods").Version.Default(want)
 			if diff := cmp.Diff(want.Spec, pod.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+func TestResizeRemovesNoRequest(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	sent := newPod("p", "n")
+	sent.Spec.Containers[0].Resources.Requests = resources("100m", "64Mi")
+	a.create("v1 pods", sent)
+	_, err := update(a, "v1 pods/resize", in("ns", "p"), func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests = resources("100m", "")
+	})
+	wantMessage(t, err, `Pod "p" is invalid: spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed`)
 }
 
 func TestResizeNeedsTheNode(t *testing.T) {

@@ -17,7 +17,7 @@ func secretFields(secret *corev1.Secret) fields.Set { return fields.Set{"type": 
 func secrets() builtin.Row[corev1.Secret] {
 	return builtin.Row[corev1.Secret]{
 		Name: "secrets", Kind: "Secret", Namespaced: true, Columns: secretColumns(),
-		Default: mergeStringData, PrepareUpdate: keepSecretType, Warnings: secretWarnings,
+		Default: defaultSecret, Warnings: secretWarnings,
 		SelectableFields: []string{"type"}, Fields: secretFields,
 	}
 }
@@ -32,12 +32,6 @@ func mergeStringData(secret *corev1.Secret) {
 		secret.Data[key] = []byte(text)
 	}
 	secret.StringData = nil
-}
-
-func keepSecretType(_ context.Context, secret, old *corev1.Secret) {
-	if secret.Type == "" {
-		secret.Type = old.Type
-	}
 }
 
 // secretWarnings tells of certificates that cannot be used.

@@ -57,7 +57,9 @@ func TestServiceUpdate(t *testing.T) {
 		"to external name": {
 			allocated(corev1.ServiceTypeClusterIP),
 			func(spec *corev1.ServiceSpec) { spec.Type, spec.Ports = corev1.ServiceTypeExternalName, nil },
-			func(spec *corev1.ServiceSpec) { *spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName} },
+			func(spec *corev1.ServiceSpec) {
+				*spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, InternalTrafficPolicy: ptr(corev1.ServiceInternalTrafficPolicyCluster)}
+			},
 		},
 		"what the client sets is not dropped": {
 			allocated(corev1.ServiceTypeClusterIP),
@@ -67,6 +69,7 @@ func TestServiceUpdate(t *testing.T) {
 			},
 			func(spec *corev1.ServiceSpec) {
 				*spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ClusterIP: "10.0.0.2", ClusterIPs: []string{"10.0.0.2"}}
+				spec.InternalTrafficPolicy = ptr(corev1.ServiceInternalTrafficPolicyCluster)
 			},
 		},
 		"from balancer to cluster": {
@@ -89,9 +92,10 @@ func TestServiceUpdate(t *testing.T) {
 			a := newAPI(t)
 			a.create("v1 services", &corev1.Service{ObjectMeta: named("ns", "s"), Spec: *test.old.DeepCopy()})
 			got := mustUpdate(a, "v1 services", in("ns", "s"), func(s *corev1.Service) { test.change(&s.Spec) })
-			want := test.old.DeepCopy()
-			test.want(want)
-			if diff := cmp.Diff(*want, got.Spec); diff != "" {
+			want := &corev1.Service{Spec: *test.old.DeepCopy()}
+			test.want(&want.Spec)
+			a.resource("v1 services").Version.Default(want)
+			if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 		})

@@ -62,7 +62,7 @@ func persistentVolumes() builtin.Row[corev1.PersistentVolume] {
 	return builtin.Row[corev1.PersistentVolume]{
 		Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"},
 		Status: true, ReturnDeleted: true, Columns: persistentVolumeColumns(),
-		Prepare: preparePersistentVolume, PrepareStatus: preparePersistentVolumeStatus,
+		Default: defaultPersistentVolume, Prepare: preparePersistentVolume, PrepareStatus: preparePersistentVolumeStatus,
 	}
 }
 

@@ -8,13 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 )
 
 func persistentVolumeClaims() builtin.Row[corev1.PersistentVolumeClaim] {
 	return builtin.Row[corev1.PersistentVolumeClaim]{
 		Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
 		Status: true, ReturnDeleted: true, Columns: persistentVolumeClaimColumns(),
-		Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate,
+		Default: podspec.DefaultVolumeClaim, Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate,
 	}
 }
 

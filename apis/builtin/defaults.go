@@ -1,0 +1,17 @@
+package builtin
+
+// Fill points a field at a value where it points at nothing. It allocates
+// nothing otherwise.
+func Fill[T any](field **T, value T) {
+	if *field == nil {
+		*field = new(value)
+	}
+}
+
+// FillEmpty sets a field that has the zero value of its type.
+func FillEmpty[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
