@@ -2,6 +2,7 @@ package route
 
 import (
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,6 +23,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info := request.InfoFrom(r.Context())
 	if info == nil || !info.IsResource {
 		h.Others.ServeHTTP(w, r)
+		return
+	}
+	if info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/") {
+		http.NotFound(w, r) // the core group is below /api alone
 		return
 	}
 	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
