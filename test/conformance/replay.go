@@ -25,23 +25,29 @@ type Replayer struct {
 
 // NewReplayer returns one for the server of the configuration.
 func NewReplayer(config *rest.Config) (*Replayer, error) {
-	config = rest.CopyConfig(config)
-	config.DisableCompression = true // the recorder asked for gzip only where a step shows it
-	config.Timeout = 0
-	client, err := rest.HTTPClientFor(config)
+	client, err := newClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	anonymousConfig := rest.AnonymousClientConfig(config)
-	anonymousConfig.DisableCompression = true
-	anonymous, err := rest.HTTPClientFor(anonymousConfig)
+	anonymous, err := newClient(rest.AnonymousClientConfig(config))
 	if err != nil {
 		return nil, fmt.Errorf("make a client without certificate: %w", err)
 	}
-	for _, c := range []*http.Client{client, anonymous} {
-		c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	}
 	return &Replayer{base: config.Host, client: client, anonymous: anonymous}, nil
+}
+
+// newClient returns one that changes nothing about an exchange: no redirect is followed, nothing is decompressed.
+func newClient(config *rest.Config) (*http.Client, error) {
+	config = rest.CopyConfig(config)
+	config.DisableCompression = true // the recorder asked for gzip only where a step shows it
+	config.Timeout = 0
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	client := *shared
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client, nil
 }
 
 // Result is how one step went.
