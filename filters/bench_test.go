@@ -1,0 +1,34 @@
+package filters
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/request"
+)
+
+// BenchmarkChain is what all filters but TLS and certificates cost a get.
+func BenchmarkChain(b *testing.B) {
+	metrics, drain := newMetrics(), NewDrain()
+	user := &request.User{Name: "admin", Groups: []string{request.GroupMasters}}
+	final := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })
+	chain := Chain(final,
+		AuditID, Recover(quiet(), writeError), RequestInfo(writeError),
+		Track(TrackConfig{Metrics: metrics, Logger: quiet(), Known: func(*request.Info) bool { return true }}),
+		CacheControl, drain.Filter(writeError), Deadline(time.Minute, writeError),
+		as(user), MaxInFlight(400, 200, metrics, writeError), Authorize(authz.Union{authz.Masters{}}, quiet(), writeError))
+	r := httptest.NewRequest("GET", "/api/v1/namespaces/a/configmaps/x", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		chain.ServeHTTP(discard{http.Header{}}, r)
+	}
+}
+
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) WriteHeader(int)             {}
