@@ -14,9 +14,9 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// defaultDaemonSet has the count there from the start, so that whoever writes
+// startTemplateGeneration has the count there from the start, so that whoever writes
 // the object manages it: so it is with kube-apiserver.
-func defaultDaemonSet(ds *appsv1.DaemonSet) {
+func startTemplateGeneration(ds *appsv1.DaemonSet) {
 	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
 		setTemplateGeneration(ds, 0)
 	}

@@ -1,6 +1,6 @@
 // Package apps declares the resources of the apps group.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/podspec.
 package apps
 
 import (
@@ -27,20 +27,20 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[appsv1.Deployment]{
 			Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Categories: all,
 			Status: true, StatusKeeps: []string{"metadata.labels"}, Generation: true, SpecChanged: deploymentChanged,
-			CreateWarnings: deploymentWarnings,
-			Columns:        deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
+			Default: defaultDeployment, CreateWarnings: deploymentWarnings,
+			Columns: deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.ReplicaSet]{
 			Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all,
 			Status: true, Generation: true,
-			CreateWarnings: replicaSetWarnings,
-			Columns:        replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
+			Default: defaultReplicaSet, CreateWarnings: replicaSetWarnings,
+			Columns: replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.StatefulSet]{
 			Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validation.NameIsDNSLabel,
-			Warnings: statefulSetWarnings,
-			Columns:  statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
+			Default: defaultStatefulSet, Warnings: statefulSetWarnings,
+			Columns: statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
 		}),
 	}}
 }
