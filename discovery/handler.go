@@ -54,7 +54,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveVersion(w, r, schema.GroupVersion{Version: parts[1]})
 	case len(parts) == 2:
 		h.serveGroup(w, r, parts[1])
-	case len(parts) == 3:
+	case len(parts) == 3 && parts[1] != "": // the core group is below /api alone
 		h.serveVersion(w, r, schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	default:
 		http.NotFound(w, r)
