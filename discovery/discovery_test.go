@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -317,7 +318,8 @@ func TestClientGo(t *testing.T) {
 				got = append(got, list.GroupVersion+" "+r.Name+" "+r.Kind)
 			}
 		}
-		want := []string{"v1 nodes Node", "v1 pods Pod", "v1 pods/status Pod", "apps/v1 deployments Deployment", "apps/v1 deployments/scale Scale", "example.com/v2 widgets Widget", "example.com/v1 widgets Widget"}
+		slices.Sort(got) // client-go's order is that of a map
+		want := []string{"apps/v1 deployments Deployment", "apps/v1 deployments/scale Scale", "example.com/v1 widgets Widget", "example.com/v2 widgets Widget", "v1 nodes Node", "v1 pods Pod", "v1 pods/status Pod"}
 		if diff := cmp.Diff(want, got); diff != "" || len(groups) != 3 {
 			t.Errorf("%s: %d groups, resources (-want +got):\n%s", name, len(groups), diff)
 		}
