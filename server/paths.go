@@ -73,17 +73,16 @@ func (s *Server) installPaths() error {
 	s.paths.handle("/version", version)
 	s.paths.exact["/version/"] = version
 
-	index, err := json.MarshalIndent(map[string][]string{"paths": ownPaths(s.config)}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the index: %w", err)
-	}
-	s.paths.handle("/", static("application/json", index))
+	s.paths.handle("/", http.HandlerFunc(s.serveIndex))
 
 	slis := prometheus.NewRegistry()
 	metrics := telemetry.NewHealthMetrics(slis)
 	s.paths.handle("/metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	s.paths.handle("/metrics/slis", promhttp.HandlerFor(slis, promhttp.HandlerOpts{}))
 	for path, checks := range s.checks() {
+		for _, check := range checks {
+			s.checkPaths = append(s.checkPaths, path+"/"+check.Name)
+		}
 		health := telemetry.NewHealth(path, s.logger, metrics, checks...)
 		s.paths.handle(path, health)
 		s.paths.handle(path+"/", health)
@@ -96,6 +95,19 @@ func (s *Server) installPaths() error {
 		s.paths.exact["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
 	}
 	return nil
+}
+
+// serveIndex lists all paths under which something is found, as of now.
+func (s *Server) serveIndex(w http.ResponseWriter, _ *http.Request) {
+	list := slices.Concat(ownPaths(s.config), s.checkPaths, s.api.Paths())
+	slices.Sort(list)
+	body, err := json.MarshalIndent(map[string][]string{"paths": list}, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // a client that went away cannot be told
 }
 
 func static(contentType string, body []byte) http.Handler {

@@ -39,6 +39,8 @@ type api struct {
 	OnError filters.ErrorWriter
 	// Known tells what Handler has.
 	Known func(*request.Info) bool
+	// Paths lists the documents that Handler has.
+	Paths func() []string
 	// Ready are further checks of /readyz.
 	Ready []telemetry.Check
 
@@ -69,6 +71,7 @@ func (s *Server) installAPI() (api, error) {
 		Handler: &route.Handler{Catalog: catalog, API: answers, Others: others},
 		OnError: answers.WriteError,
 		Known:   known(catalog),
+		Paths:   func() []string { return documentPaths(catalog) },
 		catalog: catalog,
 	}, nil
 }
@@ -145,6 +148,24 @@ func describe(resources, openAPI http.Handler) http.Handler {
 			http.NotFound(w, r)
 		}
 	})
+}
+
+// documentPaths are the paths of discovery and OpenAPI.
+func documentPaths(catalog *route.Catalog) []string {
+	list := []string{"/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3/"}
+	for _, group := range catalog.Groups() {
+		if group.Name != "" {
+			list = append(list, "/apis/"+group.Name)
+		}
+		for _, version := range group.Versions {
+			if group.Name == "" {
+				list = append(list, "/api/"+version.GroupVersion.Version)
+				continue
+			}
+			list = append(list, "/apis/"+version.GroupVersion.String())
+		}
+	}
+	return list
 }
 
 func known(catalog *route.Catalog) func(*request.Info) bool {

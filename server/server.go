@@ -38,6 +38,7 @@ type Server struct {
 	storageMetrics *storage.Metrics
 	drain          *filters.Drain
 	paths          *paths
+	checkPaths     []string // of single health checks
 
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
