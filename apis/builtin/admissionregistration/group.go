@@ -19,32 +19,32 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicy]{
 			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions,
 			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
-			Columns: mutatingPolicyColumns(),
+			Default: defaultMutatingPolicy, Columns: mutatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicyBinding]{
 			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions,
 			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
-			Columns: mutatingBindingColumns(),
+			Default: defaultMutatingBinding, Columns: mutatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingWebhookConfiguration]{
 			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions,
 			Generation: true, RequireResourceVersion: true,
-			Columns: mutatingWebhookColumns(),
+			Default: defaultMutatingWebhooks, Columns: mutatingWebhookColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicy]{
 			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
-			Columns: validatingPolicyColumns(),
+			Default: defaultValidatingPolicy, Columns: validatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
 			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions,
 			Generation: true, RequireResourceVersion: true,
-			Columns: validatingBindingColumns(),
+			Default: defaultValidatingBinding, Columns: validatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingWebhookConfiguration]{
 			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Categories: extensions,
 			Generation: true, RequireResourceVersion: true,
-			Columns: validatingWebhookColumns(),
+			Default: defaultValidatingWebhooks, Columns: validatingWebhookColumns(),
 		}),
 	}}
 }

@@ -24,7 +24,7 @@ func V1() builtin.Group {
 			Categories:  []string{"api-extensions"},
 			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
 			Status: true, Generation: true, RequireResourceVersion: true,
-			Prepare: prepare, PrepareUpdate: prepareUpdate, Validate: validateName,
+			Default: defaultDefinition, Prepare: prepare, PrepareUpdate: prepareUpdate, Validate: validateName,
 		}),
 	}}
 }

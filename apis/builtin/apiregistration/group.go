@@ -19,7 +19,7 @@ func V1() builtin.Group {
 			StoragePath: "apiregistration.k8s.io/apiservices",
 			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
 			ValidateName: path.ValidatePathSegmentName, Validate: validateName,
-			Prepare: prepare, Columns: columns(),
+			Default: defaultAPIService, Prepare: prepare, Columns: columns(),
 		}),
 	}}
 }

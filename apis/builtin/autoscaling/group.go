@@ -17,7 +17,7 @@ func V2() builtin.Group {
 			Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true,
 			ShortNames: []string{"hpa"}, Categories: []string{"all"},
 			Status: true, Generation: true,
-			Prepare: prepare, PrepareUpdate: prepareUpdate, PrepareStatus: prepareUpdate,
+			Default: defaultV2, Prepare: prepare, PrepareUpdate: prepareUpdate, PrepareStatus: prepareUpdate,
 			Columns: columns(),
 			Also:    []builtin.Also{{Version: v1()}},
 		}),

@@ -42,7 +42,7 @@ func prepareUpdate(ctx context.Context, hpa, _ *autoscalingv2.HorizontalPodAutos
 // v1 is how autoscalers look in autoscaling/v1: with one metric, the use of
 // CPU, and all others in annotations.
 func v1() *codec.Version {
-	return builtin.ConvertedVersion(autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), nil, fromV1, toV1)
+	return builtin.ConvertedVersion(autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), defaultV1, fromV1, toV1)
 }
 
 // withoutOurs returns annotations without those of v1. Its argument stays as

@@ -1,6 +1,6 @@
 // Package batch declares the resources of the batch group.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/podspec.
 package batch
 
 import (
@@ -16,13 +16,13 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[batchv1.CronJob]{
 			Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validateCronJobName,
-			CreateWarnings: cronJobWarnings,
-			Columns:        cronJobColumns(),
+			Default: defaultCronJob, CreateWarnings: cronJobWarnings,
+			Columns: cronJobColumns(),
 		}),
 		builtin.Resource(builtin.Row[batchv1.Job]{
 			Name: "jobs", Kind: "Job", Namespaced: true, Categories: all,
 			Status: true, Generation: true, OrphanByDefault: true, OrphanWarning: orphanWarning,
-			Prepare: prepareJob, CreateWarnings: jobWarnings,
+			Default: defaultJob, Prepare: prepareJob, CreateWarnings: jobWarnings,
 			SelectableFields: []string{successfulField}, Fields: jobFields, FieldLabel: jobFieldLabel,
 			Columns: jobColumns(),
 		}),

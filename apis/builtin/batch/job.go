@@ -52,6 +52,7 @@ func prepareJob(_ context.Context, job *batchv1.Job) {
 		job.Spec.Selector = &metav1.LabelSelector{}
 	}
 	setMissing(&job.Spec.Selector.MatchLabels, batchv1.ControllerUidLabel, string(job.UID))
+	labelJob(job)
 }
 
 func jobWarnings(_ context.Context, job *batchv1.Job) []string {

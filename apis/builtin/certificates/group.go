@@ -32,7 +32,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[certificatesv1.PodCertificateRequest]{
 			Name: "podcertificaterequests", Kind: "PodCertificateRequest", Namespaced: true,
 			StorageVersion: certificatesv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
-			Status: true, PrepareStatus: preparePodRequestStatus,
+			Status: true, Default: defaultPodRequest, PrepareStatus: preparePodRequestStatus,
 			SelectableFields: []string{signerName, podName, nodeName}, Fields: podRequestFields,
 			FieldLabel: fieldLabel(signerName, podName, nodeName),
 			Columns:    podRequestColumns(),

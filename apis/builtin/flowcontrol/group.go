@@ -16,12 +16,12 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[flowcontrolv1.FlowSchema]{
 			Name: "flowschemas", Kind: "FlowSchema",
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
-			Columns: flowSchemaColumns(),
+			Default: defaultFlowSchema, Columns: flowSchemaColumns(),
 		}),
 		builtin.Resource(builtin.Row[flowcontrolv1.PriorityLevelConfiguration]{
 			Name: "prioritylevelconfigurations", Kind: "PriorityLevelConfiguration",
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
-			Columns: priorityLevelColumns(),
+			Default: defaultPriorityLevel, Columns: priorityLevelColumns(),
 		}),
 	}}
 }

@@ -19,7 +19,7 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[networkingv1.IngressClass]{
 			Name: "ingressclasses", Kind: "IngressClass", Generation: true,
-			Columns: ingressClassColumns(),
+			Default: defaultIngressClass, Columns: ingressClassColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.IPAddress]{
 			Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"}, ValidateName: validateAddress,
@@ -27,7 +27,7 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[networkingv1.NetworkPolicy]{
 			Name: "networkpolicies", Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}, Generation: true,
-			Columns: networkPolicyColumns(),
+			Default: defaultNetworkPolicy, Columns: networkPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.ServiceCIDR]{
 			Name: "servicecidrs", Kind: "ServiceCIDR",

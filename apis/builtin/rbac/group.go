@@ -18,7 +18,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[rbacv1.ClusterRoleBinding]{
 			Name: "clusterrolebindings", Kind: "ClusterRoleBinding",
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Columns: clusterRoleBindingColumns(),
+			Default: defaultClusterRoleBinding, Columns: clusterRoleBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[rbacv1.ClusterRole]{
 			Name: "clusterroles", Kind: "ClusterRole",
@@ -27,7 +27,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[rbacv1.RoleBinding]{
 			Name: "rolebindings", Kind: "RoleBinding", Namespaced: true,
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Columns: roleBindingColumns(),
+			Default: defaultRoleBinding, Columns: roleBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[rbacv1.Role]{
 			Name: "roles", Kind: "Role", Namespaced: true,

@@ -22,21 +22,21 @@ func V1() builtin.Group {
 			Name: "devicetaintrules", Kind: "DeviceTaintRule",
 			StorageVersion: resourcev1beta2.SchemeGroupVersion, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
-			PrepareUpdate: prepareTaintRuleUpdate, Columns: taintRuleColumns(),
+			Default: defaultTaintRule, PrepareUpdate: prepareTaintRuleUpdate, Columns: taintRuleColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
 			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			PrepareStatus: prepareClaimStatus, Columns: claimColumns(),
+			Default: defaultClaim, PrepareStatus: prepareClaimStatus, Columns: claimColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
 			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
-			Columns: claimTemplateColumns(),
+			Default: defaultClaimTemplate, Columns: claimTemplateColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel,
-			Columns: sliceColumns(),
+			Default: defaultSlice, Columns: sliceColumns(),
 		}),
 	}}
 }

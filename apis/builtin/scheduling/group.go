@@ -19,7 +19,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[schedulingv1.PriorityClass]{
 			Name: "priorityclasses", Kind: "PriorityClass", ShortNames: []string{"pc"},
 			Generation: true, SpecChanged: never,
-			Columns: priorityClassColumns(),
+			Default: defaultPriorityClass, Columns: priorityClassColumns(),
 		}),
 	}}
 }

@@ -2,7 +2,7 @@
 // pods. How the server keeps its own objects is the concern of the package
 // storage at the root.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/podspec.
 package storage
 
 import (
@@ -16,7 +16,7 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: storagev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[storagev1.CSIDriver]{
 			Name: "csidrivers", Kind: "CSIDriver", RequireResourceVersion: true, ReturnDeleted: true,
-			PrepareUpdate: prepareDriverUpdate, CreateWarnings: driverWarnings, Columns: driverColumns(),
+			Default: defaultDriver, PrepareUpdate: prepareDriverUpdate, CreateWarnings: driverWarnings, Columns: driverColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSINode]{
 			Name: "csinodes", Kind: "CSINode", RequireResourceVersion: true, ReturnDeleted: true,
@@ -27,12 +27,12 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[storagev1.StorageClass]{
 			Name: "storageclasses", Kind: "StorageClass", ShortNames: []string{"sc"}, ReturnDeleted: true,
-			Columns: classColumns(),
+			Default: defaultClass, Columns: classColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.VolumeAttachment]{
 			Name: "volumeattachments", Kind: "VolumeAttachment", RequireResourceVersion: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Columns: attachmentColumns(),
+			Default: defaultAttachment, Columns: attachmentColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.VolumeAttributesClass]{
 			Name: "volumeattributesclasses", Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}, ReturnDeleted: true,
