@@ -35,6 +35,7 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/embedded"
 )
@@ -74,9 +75,16 @@ type api struct {
 	testing.TB
 	http.Handler
 	stores map[string]*registry.Store
+	// feed, where not nil, puts a watch cache before each store.
+	feed *cache.Feed
 }
 
-func newAPI(t testing.TB, config endpoints.Config) *api {
+func newAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t, config, false) }
+
+// newCachedAPI is newAPI with a watch cache, as servers have it.
+func newCachedAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t, config, true) }
+
+func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
 	t.Helper()
 	backend, err := embedded.Open(embedded.Config{InMemory: true})
 	if err != nil {
@@ -87,6 +95,9 @@ func newAPI(t testing.TB, config endpoints.Config) *api {
 		config.TypeConverter = mergeSchemas()
 	}
 	a := &api{TB: t, stores: map[string]*registry.Store{}}
+	if cached {
+		a.startFeed(backend)
+	}
 	resources := a.resources(backend)
 	handler := &route.Handler{
 		Catalog: route.NewCatalog(route.NewStatic(resources)), API: endpoints.New(config), Others: http.NotFoundHandler(),
@@ -120,7 +131,24 @@ func (a *api) store(backend kv.Backend, name string, kind *codec.Kind, namespace
 		a.Fatal(err)
 	}
 	a.stores[name] = &registry.Store{Resource: resource, Kind: kind, Strategy: strategy, Storage: kept}
+	if a.feed != nil {
+		if a.stores[name].Storage, err = cache.New(cache.Config{Store: kept, Feed: a.feed}); err != nil {
+			a.Fatal(err)
+		}
+	}
 	return a.stores[name]
+}
+
+func (a *api) startFeed(backend kv.Backend) {
+	feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: storage.DefaultPrefix})
+	if err != nil {
+		a.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = feed.Run(ctx) })
+	a.Cleanup(func() { cancel(); running.Wait() })
+	a.feed = feed
 }
 
 func (a *api) resources(backend kv.Backend) []*rest.Resource {
