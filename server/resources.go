@@ -28,9 +28,6 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// compatVersion is the Kubernetes version whose API is served.
-const compatVersion = "1.37"
-
 // api is what answers for API resources and describes them.
 type api struct {
 	// Handler answers everything that is not one of the server's own paths.
@@ -65,7 +62,7 @@ func (s *Server) installAPI() (api, error) {
 		},
 		Logger: s.logger,
 	})
-	documents := openapi.New(openapi.Config{Version: compatVersion, Parts: openAPIParts(catalog)})
+	documents := openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Parts: openAPIParts(catalog)})
 	others := describe(discovery.NewHandler(catalog), documents.Handler(s.logger))
 	return api{
 		Handler: &route.Handler{Catalog: catalog, API: answers, Others: others},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/telemetry"
@@ -61,6 +62,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	if err != nil {
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}
 	}
+	klog.SetSlogLogger(logger) // apimachinery's, which has no other way to be told
 	config.Logger, config.Version = logger, version
 	config.Checks = append(config.Checks, out.Check())
 	config.OnServing = func(serving server.Serving) {
