@@ -1,12 +1,14 @@
 // Package apply keeps account of who owns which field of an object, and merges
-// what is applied: server-side apply (KEP-555), by apimachinery's field
-// manager over the merge schemas of each kind.
+// what is applied: server-side apply (KEP-555). What ownership covers is done
+// there; the rest, which is rare, by apimachinery's field manager over the
+// merge schemas of each kind.
 //
-// Imports: codec, rest.
+// Imports: codec, endpoints/apply/ownership, rest.
 package apply
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,20 +18,26 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/apply/ownership"
 	"mainstay.dev/mainstay/rest"
 )
 
 // Managers are the field managers of resources, each made on first use. It is
 // safe for concurrent use.
 type Managers struct {
+	// Logger is told, at debug level, of writes that could not be accounted
+	// for; nil discards that. It is not to be changed after the first use.
+	Logger *slog.Logger
+
 	converter managedfields.TypeConverter
+	cache     *ownership.Cache
 	made      *sync.Map // *rest.Resource -> *Manager
 }
 
 // NewManagers returns the managers of the kinds that the converter knows; nil
 // knows none, and no fields are managed.
 func NewManagers(converter managedfields.TypeConverter) Managers {
-	return Managers{converter: converter, made: new(sync.Map)}
+	return Managers{converter: converter, cache: &ownership.Cache{}, made: new(sync.Map)}
 }
 
 // For returns the manager of a resource, nil where its fields are not managed.
@@ -40,7 +48,7 @@ func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 	if made, ok := m.made.Load(resource); ok {
 		return made.(*Manager), nil
 	}
-	made, err := newManager(m.converter, resource)
+	made, err := m.newManager(resource)
 	if err != nil {
 		return nil, err
 	}
@@ -49,31 +57,66 @@ func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 }
 
 // Manager manages the fields of one resource in one version.
-type Manager struct{ fields *managedfields.FieldManager }
+type Manager struct {
+	// own does what it covers; nil covers nothing.
+	own *ownership.Kind
+	// fields does the rest.
+	fields *managedfields.FieldManager
+	logger *slog.Logger
+}
 
-func newManager(converter managedfields.TypeConverter, resource *rest.Resource) (*Manager, error) {
+func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 	types := kindTypes{resource.Kind}
-	fields, err := managedfields.NewDefaultFieldManager(converter, types, types, types, resource.Version.GVK,
+	fields, err := managedfields.NewDefaultFieldManager(m.converter, types, types, types, resource.Version.GVK,
 		resource.Kind.Hub.GVK.GroupVersion(), resource.Subresource, filters(resource.ResetFields))
 	if err != nil {
 		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
 	}
-	return &Manager{fields}, nil
+	made := &Manager{fields: fields, logger: m.Logger}
+	if made.logger == nil {
+		made.logger = slog.New(slog.DiscardHandler)
+	}
+	// Objects come in the hub version. Where clients write another one, every
+	// write takes a conversion, which is apimachinery's to ask for.
+	if resource.Version.GVK == resource.Kind.Hub.GVK {
+		made.own = ownership.New(ownership.Config{
+			Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
+			Converter: m.converter, Cache: m.cache,
+		})
+	}
+	return made, nil
 }
 
 func filters(reset map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]fieldpath.Filter {
 	return fieldpath.NewExcludeFilterSetMap(reset)
 }
 
-// Update records that manager wrote obj in place of live. What cannot be
-// recorded leaves the object as it is: a write does not fail for it.
+// Update records in obj, which becomes the result, that manager wrote it in
+// place of live, which is left as it is. What cannot be recorded leaves the
+// managed fields as they were: a write does not fail for it.
 func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
-	return m.fields.UpdateNoErrors(live, obj, manager).(codec.Object)
+	if m.own != nil && m.own.Update(live, obj, manager) {
+		return obj
+	}
+	updated, err := m.fields.Update(live, obj, manager)
+	if err != nil {
+		m.logger.Debug("fields of a write are not accounted for", "kind", obj.GetObjectKind().GroupVersionKind(),
+			"namespace", obj.GetNamespace(), "name", obj.GetName(), "err", err)
+		obj.SetManagedFields(live.GetManagedFields())
+		return obj
+	}
+	return updated.(codec.Object)
 }
 
-// Apply merges an applied configuration, which names its type, into live. An
-// error is an API error: a conflict with other managers, unless force is set.
+// Apply merges an applied configuration, which names its type, into live; both
+// are left as they are. An error is an API error: a conflict with other
+// managers, unless force is set.
 func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager string, force bool) (codec.Object, error) {
+	if u, ok := applied.(*unstructured.Unstructured); ok && m.own != nil {
+		if merged := m.own.Apply(live, u, manager, force); merged != nil {
+			return merged, nil
+		}
+	}
 	merged, err := m.fields.Apply(live, applied, manager, force)
 	if err != nil {
 		return nil, err

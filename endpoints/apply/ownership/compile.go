@@ -164,6 +164,7 @@ func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
 		}
 		f.name = name
 		fieldType := goType.FieldByIndex(f.index).Type
+		f.managed = fieldType == reflect.TypeFor[[]metav1.ManagedFieldsEntry]()
 		if (ref == smd.TypeRef{}) {
 			f.plan = &plan{kind: uncovered}
 			c.all = append(c.all, f.plan)

@@ -1,8 +1,8 @@
 package ownership
 
 import (
-	"reflect"
 	"slices"
+	"strings"
 
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
@@ -22,18 +22,27 @@ func (d *differ) documents(p *plan, l, r side, lNull, rNull bool) mark {
 		}
 		docs[i] = doc
 	}
-	return d.document(p.ref, docs[0], docs[1], l.present, r.present)
+	return d.document(p.ref, doc{docs[0], l.present}, doc{docs[1], r.present}, sameDocument)
 }
+
+// A doc is a JSON value, nil for null, that may be absent.
+type doc struct {
+	value   any
+	present bool
+}
+
+// A sameness tells whether two JSON values are the same.
+type sameness func(l, r any) bool
 
 // atoms are the shapes that a merge schema leaves to a value.
 type atoms struct{ scalar, list, mapping bool }
 
-func atomsOf(atom smd.Atom, v any, present bool) atoms {
+func atomsOf(atom smd.Atom, v doc) atoms {
 	a := atoms{atom.Scalar != nil, atom.List != nil, atom.Map != nil}
-	if !present || v == nil {
+	if !v.present || v.value == nil {
 		return a
 	}
-	switch v.(type) {
+	switch v.value.(type) {
 	case []any:
 		if a.list {
 			return atoms{list: true}
@@ -50,43 +59,58 @@ func atomsOf(atom smd.Atom, v any, present bool) atoms {
 	return a
 }
 
-// document compares JSON values whose merge schema accepts anything: its lists
-// are atomic.
-func (d *differ) document(ref smd.TypeRef, l, r any, lPresent, rPresent bool) mark {
+// document compares JSON values that conform to a merge schema.
+func (d *differ) document(ref smd.TypeRef, l, r doc, same sameness) mark {
+	if l.present && r.present && sameMemory(l.value, r.value) {
+		return 0
+	}
 	atom, ok := d.schema.Resolve(ref)
-	if !ok || !acceptsAnything(atom) {
+	if !ok {
 		d.fail(errUncovered)
 		return 0
 	}
-	lAtoms, rAtoms := atomsOf(atom, l, lPresent), atomsOf(atom, r, rPresent)
+	lAtoms, rAtoms := atomsOf(atom, l), atomsOf(atom, r)
 	switch {
-	case !rPresent:
-		return d.documentAs(atom, lAtoms, l, r, lPresent, rPresent)
-	case !lPresent || lAtoms == rAtoms:
-		return d.documentAs(atom, rAtoms, l, r, lPresent, rPresent)
+	case !r.present:
+		return d.documentAs(atom, lAtoms, l, r, same)
+	case !l.present || lAtoms == rAtoms:
+		return d.documentAs(atom, rAtoms, l, r, same)
 	}
-	return d.documentAs(atom, lAtoms, l, r, true, true) | d.documentAs(atom, rAtoms, l, r, true, true)
+	return d.documentAs(atom, lAtoms, l, r, same) | d.documentAs(atom, rAtoms, l, r, same)
 }
 
-func (d *differ) documentAs(atom smd.Atom, as atoms, l, r any, lPresent, rPresent bool) mark {
-	if as.mapping && atom.Map.ElementRelationship != smd.Atomic {
-		lm, _ := l.(map[string]any)
-		rm, _ := r.(map[string]any)
-		if len(lm) > 0 || len(rm) > 0 {
-			d.documentMaps(atom.Map.ElementType, lm, rm)
-			return absence(lPresent, rPresent)
+func (d *differ) documentAs(atom smd.Atom, as atoms, l, r doc, same sameness) mark {
+	switch {
+	case as.mapping:
+		lm, _ := l.value.(map[string]any)
+		rm, _ := r.value.(map[string]any)
+		if atom.Map.ElementRelationship != smd.Atomic && len(lm)+len(rm) > 0 {
+			d.documentMaps(atom.Map, lm, rm, same)
+			return absence(l.present, r.present)
 		}
+	case as.scalar:
+	case as.list:
+		ll, _ := l.value.([]any)
+		rl, _ := r.value.([]any)
+		if atom.List.ElementRelationship != smd.Atomic && len(ll)+len(rl) > 0 {
+			d.documentLists(atom.List, ll, rl, same)
+			return absence(l.present, r.present)
+		}
+	default:
+		d.fail(errUncovered)
 	}
-	if lPresent && rPresent && !sameDocument(l, r) {
+	if l.present && r.present && !same(l.value, r.value) {
 		return member
 	}
-	return absence(lPresent, rPresent)
+	return absence(l.present, r.present)
 }
 
-func (d *differ) documentMaps(ref smd.TypeRef, l, r map[string]any) {
+func (d *differ) documentMaps(m *smd.Map, l, r map[string]any, same sameness) {
 	n := len(d.names)
-	for name := range l {
-		d.names = append(d.names, name)
+	for name, lv := range l {
+		if rv, ok := r[name]; !ok || !sameMemory(lv, rv) {
+			d.names = append(d.names, name)
+		}
 	}
 	for name := range r {
 		if _, ok := l[name]; !ok {
@@ -101,42 +125,144 @@ func (d *differ) documentMaps(ref smd.TypeRef, l, r map[string]any) {
 			d.fail(err)
 			break
 		}
+		ref, _ := fieldRef(m, e)
 		lv, lPresent := l[name]
 		rv, rPresent := r[name]
 		start := len(d.stack)
-		m := d.document(ref, lv, rv, lPresent, rPresent)
-		d.push(e, m, d.take(start))
+		flags := d.document(ref, doc{lv, lPresent}, doc{rv, rPresent}, same)
+		d.push(e, flags, d.take(start))
 	}
 	d.names = d.names[:n]
 }
 
-// sameDocument tells whether two JSON values are the same, as
-// structured-merge-diff sees those it made of Go values: numbers are the same
-// by what they are worth, but within lists by their type too.
-func sameDocument(l, r any) bool {
-	switch l := l.(type) {
-	case map[string]any:
-		r, ok := r.(map[string]any)
-		if !ok || len(l) != len(r) {
-			return false
+// A docItem is an item of an associative list.
+type docItem struct {
+	element element
+	value   any
+}
+
+func (d *differ) documentLists(l *smd.List, left, right []any, same sameness) {
+	if len(left) == len(right) && same(left, right) {
+		return
+	}
+	lItems, rItems := d.indexDocuments(l, left), d.indexDocuments(l, right)
+	for len(lItems) > 0 || len(rItems) > 0 {
+		var e element
+		if len(rItems) == 0 || len(lItems) > 0 && lItems[0].element <= rItems[0].element {
+			e = lItems[0].element
+		} else {
+			e = rItems[0].element
 		}
-		for name, lv := range l {
-			if rv, ok := r[name]; !ok || !sameDocument(lv, rv) {
-				return false
-			}
+		var ls, rs []docItem
+		ls, lItems = cutDocuments(lItems, e)
+		rs, rItems = cutDocuments(rItems, e)
+		d.documentItems(l, e, ls, rs, same)
+	}
+}
+
+func cutDocuments(items []docItem, e element) (run, rest []docItem) {
+	n := 0
+	for n < len(items) && items[n].element == e {
+		n++
+	}
+	return items[:n], items[n:]
+}
+
+// indexDocuments returns the items of a list in order of their elements.
+func (d *differ) indexDocuments(l *smd.List, list []any) []docItem {
+	items := make([]docItem, len(list))
+	for i, v := range list {
+		items[i] = docItem{d.documentElement(l, v), v}
+	}
+	slices.SortStableFunc(items, func(x, y docItem) int { return strings.Compare(x.element, y.element) })
+	return items
+}
+
+// documentItems compares the items with one element, as itemsOf does.
+func (d *differ) documentItems(list *smd.List, e element, l, r []docItem, same sameness) {
+	n := len(d.stack)
+	var m mark
+	switch {
+	case len(l) <= 1 && len(r) <= 1:
+		m = d.document(list.ElementType, onlyDocument(l), onlyDocument(r), same)
+	case len(l) >= 2 && len(r) >= 2:
+		if !slices.EqualFunc(l, r, func(x, y docItem) bool { return same(x.value, y.value) }) {
+			m = member
 		}
-		return true
-	case []any:
-		r, ok := r.([]any)
-		return ok && reflect.DeepEqual(l, r)
-	case int64:
-		if r, ok := r.(float64); ok {
-			return float64(l) == r
+	case len(l) >= 2:
+		m = removed
+		if len(r) == 1 {
+			m |= d.document(list.ElementType, doc{}, onlyDocument(r), same)
 		}
-	case float64:
-		if r, ok := r.(int64); ok {
-			return l == float64(r)
+	default:
+		m = member
+		if len(l) == 1 {
+			m |= d.document(list.ElementType, onlyDocument(l), doc{}, same)
 		}
 	}
-	return l == r
+	d.push(e, m, d.take(n))
+}
+
+func onlyDocument(items []docItem) doc {
+	if len(items) == 0 {
+		return doc{}
+	}
+	return doc{items[0].value, true}
+}
+
+// documentElement encodes the element of an item of an associative list.
+func (d *differ) documentElement(l *smd.List, v any) element {
+	encoded, err := d.encoded[:0], error(nil)
+	if l.ElementRelationship != smd.Associative {
+		err = errUncovered
+	} else if len(l.Keys) == 0 {
+		encoded, err = appendScalar(append(encoded, markValue), v)
+	} else {
+		encoded, err = d.appendDocumentKeys(append(encoded, markKey), l, v)
+	}
+	d.encoded = encoded
+	if err != nil {
+		d.fail(err)
+	}
+	return string(encoded)
+}
+
+func (d *differ) appendDocumentKeys(dst []byte, l *smd.List, v any) ([]byte, error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return dst, errUncovered
+	}
+	keys := l.Keys
+	if !slices.IsSorted(keys) {
+		keys = slices.Sorted(slices.Values(keys))
+	}
+	empty := len(dst)
+	for _, name := range keys {
+		key, ok := m[name]
+		if !ok {
+			if key = d.keyDefault(l, name); key == nil {
+				continue
+			}
+		}
+		var err error
+		dst = append(append(append(dst, fieldFollows), name...), 0)
+		if dst, err = appendScalar(dst, key); err != nil {
+			return dst, err
+		}
+	}
+	if len(dst) == empty {
+		return dst, errUncovered
+	}
+	return append(dst, 0), nil
+}
+
+// keyDefault is the value of a key that an item leaves out, nil for none.
+func (d *differ) keyDefault(l *smd.List, name string) any {
+	atom, ok := d.schema.Resolve(l.ElementType)
+	if !ok || atom.Map == nil {
+		d.fail(errUncovered)
+		return nil
+	}
+	f, _ := atom.Map.FindField(name)
+	return f.Default
 }

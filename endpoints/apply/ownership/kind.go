@@ -28,6 +28,7 @@ type Config struct {
 // A Kind keeps account of fields for one resource in one version. It is safe
 // for concurrent use.
 type Kind struct {
+	version     *codec.Version
 	gvk         schema.GroupVersionKind
 	apiVersion  string
 	subresource string
@@ -47,20 +48,21 @@ type worker struct {
 	piece []node
 }
 
-// New returns a Kind; nil, without an error, when the version is not covered.
-func New(config Config) (*Kind, error) {
+// New returns a Kind; nil when the version is not covered: it has no Go type,
+// no merge schema, or fields that are reset in a way that is not covered.
+func New(config Config) *Kind {
 	v := config.Version
 	if v.Untyped {
-		return nil, nil
+		return nil
 	}
 	sample := v.New()
 	sample.GetObjectKind().SetGroupVersionKind(v.GVK)
 	typed, err := config.Converter.ObjectToTyped(sample)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a kind without a schema is not covered
+		return nil
 	}
 	k := &Kind{
-		gvk: v.GVK, apiVersion: v.GVK.GroupVersion().String(), subresource: config.Subresource,
+		version: v, gvk: v.GVK, apiVersion: v.GVK.GroupVersion().String(), subresource: config.Subresource,
 		schema: &schemaOf{typed.Schema(), typed.TypeRef()}, goType: reflect.TypeOf(sample), cache: config.Cache,
 	}
 	if k.cache == nil {
@@ -69,17 +71,17 @@ func New(config Config) (*Kind, error) {
 	if set := config.ResetFields[fieldpath.APIVersion(k.apiVersion)]; set != nil {
 		var b builder
 		if k.reset, err = b.fromSet(set); err != nil {
-			return nil, nil //nolint:nilerr // not covered
+			return nil
 		}
 	}
 	k.plan = compile(k.schema, k.goType)
 	if k.plan.kind != structured {
-		return nil, nil
+		return nil
 	}
 	k.workers.New = func() any {
 		return &worker{differ: differ{schema: k.schema.schema}, piece: make([]node, 4*pieceOfNodes)}
 	}
-	return k, nil
+	return k
 }
 
 func (k *Kind) worker() *worker {
@@ -88,12 +90,9 @@ func (k *Kind) worker() *worker {
 	return w
 }
 
-// done gives the memory of a worker back, along with all nodes it made.
+// done gives the memory of a worker back, along with all nodes it made. What it
+// still refers to is let go when the pool is.
 func (k *Kind) done(w *worker) {
-	clear(w.piece)
-	clear(w.items[:cap(w.items)])
-	clear(w.names[:cap(w.names)])
-	clear(w.stack[:cap(w.stack)])
 	w.items, w.names, w.stack, w.free = w.items[:0], w.names[:0], w.stack[:0], nil
 	k.workers.Put(w)
 }

@@ -164,12 +164,18 @@ func elementFromText(text []byte) (element, bool) {
 		return string(encoded), ok && len(rest) == 0
 	}
 	encoded = append(encoded, markKey)
+	var last []byte
 	for open := byte('{'); len(rest) > 2 && rest[0] == open && rest[1] == '"'; open = ',' {
 		end := bytes.IndexByte(rest[2:], '"')
 		if end < 0 || !plain(rest[2:2+end]) || len(rest) < end+4 || rest[end+3] != ':' {
 			return "", false
 		}
-		encoded = append(append(append(encoded, fieldFollows), rest[2:2+end]...), 0)
+		name := rest[2 : 2+end]
+		if open == ',' && bytes.Compare(last, name) >= 0 {
+			return "", false
+		}
+		last = name
+		encoded = append(append(append(encoded, fieldFollows), name...), 0)
 		if encoded, rest, ok = appendPlainScalar(encoded, rest[end+4:]); !ok {
 			return "", false
 		}

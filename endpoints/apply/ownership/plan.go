@@ -70,6 +70,7 @@ type field struct {
 	plan     *plan
 	isEmpty  bool                     // omitempty
 	omitZero func(reflect.Value) bool // omitzero, or nil
+	managed  bool                     // holds managed fields
 }
 
 // of returns the field of a struct and whether JSON leaves it out.

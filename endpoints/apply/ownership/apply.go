@@ -1,0 +1,179 @@
+package ownership
+
+import (
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"mainstay.dev/mainstay/codec"
+)
+
+// beforeApply is the manager of the fields that an object has when it is first
+// applied to and nobody kept account before.
+const beforeApply = "before-first-apply"
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Apply merges an applied configuration into live, an empty object if it is
+// new, and records who owns what. It returns nil where it cannot tell, which
+// includes everything that is an error: a conflict, or a configuration that
+// does not conform to its merge schema. Its arguments are not changed, and the
+// result shares no memory with them but times.
+func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, manager string, force bool) codec.Object {
+	if !k.covers(live) || applied.GroupVersionKind() != k.gvk || !coveredText(manager) || k.leftToKubectl(live, applied, manager) {
+		return nil
+	}
+	meta, ok := applied.Object["metadata"].(map[string]any)
+	if _, sent := meta["managedFields"]; sent || !ok {
+		return nil
+	}
+	entries, err := k.decode(live.GetManagedFields())
+	if err != nil {
+		return nil
+	}
+	w := k.worker()
+	defer k.done(w)
+	if len(entries) == 0 {
+		// Resets do not matter to somebody who never reads them: as apimachinery,
+		// the account begins as if all were written through this resource.
+		if entries, err = k.update(w, k.empty(), live, nil, beforeApply); err != nil {
+			return nil
+		}
+	}
+	out, err := k.apply(w, live, applied, entries, manager, force)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// leftToKubectl tells whether an apply has to do with the annotation that
+// kubectl keeps when it applies without the server's help.
+func (k *Kind) leftToKubectl(live codec.Object, applied *unstructured.Unstructured, manager string) bool {
+	return manager == "kubectl" && (live.GetAnnotations()[lastApplied] != "" || applied.GetAnnotations()[lastApplied] != "")
+}
+
+func (k *Kind) empty() codec.Object {
+	obj := k.version.New()
+	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	return obj
+}
+
+func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstructured, entries []entry, manager string, force bool) (codec.Object, error) {
+	if owned(entries, "metadata", "managedFields") || !k.plan.conforms(reflect.ValueOf(live)) {
+		return nil, errUncovered
+	}
+	self := owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
+	if self.manager == "" {
+		self.manager = "unknown"
+	}
+	n := len(w.stack)
+	w.fieldsOf(k.schema.root, applied.Object, strict)
+	own := w.exclude(w.take(n), k.reset)
+	before := w.objectDocument(k.plan, reflect.ValueOf(live))
+	merged, _ := w.merge(k.schema.root, doc{before, true}, doc{applied.Object, true})
+	after, _ := merged.(map[string]any)
+	if w.err != nil || after == nil {
+		return nil, errUncovered
+	}
+
+	e := ownedBy(entries, self)
+	if e == nil {
+		entries = append(entries, entry{owner: self})
+		e = &entries[len(entries)-1]
+	}
+	last := e.nodes
+	e.setNodes(own)
+	if !contains(own, last) {
+		after = w.prune(k.schema, after, last, w.all(entries, e, own))
+	}
+	entries, err := k.settleOthers(w, entries, self, before, after, force)
+	if err != nil {
+		return nil, err
+	}
+	return k.result(w, live, before, after, entries, self)
+}
+
+// all are the fields that anybody owns, own in place of those of e.
+func (w *worker) all(entries []entry, e *entry, own []node) []node {
+	all := own
+	for i := range entries {
+		if &entries[i] != e {
+			all = w.union(all, entries[i].nodes)
+		}
+	}
+	return all
+}
+
+// settleOthers takes from all others what is different after an apply. Without
+// force that must be nothing that they own.
+func (k *Kind) settleOthers(w *worker, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
+	n := len(w.stack)
+	w.document(k.schema.root, doc{before, true}, doc{after, true}, sameValue)
+	changes := w.exclude(w.take(n), k.reset)
+	if w.err != nil {
+		return nil, w.err
+	}
+	own := w.members(changes)
+	for i := range entries {
+		e := &entries[i]
+		if e.owner == self {
+			continue
+		}
+		if !force && meets(e.nodes, own) {
+			return nil, errUncovered // a conflict, which apimachinery words
+		}
+		if left := w.subtract(e.nodes, changes); !sameNodes(left, e.nodes) {
+			e.setNodes(left)
+		}
+	}
+	return entries, nil
+}
+
+// result makes the object of the document after an apply.
+func (k *Kind) result(w *worker, live codec.Object, before, after any, entries []entry, self owner) (codec.Object, error) {
+	unchanged := sameValue(before, after)
+	e := ownedBy(entries, self)
+	e.setNodes(w.strip(e.nodes))
+	if e.set != nil && contains(e.nodes, e.set.nodes) && contains(e.set.nodes, e.nodes) {
+		e.changed = false
+	}
+	if !unchanged {
+		e.time = now()
+	}
+	entries = slices.DeleteFunc(entries, func(e entry) bool { return len(e.nodes) == 0 })
+	if unchanged {
+		out := live.DeepCopyObject().(codec.Object)
+		out.SetManagedFields(k.encode(entries, &w.encoder))
+		return out, nil
+	}
+	out, _, err := k.version.FromDocument(after.(map[string]any), false)
+	if err != nil {
+		return nil, err
+	}
+	if k.version.Default != nil {
+		k.version.Default(out)
+	}
+	out.SetManagedFields(k.encode(entries, &w.encoder))
+	return out, nil
+}
+
+// owned tells whether any entry has a field, or something below it.
+func owned(entries []entry, path ...string) bool {
+	return slices.ContainsFunc(entries, func(e entry) bool {
+		list := e.nodes
+		for i, name := range path {
+			n := find(list, name)
+			if n == nil {
+				return false
+			}
+			if i == len(path)-1 {
+				return true
+			}
+			list = n.children
+		}
+		return false
+	})
+}

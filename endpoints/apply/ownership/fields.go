@@ -1,0 +1,136 @@
+package ownership
+
+import (
+	"slices"
+
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+// A reading says how fieldsOf reads a document.
+type reading uint8
+
+const (
+	// lenient documents are known to conform to their schema, but for items
+	// that are there twice.
+	lenient reading = iota
+	// strict documents are checked, and have no item twice.
+	strict
+	// unowned documents are checked, but are part of something atomic.
+	unowned
+)
+
+// fieldsOf leaves the fields that a document sets on the stack, and returns the
+// mark of the document itself. Documents that do not conform to their merge
+// schema are not covered.
+func (d *differ) fieldsOf(ref smd.TypeRef, v any, how reading) mark {
+	atom, ok := d.schema.Resolve(ref)
+	if !ok {
+		d.fail(errUncovered)
+		return 0
+	}
+	switch as := atomsOf(atom, doc{v, true}); {
+	case as.mapping:
+		m, ok := v.(map[string]any)
+		if v != nil && !ok {
+			d.fail(errUncovered)
+		}
+		if atom.Map.ElementRelationship != smd.Atomic {
+			d.fieldsOfMap(atom.Map, m, how)
+			return 0
+		}
+		if how != lenient {
+			d.fieldsOfMap(atom.Map, m, unowned)
+		}
+	case as.scalar:
+		if !scalarFits(*atom.Scalar, v) {
+			d.fail(errUncovered)
+		}
+	case as.list:
+		list, ok := v.([]any)
+		if v != nil && !ok {
+			d.fail(errUncovered)
+		}
+		if atom.List.ElementRelationship != smd.Atomic {
+			d.fieldsOfList(atom.List, list, how)
+			return 0
+		}
+		if how != lenient {
+			for _, item := range list {
+				d.fieldsOf(atom.List.ElementType, item, unowned)
+			}
+		}
+	default:
+		d.fail(errUncovered)
+	}
+	if how == unowned {
+		return 0
+	}
+	return member
+}
+
+func scalarFits(s smd.Scalar, v any) bool {
+	switch v.(type) {
+	case nil:
+		return true
+	case string:
+		return s == smd.String || s == smd.Untyped
+	case bool:
+		return s == smd.Boolean || s == smd.Untyped
+	case int64, float64:
+		return s == smd.Numeric || s == smd.Untyped
+	}
+	return false
+}
+
+func (d *differ) fieldsOfMap(m *smd.Map, values map[string]any, how reading) {
+	n := len(d.names)
+	for name := range values {
+		d.names = append(d.names, name)
+	}
+	names := d.names[n:]
+	slices.Sort(names)
+	for _, name := range names {
+		e, err := fieldElement(name)
+		declared, ok := m.FindField(name)
+		ref := declared.Type
+		if !ok {
+			ref = m.ElementType
+		}
+		if err != nil || !ok && (ref == smd.TypeRef{}) {
+			d.fail(errUncovered)
+			break
+		}
+		v := values[name]
+		start := len(d.stack)
+		flags := d.fieldsOf(ref, v, how)
+		if below, isMap := v.(map[string]any); v == nil || isMap && len(below) == 0 || !ok {
+			flags |= member
+		}
+		if how == unowned {
+			d.stack = d.stack[:start]
+			continue
+		}
+		d.push(e, flags, d.take(start))
+	}
+	d.names = d.names[:n]
+}
+
+func (d *differ) fieldsOfList(l *smd.List, list []any, how reading) {
+	items := d.indexDocuments(l, list)
+	for len(items) > 0 {
+		e := items[0].element
+		var run []docItem
+		run, items = cutDocuments(items, e)
+		start := len(d.stack)
+		if len(run) == 1 {
+			d.fieldsOf(l.ElementType, run[0].value, how)
+		} else if how != lenient {
+			d.fail(errUncovered)
+		}
+		if how == unowned {
+			d.stack = d.stack[:start]
+			continue
+		}
+		d.push(e, member, d.take(start))
+	}
+}

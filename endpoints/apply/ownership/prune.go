@@ -1,0 +1,134 @@
+package ownership
+
+import (
+	"maps"
+
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+// prune returns a merged document without what its manager applied last time,
+// but not now, and nobody else claims. managed are all fields that anybody
+// owns, those applied now among them.
+func (d *differ) prune(s *schemaOf, merged map[string]any, last, managed []node) map[string]any {
+	lastNamed := d.named(s, s.root, last)
+	inMerged := d.named(s, s.root, d.fields(s, merged))
+	inPruned := d.named(s, s.root, d.fields(s, d.without(s.root, merged, lastNamed)))
+
+	// What went away with an item, though somebody owns it, comes back.
+	kept := d.union(inPruned, d.named(s, s.root, managed))
+	pruned := d.without(s.root, merged, d.subtract(inMerged, kept))
+
+	// What went away with an item, though the manager never applied it, too.
+	inPruned = d.named(s, s.root, d.fields(s, pruned))
+	out, _ := d.without(s.root, merged, d.intersect(d.subtract(inMerged, inPruned), lastNamed)).(map[string]any)
+	return out
+}
+
+// fields are the fields that a conforming document sets.
+func (d *differ) fields(s *schemaOf, v any) []node {
+	n := len(d.stack)
+	d.fieldsOf(s.root, v, lenient)
+	return d.take(n)
+}
+
+// intersect returns the members that are in both sets.
+func (b *builder) intersect(x, y []node) []node {
+	n := len(b.stack)
+	for i := range x {
+		if other := find(y, x[i].element); other != nil {
+			b.push(x[i].element, x[i].mark&other.mark&member, b.intersect(x[i].children, other.children))
+		}
+	}
+	return b.take(n)
+}
+
+// named returns a set together with the declared fields that lead to its
+// members.
+func (b *builder) named(s *schemaOf, ref smd.TypeRef, set []node) []node {
+	atom, _ := s.schema.Resolve(ref)
+	n := len(b.stack)
+	for i := range set {
+		have := set[i]
+		child := smd.TypeRef{}
+		isField := have.element == "" || have.element[0] < markKey
+		switch {
+		case isField && atom.Map != nil:
+			child = atom.Map.ElementType
+			if f, ok := atom.Map.FindField(have.element); ok {
+				child = f.Type
+				have.mark |= member
+			}
+		case !isField && have.element[0] == markKey && atom.List != nil:
+			child = atom.List.ElementType
+		}
+		have.children = b.named(s, child, have.children)
+		b.stack = append(b.stack, have)
+	}
+	return b.take(n)
+}
+
+// without returns a document without some of its fields. As in
+// structured-merge-diff, nothing is left of an atomic or empty value below
+// which something is to go; it is null then.
+func (d *differ) without(ref smd.TypeRef, v any, out []node) any {
+	atom, ok := d.schema.Resolve(ref)
+	if !ok {
+		d.fail(errUncovered)
+		return nil
+	}
+	switch as := atomsOf(atom, doc{v, true}); {
+	case as.mapping:
+		m, ok := v.(map[string]any)
+		if !ok || len(m) == 0 || atom.Map.ElementRelationship == smd.Atomic {
+			return nil
+		}
+		return d.withoutEntries(atom.Map, m, out)
+	case as.scalar:
+		return v
+	case as.list:
+		list, ok := v.([]any)
+		if !ok || len(list) == 0 || atom.List.ElementRelationship == smd.Atomic {
+			return nil
+		}
+		return d.withoutItems(atom.List, list, out)
+	}
+	d.fail(errUncovered)
+	return nil
+}
+
+func (d *differ) withoutEntries(m *smd.Map, values map[string]any, out []node) any {
+	left := maps.Clone(values)
+	for i := range out {
+		o := &out[i]
+		v, ok := left[o.element]
+		switch {
+		case !ok:
+		case o.mark&member != 0:
+			delete(left, o.element)
+		default:
+			ref, _ := fieldRef(m, o.element)
+			left[o.element] = d.without(ref, v, o.children)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return left
+}
+
+func (d *differ) withoutItems(l *smd.List, list []any, out []node) any {
+	var left []any
+	for _, item := range list {
+		o := find(out, d.documentElement(l, item))
+		switch {
+		case o == nil:
+			left = append(left, item)
+		case o.mark&member == 0:
+			left = append(left, d.without(l.ElementType, item, o.children))
+		}
+	}
+	if left == nil {
+		return nil
+	}
+	return left
+}

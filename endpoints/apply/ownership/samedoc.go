@@ -1,0 +1,87 @@
+package ownership
+
+import "reflect"
+
+// sameDocument tells whether two JSON values are the same, as
+// structured-merge-diff sees those it made of Go values: numbers are the same
+// by what they are worth, but within lists by their type too.
+func sameDocument(l, r any) bool {
+	switch l := l.(type) {
+	case map[string]any:
+		r, ok := r.(map[string]any)
+		return ok && sameEntries(l, r, sameDocument)
+	case []any:
+		r, ok := r.([]any)
+		return ok && reflect.DeepEqual(l, r)
+	}
+	return sameNumber(l, r)
+}
+
+// sameValue tells whether two JSON values are the same; what shares its memory
+// is not looked at.
+func sameValue(l, r any) bool {
+	switch l := l.(type) {
+	case map[string]any:
+		r, ok := r.(map[string]any)
+		return ok && (sameMemory(l, r) || sameEntries(l, r, sameValue))
+	case []any:
+		r, ok := r.([]any)
+		if !ok || len(l) != len(r) {
+			return false
+		}
+		if sameMemory(l, r) {
+			return true
+		}
+		for i := range l {
+			if !sameValue(l[i], r[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return sameNumber(l, r)
+}
+
+func sameEntries(l, r map[string]any, same sameness) bool {
+	if len(l) != len(r) {
+		return false
+	}
+	for name, lv := range l {
+		if rv, ok := r[name]; !ok || !same(lv, rv) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameNumber compares values of which l is a scalar or null.
+func sameNumber(l, r any) bool {
+	switch l := l.(type) {
+	case int64:
+		if r, ok := r.(float64); ok {
+			return float64(l) == r
+		}
+	case float64:
+		if r, ok := r.(int64); ok {
+			return l == float64(r)
+		}
+	}
+	switch r.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return l == r
+}
+
+// sameMemory tells whether two containers are one and the same.
+func sameMemory(l, r any) bool {
+	switch l := l.(type) {
+	case map[string]any:
+		r, ok := r.(map[string]any)
+		return ok && l != nil && reflect.ValueOf(l).UnsafePointer() == reflect.ValueOf(r).UnsafePointer()
+	case []any:
+		r, ok := r.([]any)
+		return ok && len(l) > 0 && len(l) == len(r) && &l[0] == &r[0]
+	}
+	return false
+}
