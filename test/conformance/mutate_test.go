@@ -1,0 +1,112 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// TestMutatedRequests sends the bodies of recorded writes as they are and with something about each changed. Whatever a
+// client sends, the server answers, and blames itself for nothing.
+func TestMutatedRequests(t *testing.T) {
+	t.Parallel()
+	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
+	replayer, err := NewReplayer(srv.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range recordingNames(t) {
+		if strings.Contains(name, "health") || strings.Contains(name, "discovery") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mutateRecording(t, replayer, readRecording(t, name))
+		})
+	}
+}
+
+// mutationsOfStep is how many changes are tried of one body.
+const mutationsOfStep = 6
+
+func mutateRecording(t *testing.T, replayer *Replayer, recording Recording) {
+	random := rand.New(rand.NewPCG(1, 2))
+	seen := map[string]bool{} // one step of a kind: method, path without names
+	for _, scenario := range recording.Scenarios {
+		for _, step := range scenario.Steps {
+			var body any
+			kind := step.Request.Method + " " + step.Name + " " + strings.Split(scenario.Name, "/")[0]
+			if strings.HasSuffix(step.Request.Path, "/namespaces") {
+				kind = step.Request.Path + scenario.Name // each is needed
+			}
+			if len(step.Request.Body) == 0 || step.Request.BodyEncoding != "" || step.Response.Status >= 400 || seen[kind] ||
+				json.Unmarshal(step.Request.Body, &body) != nil {
+				continue
+			}
+			if _, text := body.(string); text {
+				continue
+			}
+			seen[kind] = true
+			sendMutation(t, replayer, step, body)
+			for range mutationsOfStep {
+				sendMutation(t, replayer, step, Mutate(random, body))
+			}
+		}
+	}
+}
+
+func sendMutation(t *testing.T, replayer *Replayer, step Step, body any) {
+	t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := newHTTPRequest(replayer.base, step.Request.Path, step.Request, raw, NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := replayer.client.Do(req.WithContext(t.Context()))
+	if err != nil {
+		t.Errorf("%s %s %s: %v", step.Request.Method, step.Request.Path, raw, err)
+		return
+	}
+	got, err := readAnswer(resp)
+	if err != nil {
+		t.Error(err)
+	}
+	if got.status >= http.StatusInternalServerError {
+		t.Errorf("%s %s (%s)\n  %s\n  answers %d %s", step.Request.Method, step.Request.Path, req.Header.Get("Content-Type"), raw, got.status,
+			bytes.TrimSpace(got.body))
+	}
+}
+
+func TestMutateChangesACopy(t *testing.T) {
+	t.Parallel()
+	parse := func() any {
+		v, err := decodeJSON([]byte(`{"a":{"b":[1,{"c":"d"}],"e":null},"f":[true]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	original, untouched := parse(), parse()
+	random := rand.New(rand.NewPCG(3, 4))
+	changed := 0
+	for range 200 {
+		if !reflect.DeepEqual(Mutate(random, original), untouched) {
+			changed++
+		}
+	}
+	if !reflect.DeepEqual(original, untouched) {
+		t.Error("the value itself was changed")
+	}
+	if changed < 190 {
+		t.Errorf("%d of 200 mutations changed something", changed)
+	}
+}
