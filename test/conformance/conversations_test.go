@@ -35,9 +35,24 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-func replayRecording(t *testing.T, name string) {
+// TestConversationsWithoutCache replays what the watch cache has a part in against a server that reads from its store.
+func TestConversationsWithoutCache(t *testing.T) {
+	t.Parallel()
+	if *update {
+		t.Skip("the lists are written by the runs with a cache")
+	}
+	for _, name := range []string{"generic/list", "generic/watch", "generic/writes"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replayRecording(t, name, "--watch-cache=false")
+		})
+	}
+}
+
+// replayRecording replays all scenarios of a recording in order on one server.
+func replayRecording(t *testing.T, name string, flags ...string) {
 	recording := readRecording(t, name)
-	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
+	srv := testserver.New(t, testserver.Options{Flags: append(flags, recordedFlags...)})
 	replayer, err := NewReplayer(srv.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
