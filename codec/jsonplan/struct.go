@@ -1,0 +1,219 @@
+package jsonplan
+
+import (
+	"reflect"
+	"strings"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// member is a field of a struct, or of one that is part of it without a name.
+type member struct {
+	offset uintptr
+	name   string
+	// key is the name with what surrounds it: `,"name":`.
+	key string
+	t   reflect.Type
+	// ofType: part of a TypeMeta, which protobuf keeps of whole objects only.
+	ofType bool
+	omit   omission
+	isZero func(unsafe.Pointer) bool // for omitZero
+	encode encodeFunc
+}
+
+// omission says when a field is left out.
+type omission uint8
+
+const (
+	never omission = iota
+	omitText
+	omitPointer // nil: also of interfaces
+	omitSlice
+	omitBool
+	omit32
+	omit64
+	omitZero // where isZero says so
+)
+
+func (m *member) absent(p unsafe.Pointer) bool {
+	switch m.omit {
+	case omitText:
+		return len(*(*string)(p)) == 0
+	case omitPointer:
+		return *(*unsafe.Pointer)(p) == nil
+	case omitSlice:
+		return len(*(*[]byte)(p)) == 0
+	case omitBool:
+		return !*(*bool)(p)
+	case omit32:
+		return *(*int32)(p) == 0
+	case omit64:
+		return *(*int64)(p) == 0
+	case omitZero:
+		return m.isZero(p)
+	}
+	return false
+}
+
+func structPlan(t reflect.Type) encodeFunc {
+	members, ok := membersOf(t)
+	if !ok {
+		return slowPlan(t)
+	}
+	for i := range members {
+		members[i].encode = planOf(members[i].t)
+	}
+	return func(w *writer, p unsafe.Pointer) {
+		w.buf = append(w.buf, '{')
+		start := len(w.buf)
+		for i := range members {
+			m := &members[i]
+			at := unsafe.Add(p, m.offset)
+			if m.absent(at) {
+				continue
+			}
+			if m.ofType && w.readBack && p != w.top {
+				w.failed = true
+			}
+			if len(w.buf) == start {
+				w.buf = append(w.buf, m.key[1:]...)
+			} else {
+				w.buf = append(w.buf, m.key...)
+			}
+			m.encode(w, at)
+		}
+		w.buf = append(w.buf, '}')
+	}
+}
+
+// membersOf lists the fields of a struct by encoding/json's rules. It is false
+// where they are of a kind that API types do not have: two fields of one name,
+// parts behind pointers, numbers in quotes.
+func membersOf(t reflect.Type) ([]member, bool) {
+	members, ok := collect(nil, t, 0)
+	names := make(map[string]bool, len(members))
+	for i := range members {
+		if names[members[i].name] {
+			return nil, false
+		}
+		names[members[i].name] = true
+	}
+	return members, ok
+}
+
+func collect(members []member, t reflect.Type, offset uintptr) (_ []member, ok bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		if tag == "-" || !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		if name == "" && f.Anonymous {
+			if f.Type.Kind() != reflect.Struct {
+				return nil, false
+			}
+			if members, ok = collect(members, f.Type, offset+f.Offset); !ok {
+				return nil, false
+			}
+			continue
+		}
+		if !f.IsExported() {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		if !isPlainName(name) || hasOption(options, "string") {
+			return nil, false
+		}
+		m := member{offset: offset + f.Offset, name: name, key: `,"` + name + `":`, t: f.Type, ofType: t == reflect.TypeFor[metav1.TypeMeta]()}
+		m.omit, m.isZero = omissionOf(f.Type, options)
+		members = append(members, m)
+	}
+	return members, true
+}
+
+func isPlainName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '$' {
+			return false
+		}
+	}
+	return true
+}
+
+func hasOption(options, option string) bool {
+	for o := range strings.SplitSeq(options, ",") {
+		if o == option {
+			return true
+		}
+	}
+	return false
+}
+
+func omissionOf(t reflect.Type, options string) (omission, func(unsafe.Pointer) bool) {
+	empty, zero := hasOption(options, "omitempty"), hasOption(options, "omitzero")
+	switch {
+	case empty && zero:
+		isEmpty, isZero := emptiness(t), zeroness(t)
+		return omitZero, func(p unsafe.Pointer) bool { return isEmpty(p) || isZero(p) }
+	case zero:
+		return omitZero, zeroness(t)
+	case !empty:
+		return never, nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return omitText, nil
+	case reflect.Pointer, reflect.Interface:
+		return omitPointer, nil
+	case reflect.Slice:
+		return omitSlice, nil
+	case reflect.Bool:
+		return omitBool, nil
+	case reflect.Int32, reflect.Uint32:
+		return omit32, nil
+	case reflect.Int64, reflect.Uint64:
+		return omit64, nil
+	case reflect.Struct:
+		return never, nil
+	}
+	return omitZero, emptiness(t)
+}
+
+// emptiness is what omitempty means.
+func emptiness(t reflect.Type) func(unsafe.Pointer) bool {
+	switch t.Kind() {
+	case reflect.Map:
+		return func(p unsafe.Pointer) bool {
+			return *(*unsafe.Pointer)(p) == nil || reflect.NewAt(t, p).Elem().Len() == 0
+		}
+	case reflect.Array, reflect.Slice, reflect.String:
+		return func(p unsafe.Pointer) bool { return reflect.NewAt(t, p).Elem().Len() == 0 }
+	case reflect.Struct:
+		return func(unsafe.Pointer) bool { return false }
+	}
+	return func(p unsafe.Pointer) bool { return reflect.NewAt(t, p).Elem().IsZero() }
+}
+
+type zeroer interface{ IsZero() bool }
+
+// zeroness is what omitzero means: what the type says of itself, if it does.
+func zeroness(t reflect.Type) func(unsafe.Pointer) bool {
+	isZeroer := reflect.TypeFor[zeroer]()
+	switch {
+	case t.Kind() == reflect.Interface:
+		// Never one of an API type; encoding/json would look into it.
+		return func(p unsafe.Pointer) bool { return *(*unsafe.Pointer)(p) == nil }
+	case t.Kind() == reflect.Pointer && t.Implements(isZeroer):
+		return func(p unsafe.Pointer) bool {
+			v := reflect.NewAt(t, p).Elem()
+			return v.IsNil() || v.Interface().(zeroer).IsZero()
+		}
+	case reflect.PointerTo(t).Implements(isZeroer):
+		return func(p unsafe.Pointer) bool { return reflect.NewAt(t, p).Interface().(zeroer).IsZero() }
+	}
+	return func(p unsafe.Pointer) bool { return reflect.NewAt(t, p).Elem().IsZero() }
+}
