@@ -1,14 +1,15 @@
 // Package apiextensions declares the resource of apiextensions.k8s.io. It
-// keeps the definitions; the resources they define are served by package
-// custom.
+// keeps the definitions, by the rules of package definition; the resources they
+// define are served by package custom.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/custom/definition.
 package apiextensions
 
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/custom/definition"
 )
 
 // V1 is apiextensions.k8s.io/v1.
@@ -24,7 +25,9 @@ func V1() builtin.Group {
 			Categories:  []string{"api-extensions"},
 			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
 			Status: true, Generation: true, RequireResourceVersion: true,
-			Default: defaultDefinition, Prepare: prepare, PrepareUpdate: prepareUpdate, Validate: validateName,
+			Default: definition.Default, Prepare: definition.Prepare, PrepareUpdate: definition.PrepareUpdate,
+			Validate: definition.Validate, ValidateUpdate: definition.ValidateUpdate, ValidateStatus: definition.ValidateStatusUpdate,
+			Warnings: definition.Warnings, Held: definition.Held, OnMark: definition.OnMark,
 		}),
 	}}
 }

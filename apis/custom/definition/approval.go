@@ -1,0 +1,69 @@
+package definition
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Approval is what the annotation of a definition says of its group.
+type Approval int
+
+// The states of approval (KEP-1111).
+const (
+	ApprovalMissing Approval = iota
+	ApprovalInvalid
+	ApprovalBypassed
+	Approved
+)
+
+// IsProtected tells whether a group belongs to the community, whose definitions
+// have to be approved.
+func IsProtected(group string) bool {
+	for _, domain := range []string{"k8s.io", "kubernetes.io"} {
+		if group == domain || strings.HasSuffix(group, "."+domain) {
+			return true
+		}
+	}
+	return false
+}
+
+// ApprovalOf reads the annotation, and returns the words for it.
+func ApprovalOf(annotations map[string]string) (Approval, string) {
+	const name = apiextensionsv1.KubeAPIApprovedAnnotation
+	const see = ", see https://github.com/kubernetes/enhancements/pull/1111"
+	value := annotations[name]
+	if value == "" {
+		return ApprovalMissing, fmt.Sprintf("protected groups must have approval annotation %q%s", name, see)
+	}
+	if strings.HasPrefix(value, "unapproved") {
+		return ApprovalBypassed, fmt.Sprintf("not approved: %q", value)
+	}
+	if u, err := url.ParseRequestURI(value); err == nil && u.Host != "" && u.Scheme != "" {
+		return Approved, fmt.Sprintf("approved in %v", value)
+	}
+	return ApprovalInvalid, fmt.Sprintf(`protected groups must have approval annotation %q with either a URL or a reason starting with "unapproved"%s`, name, see)
+}
+
+// approval checks the annotation, unless it is as good as it was.
+func (v *validator) approval(old *apiextensionsv1.CustomResourceDefinition) {
+	if !IsProtected(v.crd.Spec.Group) {
+		return
+	}
+	state, words := ApprovalOf(v.crd.Annotations)
+	if old != nil {
+		if before, _ := ApprovalOf(old.Annotations); before == state {
+			return
+		}
+	}
+	at := field.NewPath("metadata", "annotations").Key(apiextensionsv1.KubeAPIApprovedAnnotation)
+	switch state {
+	case ApprovalMissing:
+		v.add(field.Required(at, words))
+	case ApprovalInvalid:
+		v.add(field.Invalid(at, v.crd.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation], words))
+	}
+}

@@ -1,0 +1,42 @@
+package definition
+
+import (
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// FindCondition returns a condition of a definition, nil where it has none.
+func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) *apiextensionsv1.CustomResourceDefinitionCondition {
+	for i := range crd.Status.Conditions {
+		if crd.Status.Conditions[i].Type == kind {
+			return &crd.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// IsTrue tells whether a condition is there and true.
+func IsTrue(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
+	condition := FindCondition(crd, kind)
+	return condition != nil && condition.Status == apiextensionsv1.ConditionTrue
+}
+
+// SetCondition sets a condition, and the time of its transition where its
+// status changes. It tells whether anything changed.
+func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition) bool {
+	condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+	have := FindCondition(crd, condition.Type)
+	if have == nil {
+		crd.Status.Conditions = append(crd.Status.Conditions, condition)
+		return true
+	}
+	if have.Status == condition.Status {
+		condition.LastTransitionTime = have.LastTransitionTime
+	}
+	condition.ObservedGeneration = have.ObservedGeneration
+	changed := have.Status != condition.Status || have.Reason != condition.Reason || have.Message != condition.Message
+	*have = condition
+	return changed
+}

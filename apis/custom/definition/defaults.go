@@ -1,0 +1,117 @@
+package definition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/apis/custom/schema"
+)
+
+// defaultFaults checks that the defaults of a structural schema are values that
+// it allows, with nothing in them that would be pruned.
+func defaultFaults(root *props, at *field.Path) field.ErrorList {
+	if !hasDefaults(root) {
+		return nil
+	}
+	compiled, err := schema.Compile(root)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, "", err.Error())}
+	}
+	w := defaults{resource: compiled}
+	w.node(root, compiled.AsResource(), at, nil, false)
+	return w.errs
+}
+
+func hasDefaults(root *props) bool {
+	found := false
+	schema.Walk(root, func(s *props) { found = found || s.Default != nil && *s.Default != nil })
+	return found
+}
+
+// defaults walks a schema together with what it compiles to.
+type defaults struct {
+	errs field.ErrorList
+	// resource is the innermost resource that a node is in.
+	resource *schema.Schema
+}
+
+// node checks the default of a node and those below. steps lead to the node
+// from the resource it is in; an empty one is an element of a list.
+func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps []string, inMeta bool) {
+	if compiled.Embedded {
+		outer := w.resource
+		w.resource, steps, inMeta = compiled, nil, false
+		defer func() { w.resource = outer }()
+	}
+	if s.Default != nil && *s.Default != nil {
+		value := runtime.DeepCopyJSONValue(any(*s.Default))
+		if inMeta {
+			w.inMetadata(compiled, value, at.Child("default"), steps)
+		} else {
+			w.value(compiled, value, at.Child("default"))
+		}
+	}
+	if items := itemsOf(s); items != nil {
+		w.node(items, compiled.Items, at.Child("items"), append(slices.Clip(steps), ""), inMeta)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		member := s.Properties[name]
+		isMeta := compiled.Embedded && (name == "metadata" || name == "apiVersion" || name == "kind")
+		w.node(&member, compiled.Properties[name], at.Child("properties").Key(name), append(slices.Clip(steps), name), inMeta || isMeta)
+	}
+}
+
+func (w *defaults) value(compiled *schema.Schema, value any, at *field.Path) {
+	if compiled.PruneValue(runtime.DeepCopyJSONValue(value)) {
+		w.errs = append(w.errs, field.Invalid(at, value, "must not have unknown fields"))
+	}
+	if doc, ok := value.(map[string]any); ok {
+		if _, err := compiled.CoerceEmbedded(doc, false, false); err != nil {
+			w.errs = append(w.errs, field.Invalid(at, value, err.Error()))
+			return
+		}
+	}
+	if errs := compiled.ValidateEmbedded(at, value); len(errs) > 0 {
+		w.errs = append(w.errs, errs...)
+		return
+	}
+	w.errs = append(w.errs, compiled.Validate(at, value)...)
+}
+
+// inMetadata checks a default in the metadata or type of a resource: put where
+// it belongs, it must make valid metadata.
+func (w *defaults) inMetadata(compiled *schema.Schema, value any, at *field.Path, steps []string) {
+	around := value
+	for _, step := range slices.Backward(steps) {
+		if step == "" {
+			around = []any{around}
+		} else {
+			around = map[string]any{step: around}
+		}
+	}
+	doc, ok := around.(map[string]any)
+	if !ok {
+		return
+	}
+	for name, word := range map[string]string{"apiVersion": "validation/v1", "kind": "Validation"} {
+		if _, said := doc[name]; !said {
+			doc[name] = word
+		}
+	}
+	unknown, err := schema.CoerceMetadata(doc, true, false)
+	if err == nil && len(unknown) > 0 {
+		err = fmt.Errorf("unknown field %q", unknown[0])
+	}
+	if err == nil {
+		err = schema.ValidateResource(nil, doc).ToAggregate()
+	}
+	if err != nil {
+		w.errs = append(w.errs, field.Invalid(at, value, fmt.Sprintf("must result in valid metadata: %v", err)))
+		return
+	}
+	w.errs = append(w.errs, compiled.Validate(at, value)...)
+}

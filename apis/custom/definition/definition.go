@@ -1,0 +1,150 @@
+// Package definition holds the rules of CustomResourceDefinitions as objects:
+// their defaults, what is noted when they are written, and what a valid one is.
+// It serves nothing of what they define.
+//
+// Paths and texts of faults are kube-apiserver's. It checks a form of its own,
+// in which what all versions have in common stands at the top of the spec
+// (spec.validation, spec.subresources and so on), and clients see its paths.
+//
+// Imports: apis/custom/schema.
+package definition
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/apis/custom/schema"
+)
+
+// CleanupFinalizer holds a definition until its objects are gone.
+const CleanupFinalizer = apiextensionsv1.CustomResourceCleanupFinalizer
+
+// Default fills what a definition may leave out.
+func Default(crd *apiextensionsv1.CustomResourceDefinition) {
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+	if c := crd.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && c.Webhook.ClientConfig.Service != nil {
+		apiextensionsv1.SetDefaults_ServiceReference(c.Webhook.ClientConfig.Service)
+	}
+}
+
+// Prepare notes the version that objects are stored in from the start.
+func Prepare(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) {
+	noteStoredVersion(crd)
+}
+
+// PrepareUpdate notes a new storage version.
+func PrepareUpdate(_ context.Context, crd, _ *apiextensionsv1.CustomResourceDefinition) {
+	noteStoredVersion(crd)
+}
+
+// noteStoredVersion remembers every version that objects may be stored in.
+func noteStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
+	for i := range crd.Spec.Versions {
+		version := &crd.Spec.Versions[i]
+		if !version.Storage {
+			continue
+		}
+		if !slices.Contains(crd.Status.StoredVersions, version.Name) {
+			crd.Status.StoredVersions = append(slices.Clip(crd.Status.StoredVersions), version.Name)
+		}
+		return // a second one is a fault
+	}
+}
+
+// Internal returns a definition in the form in which what its versions have in
+// common stands at the top. It does not share memory with its argument.
+func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
+	out := &apiextensions.CustomResourceDefinition{}
+	// The conversion may alias, and changes what it aliases while hoisting.
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd.DeepCopy(), out, nil); err != nil {
+		return nil, fmt.Errorf("convert definition %s: %w", crd.Name, err)
+	}
+	return out, nil
+}
+
+// Validate returns what is wrong with a new definition.
+func Validate(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+	internal, err := Internal(crd)
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
+	}
+	v := validator{crd: internal}
+	v.name()
+	v.all()
+	v.approval(nil)
+	v.preserveUnknown(nil)
+	return v.errs
+}
+
+// ValidateUpdate returns what is wrong with a definition that replaces another.
+func ValidateUpdate(_ context.Context, crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+	internal, err := Internal(crd)
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
+	}
+	v := validator{crd: internal}
+	v.all()
+	v.immutable(old)
+	v.approval(old)
+	v.preserveUnknown(old)
+	return v.errs
+}
+
+// ValidateStatusUpdate returns what is wrong with a new status.
+func ValidateStatusUpdate(_ context.Context, crd, _ *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+	internal, err := Internal(crd)
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("status"), "", err.Error())}
+	}
+	v := validator{crd: internal}
+	v.names(&internal.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))
+	return v.errs
+}
+
+// Warnings tells of formats in schemas that are not checked.
+func Warnings(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) []string {
+	internal, err := Internal(crd)
+	if err != nil {
+		return nil
+	}
+	var found []string
+	if v := internal.Spec.Validation; v != nil {
+		found = schema.UnknownFormats(v.OpenAPIV3Schema)
+	}
+	for _, version := range internal.Spec.Versions {
+		if version.Schema != nil {
+			found = append(found, schema.UnknownFormats(version.Schema.OpenAPIV3Schema)...)
+		}
+	}
+	slices.Sort(found)
+	var warnings []string
+	for _, format := range slices.Compact(found) {
+		warnings = append(warnings, fmt.Sprintf("unrecognized format %q", format))
+	}
+	return warnings
+}
+
+// OnMark completes a definition that is being deleted: its objects go first.
+func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
+	// As kube-apiserver: no grace period, and no new generation.
+	crd.DeletionGracePeriodSeconds = nil
+	if FindCondition(crd, apiextensionsv1.Terminating) == nil {
+		crd.Generation--
+	}
+	if !slices.Contains(crd.Finalizers, CleanupFinalizer) {
+		crd.Finalizers = append(crd.Finalizers, CleanupFinalizer)
+	}
+	SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue, Reason: "InstanceDeletionPending",
+		Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will occur soon",
+	})
+}
+
+// Held tells that a definition cannot be deleted at once.
+func Held(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.DeletionTimestamp == nil }

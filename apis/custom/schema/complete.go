@@ -1,0 +1,157 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Complete makes a document one of the schema, in one pass: members that the
+// schema does not know are dropped, those that are missing and have a default
+// get it, and null is taken out where the schema does not allow it. The type,
+// and the metadata, of the document and of resources embedded in it are left
+// alone. It is idempotent.
+func (s *Schema) Complete(doc map[string]any) {
+	w := walk{defaults: true, prune: true}
+	w.object(s, doc, true)
+}
+
+// Prune drops the members that the schema does not know. It returns their paths
+// where report is set, sorted.
+func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
+	w := walk{prune: true, report: report}
+	w.object(s, doc, true)
+	slices.Sort(w.unknown)
+	return w.unknown
+}
+
+// PruneValue is Prune for a value that is not a whole document. It tells whether
+// something was dropped.
+func (s *Schema) PruneValue(value any) bool {
+	w := walk{prune: true, report: true}
+	w.value(s, value, s.Embedded)
+	return len(w.unknown) > 0
+}
+
+// walk is one pass over a document.
+type walk struct {
+	prune, defaults, report bool
+	// path leads to the value that is looked at, if report is set.
+	path    []byte
+	unknown []string
+}
+
+// isMeta tells whether a member of a resource belongs to every resource.
+func isMeta(name string) bool { return name == "metadata" || name == "apiVersion" || name == "kind" }
+
+func (w *walk) value(s *Schema, value any, resource bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		w.object(s, value, resource)
+	case []any:
+		w.list(s, value)
+	}
+}
+
+// object walks the members of an object. s is nil where nothing is known of it,
+// so that all of it is unknown.
+func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
+	if s != nil && w.defaults {
+		w.fill(s, doc)
+	}
+	for name, value := range doc {
+		if resource && isMeta(name) {
+			continue
+		}
+		var member *Schema
+		known := false
+		if s != nil {
+			member, known = s.member(name)
+		}
+		if !known {
+			if s != nil && s.PreserveUnknown || !w.prune {
+				continue
+			}
+			w.drop(doc, name)
+			continue
+		}
+		if w.defaults && value == nil && member != nil && !member.Nullable {
+			// What has a default is a member of Additional: those of
+			// Properties have it by now.
+			if member.Default == nil {
+				delete(doc, name)
+				continue
+			}
+			value = runtime.DeepCopyJSONValue(member.Default)
+			doc[name] = value
+		}
+		switch value.(type) {
+		case map[string]any, []any:
+			mark := len(w.path)
+			w.enter(name)
+			w.value(member, value, member != nil && member.Embedded)
+			w.path = w.path[:mark]
+		}
+	}
+}
+
+// fill gives members their defaults.
+func (w *walk) fill(s *Schema, doc map[string]any) {
+	for _, name := range s.names {
+		member := s.Properties[name]
+		if member.Default == nil {
+			continue
+		}
+		if value, found := doc[name]; !found || value == nil && !member.Nullable {
+			doc[name] = runtime.DeepCopyJSONValue(member.Default)
+		}
+	}
+}
+
+func (w *walk) list(s *Schema, list []any) {
+	var items *Schema
+	if s != nil {
+		items = s.Items
+		if items == nil && s.PreserveUnknown {
+			return
+		}
+	}
+	for i, value := range list {
+		if w.defaults && value == nil && items != nil && !items.Nullable && items.Default != nil {
+			value = runtime.DeepCopyJSONValue(items.Default)
+			list[i] = value
+		}
+		switch value.(type) {
+		case map[string]any, []any:
+			mark := len(w.path)
+			if w.report {
+				w.path = append(w.path, '[')
+				w.path = strconv.AppendInt(w.path, int64(i), 10)
+				w.path = append(w.path, ']')
+			}
+			w.value(items, value, items != nil && items.Embedded)
+			w.path = w.path[:mark]
+		}
+	}
+}
+
+func (w *walk) enter(name string) {
+	if !w.report {
+		return
+	}
+	if len(w.path) > 0 {
+		w.path = append(w.path, '.')
+	}
+	w.path = append(w.path, name...)
+}
+
+func (w *walk) drop(doc map[string]any, name string) {
+	delete(doc, name)
+	if w.report {
+		mark := len(w.path)
+		w.enter(name)
+		w.unknown = append(w.unknown, string(w.path))
+		w.path = w.path[:mark]
+	}
+}

@@ -1,0 +1,127 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// place is where in a document a value is. It lives on the stack of a walk, so
+// that a path costs nothing until something is wrong there.
+type place struct {
+	above *place
+	name  string
+	index int // counts where name is empty
+}
+
+// String is the path as kube-apiserver's messages spell it.
+func (p *place) String() string {
+	if p == nil {
+		return ""
+	}
+	var b strings.Builder
+	p.write(&b)
+	return b.String()
+}
+
+func (p *place) write(b *strings.Builder) {
+	if p == nil {
+		return
+	}
+	p.above.write(b)
+	if p.name == "" && p.index >= 0 {
+		b.WriteByte('[')
+		b.WriteString(strconv.Itoa(p.index))
+		b.WriteByte(']')
+		return
+	}
+	if p.above != nil {
+		b.WriteByte('.')
+	}
+	b.WriteString(p.name)
+}
+
+// fault is something wrong with a value. Its text is what tells it from others.
+type fault struct {
+	text string
+	err  *field.Error
+}
+
+// result is what looking at a value has shown. matched counts what was looked
+// at: of several alternatives that all fail, the one with most is told.
+type result struct {
+	faults  []fault
+	matched int
+}
+
+func (r *result) add(f fault) {
+	for i := range r.faults {
+		if r.faults[i].text == f.text {
+			return
+		}
+	}
+	r.faults = append(r.faults, f)
+}
+
+func (r *result) merge(other result) {
+	for _, f := range other.faults {
+		r.add(f)
+	}
+	r.matched += other.matched
+}
+
+// at is the path of a place in an error.
+func (c *checker) at(p *place) *field.Path {
+	path := p.String()
+	if path == "" {
+		return c.base
+	}
+	return c.base.Child(path)
+}
+
+// invalid words a fault of a value: "spec.size in body ...".
+func (c *checker) invalid(p *place, value any, format string, args ...any) fault {
+	text := p.String() + " in body " + fmt.Sprintf(format, args...)
+	return fault{text, field.Invalid(c.at(p), value, text)}
+}
+
+// misfit is a fault that names no field, as kube-apiserver has some.
+func (c *checker) misfit(text string) fault {
+	return fault{text, field.Invalid(c.base, "", text)}
+}
+
+func (c *checker) wrongType(p *place, want, got string) fault {
+	text := fmt.Sprintf("%s in body must be of type %s: %q", p, want, got)
+	return fault{text, field.TypeInvalid(c.at(p), got, text)}
+}
+
+func (c *checker) notSupported(p *place, value any, enum []any) fault {
+	values := make([]string, 0, len(enum))
+	for _, allowed := range enum {
+		text, ok := allowed.(string)
+		if !ok {
+			encoded, err := json.Marshal(allowed)
+			if err != nil {
+				encoded = []byte(fmt.Sprint(allowed))
+			}
+			text = string(encoded)
+		}
+		values = append(values, text)
+	}
+	if value == nil {
+		value = ""
+	}
+	return fault{fmt.Sprintf("%s should be one of %v", p, enum), field.NotSupported(c.at(p), value, values)}
+}
+
+func (c *checker) required(p *place) fault {
+	return fault{p.String() + " is required", field.Required(c.at(p), "")}
+}
+
+func (c *checker) tooMany(p *place, actual, limit int64, what string) fault {
+	text := fmt.Sprintf("%s in body should have at most %d %s", p, limit, what)
+	return fault{text, field.TooMany(c.at(p), int(actual), int(limit))}
+}

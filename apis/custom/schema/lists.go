@@ -1,0 +1,148 @@
+package schema
+
+import (
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// keyOf is what tells the entry of a list map from others; false for what is no
+// entry.
+func keyOf(keys []string, entry any) (string, bool) {
+	members, ok := entry.(map[string]any)
+	if !ok {
+		return "", false
+	}
+	var b strings.Builder
+	for _, key := range keys {
+		value, found := members[key]
+		if !found {
+			b.WriteString("-,")
+			continue
+		}
+		encoded, err := json.Marshal(value)
+		if err != nil {
+			return "", false
+		}
+		b.Write(encoded)
+		b.WriteByte(',')
+	}
+	return b.String(), true
+}
+
+// byKeys finds the entries of a list map; of equal ones the first.
+func byKeys(keys []string, list []any) map[string]any {
+	entries := make(map[string]any, len(list))
+	for _, entry := range list {
+		if key, ok := keyOf(keys, entry); ok {
+			if _, twice := entries[key]; !twice {
+				entries[key] = entry
+			}
+		}
+	}
+	return entries
+}
+
+// ValidateLists finds entries that sets and maps among lists hold twice. Lists
+// that are as they were in old are left alone.
+func (s *Schema) ValidateLists(base *field.Path, value, old any) field.ErrorList {
+	if s.below&hasLists == 0 {
+		return nil
+	}
+	if old != nil {
+		// As kube-apiserver: faults that were there before do not count.
+		if len(s.ValidateLists(base, old, nil)) > 0 {
+			return nil
+		}
+	}
+	var errs field.ErrorList
+	s.eachList(base, value, func(list *Schema, path *field.Path, entries []any) {
+		switch list.ListType {
+		case "set":
+			for _, i := range twice(len(entries), func(i int) (string, bool) { return encodedKey(entries[i]) }) {
+				errs = append(errs, field.Duplicate(path.Index(i), entries[i]))
+			}
+		case "map":
+			errs = append(errs, list.listMapFaults(path, entries)...)
+		}
+	})
+	return errs
+}
+
+func (s *Schema) listMapFaults(path *field.Path, entries []any) field.ErrorList {
+	for i, entry := range entries {
+		if _, ok := entry.(map[string]any); !ok && entry != nil {
+			return field.ErrorList{field.Invalid(path.Index(i), entry, "must be an object for an array of list-type map")}
+		}
+	}
+	var errs field.ErrorList
+	key := func(i int) (string, bool) {
+		if entries[i] == nil {
+			return keyOf(s.ListKeys, map[string]any{})
+		}
+		return keyOf(s.ListKeys, entries[i])
+	}
+	for _, i := range twice(len(entries), key) {
+		shown := map[string]any{}
+		members, _ := entries[i].(map[string]any)
+		for _, name := range s.ListKeys {
+			if value, found := members[name]; found {
+				shown[name] = value
+			}
+		}
+		errs = append(errs, field.Duplicate(path.Index(i), shown))
+	}
+	return errs
+}
+
+func encodedKey(value any) (string, bool) {
+	if text, ok := value.(string); ok {
+		return `"` + text, true // no other value's encoding ends without a quote
+	}
+	encoded, err := json.Marshal(value)
+	return string(encoded), err == nil
+}
+
+// twice returns where a key comes up for the second time.
+func twice(n int, key func(int) (string, bool)) []int {
+	if n < 2 {
+		return nil
+	}
+	var found []int
+	seen := make(map[string]int, n)
+	for i := range n {
+		k, ok := key(i)
+		if !ok {
+			continue
+		}
+		if seen[k]++; seen[k] == 2 {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// eachList visits the sets and maps among the lists in a value.
+func (s *Schema) eachList(path *field.Path, value any, visit func(*Schema, *field.Path, []any)) {
+	if s == nil || s.below&hasLists == 0 {
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range sortedKeys(value) {
+			if member, declared := s.Properties[name]; declared {
+				member.eachList(path.Child(name), value[name], visit)
+			} else {
+				s.Additional.eachList(path.Key(name), value[name], visit)
+			}
+		}
+	case []any:
+		if s.ListType == "set" || s.ListType == "map" {
+			visit(s, path, value)
+		}
+		for i := range value {
+			s.Items.eachList(path.Index(i), value[i], visit)
+		}
+	}
+}

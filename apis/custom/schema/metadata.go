@@ -1,0 +1,244 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+)
+
+// CoerceMetadata makes the metadata of a document what metadata may be: unknown
+// members are dropped, and returned as paths where report is set. With lenient
+// set, members of a wrong type are dropped as well; without it they are an
+// error, whose text is for the client.
+func CoerceMetadata(doc map[string]any, report, lenient bool) (unknown []string, err error) {
+	return coerceMetadata(doc, "metadata", report, lenient)
+}
+
+// CoerceEmbedded does the same for all resources embedded in a document.
+func (s *Schema) CoerceEmbedded(doc map[string]any, report, lenient bool) (unknown []string, err error) {
+	if s.below&hasEmbedded == 0 {
+		return nil, nil
+	}
+	err = s.eachEmbedded(doc, "", func(resource map[string]any, path string) error {
+		found, err := coerceMetadata(resource, join(path, "metadata"), report, lenient)
+		unknown = append(unknown, found...)
+		return err
+	})
+	return unknown, err
+}
+
+// eachEmbedded visits the resources embedded in a value, in order.
+func (s *Schema) eachEmbedded(value any, path string, visit func(resource map[string]any, path string) error) error {
+	if s == nil || s.below&hasEmbedded == 0 {
+		return nil
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		if s.Embedded {
+			if err := visit(value, path); err != nil {
+				return err
+			}
+		}
+		for _, name := range sortedKeys(value) {
+			member, _ := s.member(name)
+			if err := member.eachEmbedded(value[name], join(path, name), visit); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i := range value {
+			if err := s.Items.eachEmbedded(value[i], path+"["+strconv.Itoa(i)+"]", visit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func coerceMetadata(doc map[string]any, path string, report, lenient bool) ([]string, error) {
+	raw, found := doc["metadata"]
+	if !found || isPlainMetadata(raw) {
+		return nil, nil
+	}
+	encoded, err := json.Marshal(raw)
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata: %w", err)
+	}
+	var meta metav1.ObjectMeta
+	strict, err := kjson.UnmarshalStrict(encoded, &meta)
+	if err != nil {
+		if !lenient {
+			return nil, err
+		}
+		meta = salvage(raw)
+	}
+	var unknown []string
+	if report {
+		for _, fault := range strict {
+			if f, ok := fault.(kjson.FieldError); ok {
+				unknown = append(unknown, path+"."+f.FieldPath())
+			}
+		}
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&meta)
+	if err != nil {
+		return nil, fmt.Errorf("convert metadata: %w", err)
+	}
+	if meta.CreationTimestamp.IsZero() {
+		delete(content, "creationTimestamp")
+	}
+	doc["metadata"] = content
+	return unknown, nil
+}
+
+// salvage reads what can be read of metadata, member by member.
+func salvage(raw any) metav1.ObjectMeta {
+	var meta metav1.ObjectMeta
+	members, _ := raw.(map[string]any)
+	for _, name := range sortedKeys(members) {
+		encoded, err := json.Marshal(map[string]any{name: members[name]})
+		if err != nil {
+			continue
+		}
+		var trial metav1.ObjectMeta
+		if kjson.UnmarshalCaseSensitivePreserveInts(encoded, &trial) == nil {
+			_ = kjson.UnmarshalCaseSensitivePreserveInts(encoded, &meta) // has just been read
+		}
+	}
+	return meta
+}
+
+// isPlainMetadata tells that metadata is just what encoding it would give, so
+// that nothing has to be done. What it does not recognise it leaves to others.
+func isPlainMetadata(raw any) bool {
+	members, ok := raw.(map[string]any)
+	if !ok {
+		return false
+	}
+	for name, value := range members {
+		if !isPlainMember(name, value) {
+			return false
+		}
+	}
+	return true
+}
+
+func isPlainMember(name string, value any) bool {
+	switch name {
+	case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":
+		return isText(value)
+	case "creationTimestamp", "deletionTimestamp":
+		return isTime(value)
+	case "generation", "deletionGracePeriodSeconds":
+		number, ok := value.(int64)
+		return ok && number != 0
+	case "labels", "annotations":
+		return isStringMap(value)
+	case "finalizers":
+		return isListOf(value, isText)
+	case "ownerReferences":
+		return isListOf(value, isPlainOwner)
+	case "managedFields":
+		return isListOf(value, isPlainManager)
+	}
+	return false
+}
+
+func isText(value any) bool {
+	text, ok := value.(string)
+	return ok && text != ""
+}
+
+func isTime(value any) bool {
+	text, ok := value.(string)
+	if !ok || !strings.HasSuffix(text, "Z") || strings.Contains(text, ".") {
+		return false // is written otherwise
+	}
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
+}
+
+func isStringMap(value any) bool {
+	members, ok := value.(map[string]any)
+	if !ok || len(members) == 0 {
+		return false
+	}
+	for _, v := range members {
+		if _, ok := v.(string); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func isListOf(value any, is func(any) bool) bool {
+	list, ok := value.([]any)
+	return ok && len(list) > 0 && !slices.ContainsFunc(list, func(v any) bool { return !is(v) })
+}
+
+func isPlainOwner(value any) bool {
+	members, ok := value.(map[string]any)
+	if !ok || len(members) < 4 {
+		return false
+	}
+	for name, v := range members {
+		switch name {
+		case "apiVersion", "kind", "name", "uid":
+			_, ok = v.(string)
+		case "controller", "blockOwnerDeletion":
+			_, ok = v.(bool)
+		default:
+			ok = false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func isPlainManager(value any) bool {
+	members, ok := value.(map[string]any)
+	if !ok {
+		return false
+	}
+	for name, v := range members {
+		switch name {
+		case "manager", "operation", "apiVersion", "fieldsType", "subresource":
+			ok = isText(v)
+		case "time":
+			ok = isTime(v)
+		case "fieldsV1":
+			_, ok = v.(map[string]any)
+		default:
+			ok = false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}

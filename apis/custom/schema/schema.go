@@ -1,0 +1,237 @@
+// Package schema holds structural schemas (KEP-1693) compiled for use: what a
+// custom resource definition says of its objects, ready to prune, default and
+// validate documents. A document is JSON as encoding/json decodes it, with
+// integers as int64. The package does not judge schemas; package definition
+// does that before one is stored.
+//
+// Imports: nothing of ours.
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+)
+
+// Schema is what one value of a document must look like, with all below it. It
+// is immutable and safe for concurrent use.
+type Schema struct {
+	// Type is a type of JSON; empty allows several.
+	Type string
+	// Nullable allows null.
+	Nullable bool
+	// IntOrString, PreserveUnknown and Embedded are the extensions of these
+	// names.
+	IntOrString, PreserveUnknown, Embedded bool
+	// ListType, MapType and ListKeys say how lists and maps are merged.
+	ListType, MapType string
+	ListKeys          []string
+	// Properties are the members by name; Items is what the elements of a list
+	// are.
+	Properties map[string]*Schema
+	Items      *Schema
+	// Open allows members that are not in Properties, which then must be like
+	// Additional, where that is not nil.
+	Open       bool
+	Additional *Schema
+	// Default is the value of a member that is not there; nil for none.
+	Default any
+
+	names []string // of Properties, sorted
+	types []string // that Type and IntOrString allow; nil allows all
+	rules rules
+	below features // of all values below this one and of itself
+}
+
+// rules limit values.
+type rules struct {
+	format                       string
+	maximum, minimum, multipleOf *float64
+	aboveMinimum, belowMaximum   bool // the limits themselves are excluded
+	maxLength, minLength         *int64
+	maxItems, minItems           *int64
+	maxProperties, minProperties *int64
+	pattern                      *regexp.Regexp
+	enum                         []any
+	required                     []string
+	closed                       bool // additionalProperties: false
+	allOf, anyOf, oneOf          []*Schema
+	not                          *Schema
+}
+
+// features tell what a walk over a document would have to look for.
+type features uint8
+
+const (
+	hasLists features = 1 << iota // sets or maps among lists
+	hasEmbedded
+)
+
+// Compile makes a Schema of an OpenAPI v3 schema. An error tells that the
+// schema is none; it cannot come of a definition that was accepted.
+func Compile(props *apiextensions.JSONSchemaProps) (*Schema, error) {
+	s := &Schema{
+		Type: props.Type, Nullable: props.Nullable, IntOrString: props.XIntOrString, Embedded: props.XEmbeddedResource,
+		PreserveUnknown: props.XPreserveUnknownFields != nil && *props.XPreserveUnknownFields,
+		ListType:        deref(props.XListType), MapType: deref(props.XMapType), ListKeys: props.XListMapKeys,
+	}
+	if props.Default != nil {
+		s.Default = *props.Default
+	}
+	switch {
+	case s.IntOrString:
+		s.types = []string{"integer", "string"}
+	case s.Type != "":
+		s.types = []string{s.Type}
+	}
+	if err := s.compileBelow(props); err != nil {
+		return nil, err
+	}
+	if err := s.compileRules(props); err != nil {
+		return nil, err
+	}
+	s.noteFeatures()
+	return s, nil
+}
+
+func deref(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+// compileBelow compiles what is inside of a value.
+func (s *Schema) compileBelow(props *apiextensions.JSONSchemaProps) error {
+	if len(props.Properties) > 0 {
+		s.Properties = make(map[string]*Schema, len(props.Properties))
+		s.names = slices.Sorted(maps.Keys(props.Properties))
+		for _, name := range s.names {
+			member := props.Properties[name]
+			compiled, err := Compile(&member)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			s.Properties[name] = compiled
+		}
+	}
+	if props.Items != nil && props.Items.Schema != nil {
+		compiled, err := Compile(props.Items.Schema)
+		if err != nil {
+			return fmt.Errorf("items: %w", err)
+		}
+		s.Items = compiled
+	}
+	additional := props.AdditionalProperties
+	if additional == nil {
+		return nil
+	}
+	s.Open = additional.Allows || additional.Schema != nil
+	s.rules.closed = !s.Open
+	if additional.Schema != nil {
+		compiled, err := Compile(additional.Schema)
+		if err != nil {
+			return fmt.Errorf("additionalProperties: %w", err)
+		}
+		s.Additional = compiled
+	}
+	return nil
+}
+
+func (s *Schema) compileRules(props *apiextensions.JSONSchemaProps) error {
+	r := &s.rules
+	r.format = knownFormat(props.Type, props.Format)
+	r.maximum, r.belowMaximum, r.minimum, r.aboveMinimum = props.Maximum, props.ExclusiveMaximum, props.Minimum, props.ExclusiveMinimum
+	r.multipleOf, r.required = props.MultipleOf, props.Required
+	r.maxLength, r.minLength, r.maxItems, r.minItems = props.MaxLength, props.MinLength, props.MaxItems, props.MinItems
+	r.maxProperties, r.minProperties = props.MaxProperties, props.MinProperties
+	for _, value := range props.Enum {
+		r.enum = append(r.enum, any(value))
+	}
+	if props.Pattern != "" {
+		pattern, err := regexp.Compile(props.Pattern)
+		if err != nil {
+			return fmt.Errorf("pattern: %w", err)
+		}
+		r.pattern = pattern
+	}
+	var err error
+	if r.allOf, err = compileAll(props.AllOf); err != nil {
+		return fmt.Errorf("allOf: %w", err)
+	}
+	if r.anyOf, err = compileAll(props.AnyOf); err != nil {
+		return fmt.Errorf("anyOf: %w", err)
+	}
+	if r.oneOf, err = compileAll(props.OneOf); err != nil {
+		return fmt.Errorf("oneOf: %w", err)
+	}
+	if props.Not != nil {
+		if r.not, err = Compile(props.Not); err != nil {
+			return fmt.Errorf("not: %w", err)
+		}
+	}
+	return nil
+}
+
+func compileAll(list []apiextensions.JSONSchemaProps) ([]*Schema, error) {
+	var compiled []*Schema
+	for i := range list {
+		s, err := Compile(&list[i])
+		if err != nil {
+			return nil, err
+		}
+		compiled = append(compiled, s)
+	}
+	return compiled, nil
+}
+
+func (s *Schema) noteFeatures() {
+	if s.ListType == "set" || s.ListType == "map" {
+		s.below |= hasLists
+	}
+	if s.Embedded {
+		s.below |= hasEmbedded
+	}
+	for _, member := range s.Properties {
+		s.below |= member.below
+	}
+	for _, inner := range []*Schema{s.Items, s.Additional} {
+		if inner != nil {
+			s.below |= inner.below
+		}
+	}
+}
+
+// member returns the schema of a member of an object, nil where it has none;
+// known tells whether there may be such a member.
+func (s *Schema) member(name string) (member *Schema, known bool) {
+	if member, known = s.Properties[name]; known {
+		return member, true
+	}
+	return s.Additional, s.Open
+}
+
+// Lookup finds what a dotted path without indexes, such as .spec.size, is
+// about; nil where there is nothing of that name.
+func (s *Schema) Lookup(path string) *Schema {
+	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+		if s == nil {
+			return nil
+		}
+		s = s.Properties[name]
+	}
+	return s
+}
+
+// AsResource returns the schema of the same values as resources: with a type
+// and metadata that are looked at.
+func (s *Schema) AsResource() *Schema {
+	resource := *s
+	resource.Embedded = true
+	resource.below |= hasEmbedded
+	return &resource
+}
