@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -106,6 +107,9 @@ func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *call) serve() error {
+	if strings.ContainsRune(c.info.Namespace+c.info.Name, 0) {
+		return apierrors.NewBadRequest("Name parameter invalid: may not contain a zero byte")
+	}
 	if c.info.NameInPath {
 		if problems := path.IsValidPathSegmentName(c.info.Name); len(problems) > 0 {
 			return apierrors.NewBadRequest("Name parameter invalid: " + quoteProblem(c.info.Name, problems[0]))

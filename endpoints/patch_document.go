@@ -152,6 +152,11 @@ func parseJSONPatch(body []byte, fieldValidation string) (documentPatcher, error
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
+	for _, op := range known {
+		if op.Path == "" && op.Value == nil && (op.Op == "add" || op.Op == "replace") {
+			return nil, inapplicable() // the whole object by nothing, which the library trips over
+		}
+	}
 	return jsonPatch{operations, strict}, nil
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"math/rand/v2"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation"
 )
@@ -33,6 +34,9 @@ func generateName(base string) string {
 }
 
 func (s *Strategy) validateName(name string, prefix bool) []string {
+	if strings.ContainsRune(name, 0) {
+		return []string{"may not contain a zero byte"} // no key could hold it
+	}
 	if s.ValidateName != nil {
 		return s.ValidateName(name, prefix)
 	}
