@@ -6,63 +6,60 @@ import (
 )
 
 // document writes what a JSON document without a type decodes to.
-func (w *writer) document(v any) {
+func (w *writer) document(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
-		w.string("null")
+		return append(b, "null"...)
 	case string:
-		w.buf = appendString(w.buf, v)
+		return appendString(b, v)
 	case bool:
-		w.buf = strconv.AppendBool(w.buf, v)
+		return strconv.AppendBool(b, v)
 	case int64:
-		w.buf = strconv.AppendInt(w.buf, v, 10)
+		return strconv.AppendInt(b, v, 10)
 	case float64:
-		w.float(v, 64)
+		return w.float(b, v, 64)
 	case map[string]any:
-		w.documentMap(v)
+		return w.documentMap(b, v)
 	case []any:
-		w.documentList(v)
-	default:
-		w.any(v)
+		return w.documentList(b, v)
 	}
+	return w.any(b, v)
 }
 
-func (w *writer) documentMap(m map[string]any) {
+func (w *writer) documentMap(b []byte, m map[string]any) []byte {
 	if m == nil {
-		w.string("null")
-		return
+		return append(b, "null"...)
 	}
 	base := len(w.keys)
 	for key := range m {
 		w.keys = append(w.keys, key)
 	}
 	for i, key := range w.sorted(base) {
-		w.key(i, key)
-		w.document(m[key])
+		b = w.document(appendKey(b, i, key), m[key])
 	}
-	w.endMap(base)
+	return w.endMap(b, base)
 }
 
-func (w *writer) documentList(list []any) {
+func (w *writer) documentList(b []byte, list []any) []byte {
 	if list == nil {
-		w.string("null")
-		return
+		return append(b, "null"...)
 	}
-	w.buf = append(w.buf, '[')
+	b = append(b, '[')
 	for i, v := range list {
 		if i > 0 {
-			w.buf = append(w.buf, ',')
+			b = append(b, ',')
 		}
-		w.document(v)
+		b = w.document(b, v)
 	}
-	w.buf = append(w.buf, ']')
+	return append(b, ']')
 }
 
 // AppendMembers appends the members of a document that are not left out, as
 // they stand in an object, with its closing brace.
 func AppendMembers(dst []byte, document map[string]any, leaveOut ...string) ([]byte, bool) {
 	w := writerPool.Get().(*writer)
-	w.buf, w.readBack, w.failed = dst, false, false
+	b := dst
+	w.readBack, w.failed = false, false
 	base := len(w.keys)
 	for key := range document {
 		if !slices.Contains(leaveOut, key) {
@@ -71,15 +68,13 @@ func AppendMembers(dst []byte, document map[string]any, leaveOut ...string) ([]b
 	}
 	for i, key := range w.sorted(base) {
 		if i > 0 {
-			w.buf = append(w.buf, ',')
+			b = append(b, ',')
 		}
-		w.buf = append(appendString(w.buf, key), ':')
-		w.document(document[key])
+		b = w.document(append(appendString(b, key), ':'), document[key])
 	}
 	clear(w.keys[base:])
 	w.keys = w.keys[:base]
-	out, failed := append(w.buf, '}'), w.failed
-	w.buf = nil
+	out, failed := append(b, '}'), w.failed
 	writerPool.Put(w)
 	if failed {
 		return dst, false

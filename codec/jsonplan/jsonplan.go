@@ -41,13 +41,13 @@ func AppendReadBack(dst []byte, v any) ([]byte, bool) {
 
 func appendWith(dst []byte, v any, readBack bool) ([]byte, bool) {
 	w := writerPool.Get().(*writer)
-	w.buf, w.readBack, w.failed = dst, readBack, false
+	w.readBack, w.failed = readBack, false
 	if readBack {
 		w.top = reflect.ValueOf(v).UnsafePointer()
 	}
-	w.any(v)
-	out, failed := w.buf, w.failed
-	w.buf, w.top = nil, nil
+	out := w.any(dst, v)
+	failed := w.failed
+	w.top = nil
 	writerPool.Put(w)
 	if failed {
 		return dst, false
@@ -90,9 +90,9 @@ func keep(scratch *[]byte, b []byte) []byte {
 	return out
 }
 
-// writer is one object being written.
+// writer is what is known of an object that is being written. The bytes written
+// so far are handed from hand to hand instead: they stay in registers so.
 type writer struct {
-	buf []byte
 	// keys is a stack of the keys of the maps that are being written.
 	keys []string
 	// scratch and copy are for quantities.
@@ -113,50 +113,42 @@ var (
 
 // any writes a value of any type: by its plan where it is a pointer to a
 // struct, as a part of a document where it is one.
-func (w *writer) any(v any) {
+func (w *writer) any(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case *unstructured.Unstructured:
 		if v == nil {
-			w.string("null")
-			return
+			return append(b, "null"...)
 		}
-		w.document(v.Object)
-		return
+		return w.document(b, v.Object)
 	case nil, bool, string, int64, float64, map[string]any, []any:
-		w.document(v)
-		return
+		return w.document(b, v)
 	}
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Pointer || rv.Type().Elem().Kind() != reflect.Struct {
-		w.slow(v)
-		return
+		return w.slow(b, v)
 	}
 	if rv.IsNil() {
-		w.string("null")
-		return
+		return append(b, "null"...)
 	}
-	planOf(rv.Type().Elem())(w, rv.UnsafePointer())
+	return planOf(rv.Type().Elem())(w, b, rv.UnsafePointer())
 }
-
-// string appends text as it is.
-func (w *writer) string(s string) { w.buf = append(w.buf, s...) }
 
 // slow leaves a value to encoding/json.
-func (w *writer) slow(v any) {
-	if w.failed {
-		return
+func (w *writer) slow(b []byte, v any) []byte {
+	if w.failed || w.readBack {
+		return w.fail(b)
 	}
-	if w.readBack {
-		w.failed = true
-		return
-	}
-	b, err := json.Marshal(v)
+	encoded, err := json.Marshal(v)
 	if err != nil {
-		w.failed = true
-		return
+		return w.fail(b)
 	}
-	w.buf = append(w.buf, b...)
+	return append(b, encoded...)
 }
 
-// encodeFunc writes the value that p points to.
-type encodeFunc func(w *writer, p unsafe.Pointer)
+func (w *writer) fail(b []byte) []byte {
+	w.failed = true
+	return b
+}
+
+// encodeFunc appends the value that p points to.
+type encodeFunc func(w *writer, b []byte, p unsafe.Pointer) []byte

@@ -37,83 +37,101 @@ func knownPlan(t reflect.Type) encodeFunc {
 	return nil
 }
 
-func timePlan(w *writer, p unsafe.Pointer) { w.time((*metav1.Time)(p).Time, time.RFC3339) }
-
-func microTimePlan(w *writer, p unsafe.Pointer) {
-	w.time((*metav1.MicroTime)(p).Time, metav1.RFC3339Micro)
+func timePlan(_ *writer, b []byte, p unsafe.Pointer) []byte {
+	return appendTime(b, (*metav1.Time)(p).Time, time.RFC3339)
 }
 
-func (w *writer) time(t time.Time, layout string) {
+func microTimePlan(_ *writer, b []byte, p unsafe.Pointer) []byte {
+	return appendTime(b, (*metav1.MicroTime)(p).Time, metav1.RFC3339Micro)
+}
+
+func appendTime(b []byte, t time.Time, layout string) []byte {
 	if t.IsZero() {
-		w.string("null")
-		return
+		return append(b, "null"...)
 	}
-	w.buf = append(w.buf, '"')
-	w.buf = t.UTC().AppendFormat(w.buf, layout)
-	w.buf = append(w.buf, '"')
+	b = append(b, '"')
+	b = t.UTC().AppendFormat(b, layout)
+	return append(b, '"')
 }
 
-func durationPlan(w *writer, p unsafe.Pointer) {
-	w.buf = appendString(w.buf, (*metav1.Duration)(p).Duration.String())
+func durationPlan(_ *writer, b []byte, p unsafe.Pointer) []byte {
+	return appendString(b, (*metav1.Duration)(p).Duration.String())
 }
 
-func fieldsPlan(w *writer, p unsafe.Pointer) {
+func fieldsPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	f := (*metav1.FieldsV1)(p)
 	raw := f.GetRawBytes()
 	if !isFieldSet(raw) {
-		w.slow(f)
-		return
+		return w.slow(b, f)
 	}
-	w.buf = append(w.buf, raw...)
+	return append(b, raw...)
 }
 
-func quantityPlan(w *writer, p unsafe.Pointer) { w.quantity((*resource.Quantity)(p)) }
+func quantityPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
+	return w.quantity(b, (*resource.Quantity)(p))
+}
 
 // quantity must not call String, which writes to what it is called on.
-func (w *writer) quantity(q *resource.Quantity) {
+func (w *writer) quantity(b []byte, q *resource.Quantity) []byte {
+	if n, ok := q.AsInt64(); ok && q.Format == resource.BinarySI && (n >= 1024 || n <= -1024) {
+		return appendBinary(b, n)
+	}
 	number, suffix := q.CanonicalizeBytes(w.scratch[:0])
-	w.buf = append(w.buf, '"')
-	w.buf = append(w.buf, number...)
-	w.buf = append(w.buf, suffix...)
-	w.buf = append(w.buf, '"')
+	b = append(b, '"')
+	b = append(b, number...)
+	b = append(b, suffix...)
+	return append(b, '"')
 }
 
-func intOrStringPlan(w *writer, p unsafe.Pointer) {
+// appendBinary appends a whole number of at least 1024 by the largest binary unit
+// that leaves it whole; what CanonicalizeBytes would need memory for.
+func appendBinary(b []byte, n int64) []byte {
+	unit := 0
+	for n%1024 == 0 {
+		n /= 1024
+		unit++
+	}
+	b = append(b, '"')
+	b = strconv.AppendInt(b, n, 10)
+	if unit > 0 {
+		b = append(b, "KMGTPE"[unit-1], 'i')
+	}
+	return append(b, '"')
+}
+
+func intOrStringPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	switch v := (*intstr.IntOrString)(p); v.Type {
 	case intstr.Int:
-		w.buf = strconv.AppendInt(w.buf, int64(v.IntVal), 10)
+		return strconv.AppendInt(b, int64(v.IntVal), 10)
 	case intstr.String:
-		w.buf = appendString(w.buf, v.StrVal)
-	default:
-		w.failed = true
+		return appendString(b, v.StrVal)
 	}
+	return w.fail(b)
 }
 
-func rawExtensionPlan(w *writer, p unsafe.Pointer) {
+func rawExtensionPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	raw := (*runtime.RawExtension)(p)
 	switch {
 	case raw.Raw != nil || w.readBack:
-		w.slow(raw)
+		return w.slow(b, raw)
 	case raw.Object != nil:
-		w.any(raw.Object)
-	default:
-		w.string("null")
+		return w.any(b, raw.Object)
 	}
+	return append(b, "null"...)
 }
 
-func resourceListPlan(w *writer, p unsafe.Pointer) {
+func resourceListPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	m := *(*corev1.ResourceList)(p)
 	if w.noMap(m == nil, len(m)) {
-		return
+		return append(b, "null"...)
 	}
 	base := len(w.keys)
 	for key := range m {
 		w.keys = append(w.keys, string(key))
 	}
 	for i, key := range w.sorted(base) {
-		w.key(i, key)
 		w.copy = m[corev1.ResourceName(key)]
-		w.quantity(&w.copy)
+		b = w.quantity(appendKey(b, i, key), &w.copy)
 	}
-	w.endMap(base)
+	return w.endMap(b, base)
 }

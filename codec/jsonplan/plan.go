@@ -24,9 +24,9 @@ func planOf(t reflect.Type) encodeFunc {
 	var ready sync.WaitGroup
 	ready.Add(1)
 	var plan encodeFunc
-	held, loaded := plans.LoadOrStore(t, encodeFunc(func(w *writer, p unsafe.Pointer) {
+	held, loaded := plans.LoadOrStore(t, encodeFunc(func(w *writer, b []byte, p unsafe.Pointer) []byte {
 		ready.Wait()
-		plan(w, p)
+		return plan(w, b, p)
 	}))
 	if loaded {
 		return held.(encodeFunc)
@@ -49,9 +49,9 @@ func newPlan(t reflect.Type) encodeFunc {
 	}
 	switch t.Kind() {
 	case reflect.Bool:
-		return func(w *writer, p unsafe.Pointer) { w.buf = strconv.AppendBool(w.buf, *(*bool)(p)) }
+		return func(w *writer, b []byte, p unsafe.Pointer) []byte { return strconv.AppendBool(b, *(*bool)(p)) }
 	case reflect.String:
-		return func(w *writer, p unsafe.Pointer) { w.buf = appendString(w.buf, *(*string)(p)) }
+		return func(w *writer, b []byte, p unsafe.Pointer) []byte { return appendString(b, *(*string)(p)) }
 	case reflect.Slice:
 		return slicePlan(t)
 	case reflect.Map:
@@ -60,7 +60,7 @@ func newPlan(t reflect.Type) encodeFunc {
 		return structPlan(t)
 	case reflect.Interface:
 		if t.NumMethod() == 0 {
-			return func(w *writer, p unsafe.Pointer) { w.any(*(*any)(p)) }
+			return func(w *writer, b []byte, p unsafe.Pointer) []byte { return w.any(b, *(*any)(p)) }
 		}
 	}
 	if plan := numberPlan(t); plan != nil {
@@ -74,7 +74,7 @@ func writesItself(t reflect.Type) bool {
 }
 
 func slowPlan(t reflect.Type) encodeFunc {
-	return func(w *writer, p unsafe.Pointer) { w.slow(reflect.NewAt(t, p).Interface()) }
+	return func(w *writer, b []byte, p unsafe.Pointer) []byte { return w.slow(b, reflect.NewAt(t, p).Interface()) }
 }
 
 func numberPlan(t reflect.Type) encodeFunc {
@@ -100,37 +100,37 @@ func numberPlan(t reflect.Type) encodeFunc {
 	case reflect.Uint64:
 		return unsignedPlan[uint64]
 	case reflect.Float32:
-		return func(w *writer, p unsafe.Pointer) { w.float(float64(*(*float32)(p)), 32) }
+		return func(w *writer, b []byte, p unsafe.Pointer) []byte { return w.float(b, float64(*(*float32)(p)), 32) }
 	case reflect.Float64:
-		return func(w *writer, p unsafe.Pointer) { w.float(*(*float64)(p), 64) }
+		return func(w *writer, b []byte, p unsafe.Pointer) []byte { return w.float(b, *(*float64)(p), 64) }
 	}
 	return nil
 }
 
-func signedPlan[T int | int8 | int16 | int32 | int64](w *writer, p unsafe.Pointer) {
-	w.buf = strconv.AppendInt(w.buf, int64(*(*T)(p)), 10)
+func signedPlan[T int | int8 | int16 | int32 | int64](_ *writer, b []byte, p unsafe.Pointer) []byte {
+	return strconv.AppendInt(b, int64(*(*T)(p)), 10)
 }
 
-func unsignedPlan[T uint | uint8 | uint16 | uint32 | uint64](w *writer, p unsafe.Pointer) {
-	w.buf = strconv.AppendUint(w.buf, uint64(*(*T)(p)), 10)
+func unsignedPlan[T uint | uint8 | uint16 | uint32 | uint64](_ *writer, b []byte, p unsafe.Pointer) []byte {
+	return strconv.AppendUint(b, uint64(*(*T)(p)), 10)
 }
 
-func (w *writer) float(f float64, bitSize int) {
-	var ok bool
-	if w.buf, ok = appendFloat(w.buf, f, bitSize); !ok {
-		w.failed = true
+func (w *writer) float(b []byte, f float64, bitSize int) []byte {
+	b, ok := appendFloat(b, f, bitSize)
+	if !ok {
+		return w.fail(b)
 	}
+	return b
 }
 
 func pointerPlan(t reflect.Type) encodeFunc {
 	elem := planOf(t.Elem())
-	return func(w *writer, p unsafe.Pointer) {
+	return func(w *writer, b []byte, p unsafe.Pointer) []byte {
 		target := *(*unsafe.Pointer)(p)
 		if target == nil {
-			w.string("null")
-			return
+			return append(b, "null"...)
 		}
-		elem(w, target)
+		return elem(w, b, target)
 	}
 }
 
@@ -141,38 +141,35 @@ func slicePlan(t reflect.Type) encodeFunc {
 	}
 	elem, size := planOf(e), e.Size()
 	isMessage := reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ Marshal() ([]byte, error) }]())
-	return func(w *writer, p unsafe.Pointer) {
+	return func(w *writer, b []byte, p unsafe.Pointer) []byte {
 		s := *(*[]byte)(p) // whatever it holds: the header is the same
 		if isMessage && w.readBack && len(s) == 0 {
-			w.failed = true // it may be kept, as a message with nothing in it
-			return
+			return w.fail(b) // it may be kept, as a message with nothing in it
 		}
 		if s == nil || w.readBack && len(s) == 0 {
-			w.string("null")
-			return
+			return append(b, "null"...)
 		}
-		w.buf = append(w.buf, '[')
+		b = append(b, '[')
 		data := unsafe.Pointer(unsafe.SliceData(s))
 		for i := range len(s) {
 			if i > 0 {
-				w.buf = append(w.buf, ',')
+				b = append(b, ',')
 			}
-			elem(w, unsafe.Add(data, uintptr(i)*size))
+			b = elem(w, b, unsafe.Add(data, uintptr(i)*size))
 		}
-		w.buf = append(w.buf, ']')
+		return append(b, ']')
 	}
 }
 
-func bytesPlan(w *writer, p unsafe.Pointer) { w.base64(*(*[]byte)(p)) }
+func bytesPlan(_ *writer, b []byte, p unsafe.Pointer) []byte { return appendBase64(b, *(*[]byte)(p)) }
 
-func (w *writer) base64(b []byte) {
-	if b == nil {
-		w.string("null")
-		return
+func appendBase64(b, data []byte) []byte {
+	if data == nil {
+		return append(b, "null"...)
 	}
-	w.buf = append(w.buf, '"')
-	w.buf = base64.StdEncoding.AppendEncode(w.buf, b)
-	w.buf = append(w.buf, '"')
+	b = append(b, '"')
+	b = base64.StdEncoding.AppendEncode(b, data)
+	return append(b, '"')
 }
 
 // mapPlan: maps whose values are held by nothing that can be pointed to are
@@ -190,53 +187,48 @@ func mapPlan(t reflect.Type) encodeFunc {
 		return bytesMapPlan
 	}
 	elem := planOf(value)
-	return func(w *writer, p unsafe.Pointer) { w.reflectMap(reflect.NewAt(t, p).Elem(), elem) }
+	return func(w *writer, b []byte, p unsafe.Pointer) []byte {
+		return w.reflectMap(b, reflect.NewAt(t, p).Elem(), elem)
+	}
 }
 
-func textMapPlan(w *writer, p unsafe.Pointer) {
+func textMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	m := *(*map[string]string)(p)
 	if w.noMap(m == nil, len(m)) {
-		return
+		return append(b, "null"...)
 	}
 	base := len(w.keys)
 	for key := range m {
 		w.keys = append(w.keys, key)
 	}
 	for i, key := range w.sorted(base) {
-		w.key(i, key)
-		w.buf = appendString(w.buf, m[key])
+		b = appendString(appendKey(b, i, key), m[key])
 	}
-	w.endMap(base)
+	return w.endMap(b, base)
 }
 
-func bytesMapPlan(w *writer, p unsafe.Pointer) {
+func bytesMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	m := *(*map[string][]byte)(p)
 	if w.noMap(m == nil, len(m)) {
-		return
+		return append(b, "null"...)
 	}
 	base := len(w.keys)
 	for key := range m {
 		w.keys = append(w.keys, key)
 	}
 	for i, key := range w.sorted(base) {
-		w.key(i, key)
+		b = appendKey(b, i, key)
 		if value := m[key]; value == nil && w.readBack {
-			w.string(`""`)
+			b = append(b, `""`...)
 		} else {
-			w.base64(value)
+			b = appendBase64(b, value)
 		}
 	}
-	w.endMap(base)
+	return w.endMap(b, base)
 }
 
-// noMap writes a map that is none.
-func (w *writer) noMap(isNil bool, n int) bool {
-	if isNil || w.readBack && n == 0 {
-		w.string("null")
-		return true
-	}
-	return false
-}
+// noMap tells whether a map is written as none.
+func (w *writer) noMap(isNil bool, n int) bool { return isNil || w.readBack && n == 0 }
 
 // sorted returns the keys that were pushed since base, in order. They are good
 // until endMap, although more may be pushed meanwhile.
@@ -246,28 +238,28 @@ func (w *writer) sorted(base int) []string {
 	return keys
 }
 
-// key writes what precedes the value of the i-th key.
-func (w *writer) key(i int, key string) {
+// appendKey appends what precedes the value of the i-th key.
+func appendKey(b []byte, i int, key string) []byte {
 	if i == 0 {
-		w.buf = append(w.buf, '{')
+		b = append(b, '{')
 	} else {
-		w.buf = append(w.buf, ',')
+		b = append(b, ',')
 	}
-	w.buf = append(appendString(w.buf, key), ':')
+	return append(appendString(b, key), ':')
 }
 
-func (w *writer) endMap(base int) {
+func (w *writer) endMap(b []byte, base int) []byte {
 	if len(w.keys) == base {
-		w.buf = append(w.buf, '{')
+		b = append(b, '{')
 	}
 	clear(w.keys[base:])
 	w.keys = w.keys[:base]
-	w.buf = append(w.buf, '}')
+	return append(b, '}')
 }
 
-func (w *writer) reflectMap(m reflect.Value, elem encodeFunc) {
+func (w *writer) reflectMap(b []byte, m reflect.Value, elem encodeFunc) []byte {
 	if w.noMap(m.IsNil(), m.Len()) {
-		return
+		return append(b, "null"...)
 	}
 	type entry struct {
 		key   string
@@ -287,11 +279,10 @@ func (w *writer) reflectMap(m reflect.Value, elem encodeFunc) {
 		return 1
 	})
 	for i, e := range entries {
-		w.key(i, e.key)
-		elem(w, e.value)
+		b = elem(w, appendKey(b, i, e.key), e.value)
 	}
 	if len(entries) == 0 {
-		w.buf = append(w.buf, '{')
+		b = append(b, '{')
 	}
-	w.buf = append(w.buf, '}')
+	return append(b, '}')
 }

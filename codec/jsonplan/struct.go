@@ -64,9 +64,9 @@ func structPlan(t reflect.Type) encodeFunc {
 	for i := range members {
 		members[i].encode = planOf(members[i].t)
 	}
-	return func(w *writer, p unsafe.Pointer) {
-		w.buf = append(w.buf, '{')
-		start := len(w.buf)
+	return func(w *writer, b []byte, p unsafe.Pointer) []byte {
+		b = append(b, '{')
+		start := len(b)
 		for i := range members {
 			m := &members[i]
 			at := unsafe.Add(p, m.offset)
@@ -76,14 +76,14 @@ func structPlan(t reflect.Type) encodeFunc {
 			if m.ofType && w.readBack && p != w.top {
 				w.failed = true
 			}
-			if len(w.buf) == start {
-				w.buf = append(w.buf, m.key[1:]...)
+			if len(b) == start {
+				b = append(b, m.key[1:]...)
 			} else {
-				w.buf = append(w.buf, m.key...)
+				b = append(b, m.key...)
 			}
-			m.encode(w, at)
+			b = m.encode(w, b, at)
 		}
-		w.buf = append(w.buf, '}')
+		return append(b, '}')
 	}
 }
 
