@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -173,20 +175,22 @@ func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 	return options.IncludeObject, nil
 }
 
-// fieldManager names who writes: as the client says, or by its user agent.
+// fieldManager names who writes: as the client says, or by its user agent, as
+// far as that is printable and as long as a name may be.
 func (c *call) fieldManager(manager string) string {
 	if manager != "" {
 		return manager
 	}
 	prefix, _, _ := strings.Cut(c.r.UserAgent(), "/")
-	printable := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return -1
+	var name []byte
+	for _, r := range prefix {
+		if !unicode.IsPrint(r) {
+			continue
 		}
-		return r
-	}, prefix)
-	if len(printable) > validation.FieldManagerMaxLength {
-		printable = printable[:validation.FieldManagerMaxLength]
+		if len(name)+utf8.RuneLen(r) > validation.FieldManagerMaxLength {
+			break
+		}
+		name = utf8.AppendRune(name, r)
 	}
-	return printable
+	return string(name)
 }
