@@ -17,18 +17,15 @@ import (
 // modifiedMessage is what clients are told when somebody else wrote first.
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// apiError turns an error of storage into what a client is told. API errors
-// pass as they are.
+// apiError turns an error of storage into what a client is told. API errors,
+// which some of storage's are, pass as they are.
 func (s *Store) apiError(err error, name, verb string) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return err
 	}
 	var precondition *storage.PreconditionError
-	var future *storage.FutureRevisionError
 	var fault *field.Error
-	var invalid *storage.InvalidOptionError
-	var expired *storage.ExpiredError
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return apierrors.NewNotFound(s.Resource, name)
@@ -36,14 +33,8 @@ func (s *Store) apiError(err error, name, verb string) error {
 		return apierrors.NewAlreadyExists(s.Resource, name)
 	case errors.As(err, &precondition):
 		return s.preconditionFailed(precondition, name, verb)
-	case errors.As(err, &future):
-		return futureRevision(future)
 	case errors.As(err, &fault):
 		return apierrors.NewBadRequest(fault.Error())
-	case errors.As(err, &invalid):
-		return apierrors.NewBadRequest(invalid.Message)
-	case errors.As(err, &expired):
-		return expiredStatus(expired)
 	case errors.Is(err, storage.ErrTooLarge):
 		return apierrors.NewRequestEntityTooLargeError(err.Error())
 	case errors.Is(err, kv.ErrNoSpace):
@@ -62,18 +53,6 @@ func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb st
 	}
 	kind := schema.GroupResource{Group: s.Resource.Group, Resource: s.Kind.Hub.GVK.Kind}
 	return apierrors.NewConflict(kind, name, err)
-}
-
-func expiredStatus(err *storage.ExpiredError) error {
-	status := apierrors.NewResourceExpired(err.Error())
-	status.ErrStatus.ListMeta.Continue = err.Continue
-	return status
-}
-
-func futureRevision(err *storage.FutureRevisionError) error {
-	status := apierrors.NewTimeoutError(err.Error(), 1)
-	status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
-	return status
 }
 
 func noSpace(err error) error {

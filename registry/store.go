@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -109,13 +108,4 @@ func (p *Part) Get(ctx context.Context, name types.NamespacedName, options metav
 func (p *Part) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	options.AllowCreate = false
 	return p.Store.update(ctx, p.Strategy, name, update, options)
-}
-
-// parseRevision reads a resourceVersion; what is no number is 0.
-func parseRevision(resourceVersion string) int64 {
-	revision, err := strconv.ParseInt(resourceVersion, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return revision
 }
