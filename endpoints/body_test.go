@@ -317,6 +317,9 @@ func TestGzip(t *testing.T) {
 			"configmaps/small": false, "configmaps/large": true, "configmaps": true, "configmaps?limit=5": true, "configmaps?fieldSelector=metadata.name%3Dsmall": false,
 		} {
 			for _, media := range []string{jsonType, yamlType, protobufType} {
+				if media == yamlType && test.accept != "gzip" {
+					continue // takes long, and goes the same way
+				}
 				got := a.must("GET "+inA+path, "", "Accept-Encoding", test.accept, "Accept", media)
 				encoded := got.Header().Get("Content-Encoding") == "gzip"
 				if encoded != (large && test.ok) {

@@ -290,14 +290,18 @@ func (s *scripted) Close() error { return nil }
 // serve answers one request for configmaps of a storage of its own.
 func serve(w http.ResponseWriter, r *http.Request, store rest.Storage, config endpoints.Config) {
 	kind := kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) })
+	serveResource(w, r, &rest.Resource{
+		GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "configmaps", Namespaced: true, Kind: kind, Version: kind.Hub, Storage: store,
+	}, config)
+}
+
+func serveResource(w http.ResponseWriter, r *http.Request, resource *rest.Resource, config endpoints.Config) {
 	info, err := request.Parse(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	endpoints.New(config).Serve(w, r.WithContext(request.NewContext(r.Context(), &info, time.Now())), &rest.Resource{
-		GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "configmaps", Namespaced: true, Kind: kind, Version: kind.Hub, Storage: store,
-	})
+	endpoints.New(config).Serve(w, r.WithContext(request.NewContext(r.Context(), &info, time.Now())), resource)
 }
 
 // record is a stored configmap at a revision.
