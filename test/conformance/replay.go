@@ -16,8 +16,9 @@ const stepTimeout = 20 * time.Second
 
 // Replayer sends scenarios to one server.
 type Replayer struct {
-	// Await names steps that are sent again until the recorded status comes: something passes in the server meanwhile.
-	Await func(Step) bool
+	// Again is asked about each answer whose status is not the recorded one, and tells whether to send the request once
+	// more. Nil never does.
+	Again func(ctx context.Context, step Step, status int) bool
 
 	base      string
 	client    *http.Client // with the administrator's certificate
@@ -70,7 +71,7 @@ func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory
 			Memory: memory, Newer: newerFields(scenario.Name),
 			Partial: step.Response.BodyFrom != nil, GenerateName: generateName(step.Request),
 		}
-		resp, err := r.sendAwaiting(ctx, scenario, step, memory)
+		resp, err := r.sendUntilRight(ctx, scenario, step, memory)
 		switch {
 		case err != nil:
 			c.note("exchange", "%v", err)
@@ -110,19 +111,15 @@ func newerFields(scenario string) []string {
 	return nil
 }
 
-// sendAwaiting sends one request, and again where its status is awaited.
-func (r *Replayer) sendAwaiting(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
-	resp, err := r.send(ctx, scenario, step, memory)
-	if r.Await == nil || !r.Await(step) {
-		return resp, err
-	}
-	deadline := time.Now().Add(stepTimeout)
-	for err == nil && resp.StatusCode != step.Response.Status && time.Now().Before(deadline) {
+// sendUntilRight sends one request, and again as long as Again says so.
+func (r *Replayer) sendUntilRight(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
+	for {
+		resp, err := r.send(ctx, scenario, step, memory)
+		if err != nil || r.Again == nil || resp.StatusCode == step.Response.Status || !r.Again(ctx, step, resp.StatusCode) {
+			return resp, err
+		}
 		resp.Body.Close()
-		time.Sleep(50 * time.Millisecond)
-		resp, err = r.send(ctx, scenario, step, memory)
 	}
-	return resp, err
 }
 
 // generateName is that of the object in a request, if it has one and no name.
