@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"mainstay.dev/mainstay/codec"
@@ -103,7 +104,7 @@ func loads(t testing.TB) map[string]load {
 		for _, f := range allFixtures(t) {
 			if strings.HasSuffix(gvk, f.gvk.Kind) && f.gvk.GroupVersion().String()+"/"+f.gvk.Kind == gvk {
 				obj.GetObjectKind().SetGroupVersionKind(f.gvk)
-				return load{fixture{f.gvk, obj}, change}
+				return load{fixture{f.gvk, obj, f.new}, change}
 			}
 		}
 		t.Fatalf("no fixture of %s", gvk)
@@ -203,5 +204,72 @@ func BenchmarkUpdateSize(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(text)), "json-B")
 		})
+	}
+}
+
+// applied is a configuration as a controller sends it.
+func applied(t testing.TB, obj codec.Object) *unstructured.Unstructured {
+	t.Helper()
+	text, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if _, err := codec.UnmarshalDocument(text, &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	delete(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	return u
+}
+
+type applyFunc func(live codec.Object, config *unstructured.Unstructured) codec.Object
+
+func appliers(t testing.TB, f fixture) map[string]applyFunc {
+	k, m := ours(t, f, "", nil), upstream(t, f, "", nil)
+	return map[string]applyFunc{
+		"ours": func(live codec.Object, config *unstructured.Unstructured) codec.Object {
+			out := k.Apply(live, config, "applier", true)
+			if out == nil {
+				t.Fatal("not covered")
+			}
+			return out
+		},
+		"apimachinery": func(live codec.Object, config *unstructured.Unstructured) codec.Object {
+			out, err := m.Apply(live, config, "applier", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out.(codec.Object)
+		},
+	}
+}
+
+// BenchmarkApply applies a configuration with a label changed, one with a field
+// less, the same again, and a new one.
+func BenchmarkApply(b *testing.B) {
+	for name, l := range loads(b) {
+		for way, apply := range appliers(b, l.fixture) {
+			config := applied(b, l.obj)
+			live := apply(l.empty(), config)
+			live.SetUID("x")
+			less, change := config.DeepCopy(), config.DeepCopy()
+			unstructured.RemoveNestedField(less.Object, "metadata", "annotations", "stamp")
+			change.SetLabels(map[string]string{"app.kubernetes.io/name": "other"})
+			for what, config := range map[string]*unstructured.Unstructured{"change": change, "less": less, "same": config} {
+				b.Run(name+"/"+what+"/"+way, func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						apply(live, config)
+					}
+				})
+			}
+			b.Run(name+"/new/"+way, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					apply(l.empty(), config)
+				}
+			})
+		}
 	}
 }

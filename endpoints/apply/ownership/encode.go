@@ -16,16 +16,10 @@ type encoder struct {
 
 // encode writes a set, members alone. The result is valid until the next call.
 func (e *encoder) encode(set []node) []byte {
-	e.out = e.out[:0]
-	e.append(set)
-	return e.out
-}
-
-// append writes a set after what was written before.
-func (e *encoder) append(set []node) {
-	e.out = append(e.out, '{')
+	e.out = append(e.out[:0], '{')
 	e.list(set)
 	e.out = append(e.out, '}')
+	return e.out
 }
 
 func (e *encoder) list(set []node) {

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -121,30 +120,20 @@ func (k *Kind) parse(f *metav1.FieldsV1) (*fieldSet, error) {
 	return set, nil
 }
 
-// encode writes entries that have fields, in their order. All sets are parts of
-// one piece of memory that is theirs alone.
+// encode writes entries that have fields, in their order.
 func (k *Kind) encode(entries []entry, e *encoder) []metav1.ManagedFieldsEntry {
 	if len(entries) == 0 {
 		return nil
 	}
-	ends := make([]int, len(entries))
-	e.out = e.out[:0]
-	for i := range entries {
-		if entries[i].changed {
-			e.append(entries[i].nodes)
-		} else {
-			e.out = append(e.out, entries[i].set.text...)
-		}
-		ends[i] = len(e.out)
-	}
-	texts := bytes.Clone(e.out)
 	fields := make([]metav1.ManagedFieldsEntry, len(entries))
 	sets := make([]metav1.FieldsV1, len(entries))
-	start := 0
 	for i := range entries {
 		have := &entries[i]
-		sets[i].Raw = texts[start:ends[i]:ends[i]]
-		start = ends[i]
+		if have.changed {
+			sets[i].SetRawBytes(e.encode(have.nodes))
+		} else {
+			sets[i].SetRawBytes(have.set.text)
+		}
 		fields[i] = metav1.ManagedFieldsEntry{
 			Manager: have.manager, Operation: have.operation, APIVersion: k.apiVersion, Time: have.time,
 			FieldsType: "FieldsV1", FieldsV1: &sets[i], Subresource: have.subresource,

@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"reflect"
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,24 +101,31 @@ func (k *Kind) covers(obj codec.Object) bool {
 	return reflect.TypeOf(obj) == k.goType && obj.GetObjectKind().GroupVersionKind() == k.gvk
 }
 
-// stripped are fields that nobody owns, beside those below metadata.
-var (
-	strippedRoot = []string{"apiVersion", "kind", "metadata"}
-	strippedMeta = []string{"name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion"}
-)
+// strippedRoot and strippedMeta name the fields that nobody owns.
+func strippedRoot(name string) bool {
+	return name == "apiVersion" || name == "kind" || name == "metadata"
+}
+
+func strippedMeta(name string) bool {
+	switch name {
+	case "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion":
+		return true
+	}
+	return false
+}
 
 // strip returns a set without the fields that nobody owns.
 func (b *builder) strip(set []node) []node {
 	n := len(b.stack)
 	for i := range set {
 		s := set[i]
-		if slices.Contains(strippedRoot, s.element) {
+		if strippedRoot(s.element) {
 			s.mark &^= member
 		}
 		if s.element == "metadata" {
 			m := len(b.stack)
 			for _, below := range s.children {
-				if slices.Contains(strippedMeta, below.element) {
+				if strippedMeta(below.element) {
 					below.mark &^= member
 				}
 				b.push(below.element, below.mark, below.children)

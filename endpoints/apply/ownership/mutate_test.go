@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,6 +60,9 @@ func (m mutator) change(v reflect.Value, depth int) {
 		return
 	case *runtime.RawExtension:
 		*at = runtime.RawExtension{Raw: []byte([]string{`{"a":1}`, `{"a":1.0}`, `[1]`, `"x"`, `null`, `{"a":{"b":[{"c":null}]}}`}[m.IntN(6)])}
+		return
+	case *apiextensionsv1.JSON:
+		at.Raw = []byte([]string{`{"a":1}`, `1.0`, `[1]`, `"x"`, `{"a":{"b":[{"c":null}]}}`}[m.IntN(5)])
 		return
 	case *[]metav1.ManagedFieldsEntry:
 		return
@@ -139,7 +143,7 @@ func (m mutator) entries(v reflect.Value, depth int) {
 		v.SetZero()
 	case what == 1:
 		v.Set(reflect.MakeMap(v.Type()))
-	case v.Len() > 0 && what < 5:
+	case v.Len() > 0 && what < 3:
 		v.SetMapIndex(v.MapKeys()[m.IntN(v.Len())], reflect.Value{})
 	default:
 		if v.IsNil() {
@@ -147,7 +151,13 @@ func (m mutator) entries(v reflect.Value, depth int) {
 		}
 		key := reflect.New(v.Type().Key()).Elem()
 		key.SetString(fmt.Sprint(m.word(), m.IntN(3)))
+		if v.Len() > 0 && m.one(2) {
+			key = v.MapKeys()[m.IntN(v.Len())]
+		}
 		elem := reflect.New(v.Type().Elem()).Elem()
+		if was := v.MapIndex(key); was.IsValid() {
+			elem.Set(was)
+		}
 		m.change(elem, depth+1)
 		v.SetMapIndex(key, elem)
 	}

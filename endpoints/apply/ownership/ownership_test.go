@@ -8,16 +8,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"mainstay.dev/mainstay/codec"
@@ -31,17 +34,10 @@ var converter = sync.OnceValue(openapi.NewTypeConverter)
 type fixture struct {
 	gvk schema.GroupVersionKind
 	obj codec.Object
+	new func() codec.Object
 }
 
-func (f fixture) version() *codec.Version {
-	return &codec.Version{GVK: f.gvk, New: func() codec.Object {
-		obj, err := scheme.Scheme.New(f.gvk)
-		if err != nil {
-			panic(err)
-		}
-		return obj.(codec.Object)
-	}}
-}
+func (f fixture) version() *codec.Version { return &codec.Version{GVK: f.gvk, New: f.new} }
 
 // empty is an object of the kind with nothing but its type.
 func (f fixture) empty() codec.Object {
@@ -81,7 +77,7 @@ var fixtures = sync.OnceValues(func() ([]fixture, error) {
 		}
 		obj.GetObjectKind().SetGroupVersionKind(gvk)
 		obj.SetManagedFields(nil)
-		f := fixture{gvk, obj}
+		f := fixture{gvk, obj, newOf(gvk)}
 		if _, err := converter().ObjectToTyped(f.empty()); err != nil {
 			continue // never written
 		}
@@ -90,8 +86,49 @@ var fixtures = sync.OnceValues(func() ([]fixture, error) {
 	if len(all) < 100 {
 		return nil, errors.New("too few fixtures")
 	}
+	for _, made := range []struct {
+		gvk schema.GroupVersionKind
+		obj codec.Object
+	}{
+		{apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), definition()},
+		{apiregistrationv1.SchemeGroupVersion.WithKind("APIService"), &apiregistrationv1.APIService{}},
+	} {
+		made.obj.GetObjectKind().SetGroupVersionKind(made.gvk)
+		goType := reflect.TypeOf(made.obj).Elem()
+		all = append(all, fixture{made.gvk, made.obj, func() codec.Object { return reflect.New(goType).Interface().(codec.Object) }})
+	}
 	return all, nil
 })
+
+func newOf(gvk schema.GroupVersionKind) func() codec.Object {
+	return func() codec.Object {
+		obj, err := scheme.Scheme.New(gvk)
+		if err != nil {
+			panic(err)
+		}
+		return obj.(codec.Object)
+	}
+}
+
+// definition has something of everything that schemas of custom resources have.
+func definition() *apiextensionsv1.CustomResourceDefinition {
+	text := apiextensionsv1.JSONSchemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"x"`)}, Enum: []apiextensionsv1.JSON{{Raw: []byte(`1`)}}}
+	return &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "example.com", Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", ShortNames: []string{"t"}},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", Required: []string{"a"},
+				Properties: map[string]apiextensionsv1.JSONSchemaProps{
+					"a": text,
+					"b": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &text}},
+					"c": {AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true}, AllOf: []apiextensionsv1.JSONSchemaProps{text}},
+				},
+				XValidations: apiextensionsv1.ValidationRules{{Rule: "self.a == self.b"}},
+			}},
+		}},
+	}}
+}
 
 func allFixtures(t testing.TB) []fixture {
 	t.Helper()
