@@ -24,7 +24,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary returns the path of a mainstay binary built from this module, without cgo, as it is released.
+// Binary returns the path of a mainstay binary built from this module: without cgo, as it is released, or with the race
+// detector, where the test has it.
 func Binary() (string, error) { return buildOnce() }
 
 // buildDir is where this process builds: test packages run side by side, each in its own process.
@@ -44,9 +45,14 @@ func build() (string, error) {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/mainstay")
+	args := []string{"build", "-o", binary}
+	cgo := "CGO_ENABLED=0"
+	if raceDetector {
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+	}
+	cmd := exec.Command("go", append(args, "./cmd/mainstay")...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build mainstay: %w\n%s", err, out)
 	}

@@ -12,7 +12,8 @@
 //	client := kubernetes.NewForConfigOrDie(srv.RESTConfig())
 //
 // The server is stopped when the test ends. Its log is printed when the test failed, and a panic anywhere in the log
-// fails a test that had passed.
+// fails a test that had passed. Under `go test -race` the server has the race detector too, and a race that it reports
+// counts as a panic.
 //
 // With MAINSTAY_BINARY set, that file is run instead of a fresh build. Any server with the same command line will do,
 // which is how the suites are tried on a real kube-apiserver behind a small wrapper.
