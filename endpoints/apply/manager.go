@@ -9,7 +9,9 @@ package apply
 import (
 	"fmt"
 	"log/slog"
+	goruntime "runtime"
 	"sync"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +33,9 @@ type Managers struct {
 
 	converter managedfields.TypeConverter
 	cache     *ownership.Cache
-	made      *sync.Map // *rest.Resource -> *Manager
+	// made holds a *Manager by the weak.Pointer to its resource: those of
+	// custom resources come and go.
+	made *sync.Map
 }
 
 // NewManagers returns the managers of the kinds that the converter knows; nil
@@ -45,14 +49,18 @@ func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 	if m.converter == nil || resource.Kind == nil {
 		return nil, nil
 	}
-	if made, ok := m.made.Load(resource); ok {
+	key := weak.Make(resource)
+	if made, ok := m.made.Load(key); ok {
 		return made.(*Manager), nil
 	}
 	made, err := m.newManager(resource)
 	if err != nil {
 		return nil, err
 	}
-	kept, _ := m.made.LoadOrStore(resource, made)
+	kept, loaded := m.made.LoadOrStore(key, made)
+	if !loaded {
+		goruntime.AddCleanup(resource, func(key weak.Pointer[rest.Resource]) { m.made.Delete(key) }, key)
+	}
 	return kept.(*Manager), nil
 }
 
@@ -67,7 +75,15 @@ type Manager struct {
 
 func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 	types := kindTypes{resource.Kind}
-	fields, err := managedfields.NewDefaultFieldManager(m.converter, types, types, types, resource.Version.GVK,
+	converter := resource.TypeConverter
+	if converter == nil {
+		converter = m.converter
+	}
+	newFields := managedfields.NewDefaultFieldManager
+	if resource.Version.Untyped {
+		newFields = managedfields.NewDefaultCRDFieldManager
+	}
+	fields, err := newFields(converter, types, types, types, resource.Version.GVK,
 		resource.Kind.Hub.GVK.GroupVersion(), resource.Subresource, filters(resource.ResetFields))
 	if err != nil {
 		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
@@ -81,7 +97,7 @@ func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 	if resource.Version.GVK == resource.Kind.Hub.GVK {
 		made.own = ownership.New(ownership.Config{
 			Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
-			Converter: m.converter, Cache: m.cache,
+			Converter: converter, Cache: m.cache,
 		})
 	}
 	return made, nil

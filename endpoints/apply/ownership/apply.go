@@ -1,11 +1,13 @@
 package ownership
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"mainstay.dev/mainstay/codec"
 )
@@ -62,7 +64,7 @@ func (k *Kind) empty() codec.Object {
 }
 
 func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstructured, entries []entry, manager string, force bool) (codec.Object, error) {
-	if owned(entries, "metadata", "managedFields") || !k.plan.conforms(reflect.ValueOf(live)) {
+	if owned(entries, "metadata", "managedFields") || !k.conforms(w, live) {
 		return nil, errUncovered
 	}
 	self := owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
@@ -70,9 +72,9 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 		self.manager = "unknown"
 	}
 	n := len(w.stack)
-	w.fieldsOf(k.schema.root, applied.Object, strict)
+	w.fieldsOf(k.schema.root, applied.Object, reading{owned: true, checked: true})
 	own := w.exclude(w.take(n), k.reset)
-	before := w.objectDocument(k.plan, reflect.ValueOf(live))
+	before := k.document(w, live)
 	merged, _ := w.merge(k.schema.root, doc{before, true}, doc{applied.Object, true})
 	after, _ := merged.(map[string]any)
 	if w.err != nil || after == nil {
@@ -149,14 +151,44 @@ func (k *Kind) result(w *worker, live codec.Object, before, after any, entries [
 		out.SetManagedFields(k.encode(entries, &w.encoder))
 		return out, nil
 	}
-	out, _, err := k.version.FromDocument(after.(map[string]any), false)
+	out, err := k.object(after.(map[string]any))
+	if err != nil {
+		return nil, err
+	}
+	out.SetManagedFields(k.encode(entries, &w.encoder))
+	return out, nil
+}
+
+// document is an object without its managed fields, for reading.
+func (k *Kind) document(w *worker, live codec.Object) map[string]any {
+	u, ok := live.(*unstructured.Unstructured)
+	if !ok {
+		return w.objectDocument(k.plan, reflect.ValueOf(live))
+	}
+	meta, _ := u.Object["metadata"].(map[string]any)
+	if _, ok := meta["managedFields"]; !ok {
+		return u.Object
+	}
+	meta = maps.Clone(meta)
+	delete(meta, "managedFields")
+	content := maps.Clone(u.Object)
+	content["metadata"] = meta
+	return content
+}
+
+// object makes an object of a document, of which it keeps nothing. Defaults of
+// objects without a Go type are filled in where they are read.
+func (k *Kind) object(document map[string]any) (codec.Object, error) {
+	if k.plan == nil {
+		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(document)}, nil
+	}
+	out, _, err := k.version.FromDocument(document, false)
 	if err != nil {
 		return nil, err
 	}
 	if k.version.Default != nil {
 		k.version.Default(out)
 	}
-	out.SetManagedFields(k.encode(entries, &w.encoder))
 	return out, nil
 }
 

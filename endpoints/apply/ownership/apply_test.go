@@ -64,6 +64,7 @@ func (a *applier) apply(t *testing.T) {
 	if a.one(10) {
 		manager = "kubectl"
 	}
+	live = a.form(t, live)
 	liveBefore, configBefore := copyOf(live), config.DeepCopy()
 	have := p.ours.Apply(live, config, manager, force)
 	theirs, err := p.theirs.Apply(copyOf(live), config.DeepCopy(), manager, force)
@@ -98,6 +99,11 @@ func (a *applier) apply(t *testing.T) {
 
 // follow makes an object the next live one.
 func (w *writer) follow(obj codec.Object) {
+	if obj = w.typed(obj); obj == nil {
+		w.live = nil
+		return
+	}
+	obj.GetObjectKind().SetGroupVersionKind(w.f.gvk)
 	w.live = obj
 	if obj.GetUID() == "" && !w.one(10) {
 		obj.SetUID("x")

@@ -104,7 +104,7 @@ func loads(t testing.TB) map[string]load {
 		for _, f := range allFixtures(t) {
 			if strings.HasSuffix(gvk, f.gvk.Kind) && f.gvk.GroupVersion().String()+"/"+f.gvk.Kind == gvk {
 				obj.GetObjectKind().SetGroupVersionKind(f.gvk)
-				return load{fixture{f.gvk, obj, f.new}, change}
+				return load{fixture{gvk: f.gvk, obj: obj, new: f.new}, change}
 			}
 		}
 		t.Fatalf("no fixture of %s", gvk)

@@ -18,6 +18,7 @@ type compiler struct {
 	schema *smd.Schema
 	made   map[planKey]*plan
 	all    []*plan
+	lists  []associativeList
 }
 
 type planKey struct {
@@ -30,6 +31,9 @@ type planKey struct {
 func compile(s *schemaOf, goType reflect.Type) *plan {
 	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
 	p := c.plan(goType, s.root)
+	for _, l := range c.lists {
+		c.finish(l)
+	}
 	for changed := true; changed; {
 		changed = false
 		for _, p := range c.all {
@@ -223,11 +227,21 @@ func omitZero(goType reflect.Type) func(reflect.Value) bool {
 
 func (c *compiler) slice(p *plan, goType reflect.Type, l *smd.List) {
 	p.kind, p.atomic = list, l.ElementRelationship == smd.Atomic
-	p.elem = c.plan(goType.Elem(), l.ElementType)
-	if p.atomic {
-		return
+	if p.associative = !p.atomic; p.associative {
+		c.lists = append(c.lists, associativeList{p, l})
 	}
-	p.associative = true
+	p.elem = c.plan(goType.Elem(), l.ElementType)
+}
+
+// An associativeList is a plan of which the keys are still to be found: its
+// items may be of a type that is being compiled.
+type associativeList struct {
+	plan   *plan
+	schema *smd.List
+}
+
+func (c *compiler) finish(a associativeList) {
+	p, l := a.plan, a.schema
 	switch {
 	case l.ElementRelationship != smd.Associative:
 		p.kind = uncovered

@@ -7,17 +7,20 @@ import (
 )
 
 // A reading says how fieldsOf reads a document.
-type reading uint8
+type reading struct {
+	// owned fields are left on the stack; others are only looked at.
+	owned bool
+	// checked documents may not conform to their schema. Others do.
+	checked bool
+	// repeats allows items to be there twice.
+	repeats bool
+}
 
-const (
-	// lenient documents are known to conform to their schema, but for items
-	// that are there twice.
-	lenient reading = iota
-	// strict documents are checked, and have no item twice.
-	strict
-	// unowned documents are checked, but are part of something atomic.
-	unowned
-)
+// asUnowned is for what is below something atomic.
+func (r reading) asUnowned() reading {
+	r.owned = false
+	return r
+}
 
 // fieldsOf leaves the fields that a document sets on the stack, and returns the
 // mark of the document itself. Documents that do not conform to their merge
@@ -38,8 +41,8 @@ func (d *differ) fieldsOf(ref smd.TypeRef, v any, how reading) mark {
 			d.fieldsOfMap(atom.Map, m, how)
 			return 0
 		}
-		if how != lenient {
-			d.fieldsOfMap(atom.Map, m, unowned)
+		if how.checked {
+			d.fieldsOfMap(atom.Map, m, how.asUnowned())
 		}
 	case as.scalar:
 		if !scalarFits(*atom.Scalar, v) {
@@ -54,15 +57,15 @@ func (d *differ) fieldsOf(ref smd.TypeRef, v any, how reading) mark {
 			d.fieldsOfList(atom.List, list, how)
 			return 0
 		}
-		if how != lenient {
+		if how.checked {
 			for _, item := range list {
-				d.fieldsOf(atom.List.ElementType, item, unowned)
+				d.fieldsOf(atom.List.ElementType, item, how.asUnowned())
 			}
 		}
 	default:
 		d.fail(errUncovered)
 	}
-	if how == unowned {
+	if !how.owned {
 		return 0
 	}
 	return member
@@ -106,7 +109,7 @@ func (d *differ) fieldsOfMap(m *smd.Map, values map[string]any, how reading) {
 		if below, isMap := v.(map[string]any); v == nil || isMap && len(below) == 0 || !ok {
 			flags |= member
 		}
-		if how == unowned {
+		if !how.owned {
 			d.stack = d.stack[:start]
 			continue
 		}
@@ -122,12 +125,15 @@ func (d *differ) fieldsOfList(l *smd.List, list []any, how reading) {
 		var run []docItem
 		run, items = cutDocuments(items, e)
 		start := len(d.stack)
-		if len(run) == 1 {
-			d.fieldsOf(l.ElementType, run[0].value, how)
-		} else if how != lenient {
+		if len(run) > 1 && !how.repeats {
 			d.fail(errUncovered)
 		}
-		if how == unowned {
+		if len(run) == 1 || how.checked {
+			for _, item := range run {
+				d.fieldsOf(l.ElementType, item.value, how)
+			}
+		}
+		if !how.owned {
 			d.stack = d.stack[:start]
 			continue
 		}

@@ -32,7 +32,7 @@ type Kind struct {
 	apiVersion  string
 	subresource string
 	schema      *schemaOf
-	plan        *plan
+	plan        *plan // nil for objects without a Go type
 	goType      reflect.Type
 	// reset are the fields that are not owned by who writes them, as a set.
 	reset   []node
@@ -47,13 +47,10 @@ type worker struct {
 	piece []node
 }
 
-// New returns a Kind; nil when the version is not covered: it has no Go type,
-// no merge schema, or fields that are reset in a way that is not covered.
+// New returns a Kind; nil when the version is not covered: it has no merge
+// schema, or fields that are reset in a way that is not covered.
 func New(config Config) *Kind {
 	v := config.Version
-	if v.Untyped {
-		return nil
-	}
 	sample := v.New()
 	sample.GetObjectKind().SetGroupVersionKind(v.GVK)
 	typed, err := config.Converter.ObjectToTyped(sample)
@@ -73,9 +70,10 @@ func New(config Config) *Kind {
 			return nil
 		}
 	}
-	k.plan = compile(k.schema, k.goType)
-	if k.plan.kind != structured {
-		return nil
+	if !v.Untyped {
+		if k.plan = compile(k.schema, k.goType); k.plan.kind != structured {
+			return nil
+		}
 	}
 	k.workers.New = func() any {
 		return &worker{differ: differ{schema: k.schema.schema}, piece: make([]node, 4*pieceOfNodes)}

@@ -27,7 +27,7 @@ func (d *differ) prune(s *schemaOf, merged map[string]any, last, managed []node)
 // fields are the fields that a conforming document sets.
 func (d *differ) fields(s *schemaOf, v any) []node {
 	n := len(d.stack)
-	d.fieldsOf(s.root, v, lenient)
+	d.fieldsOf(s.root, v, reading{owned: true, repeats: true})
 	return d.take(n)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"mainstay.dev/mainstay/codec"
 )
@@ -18,25 +19,39 @@ func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	if !k.covers(live) || !k.covers(obj) || !coveredText(manager) {
 		return false
 	}
-	sent := obj.GetManagedFields()
 	entries, err := k.entriesOf(live, obj)
 	if err != nil {
 		return false
 	}
+	restore := hideManaged(obj)
 	if len(entries) == 0 && live.GetUID() != "" {
-		// Nobody kept account from the beginning, so nobody does now.
-		obj.SetManagedFields(nil)
-		return true
+		return true // nobody kept account from the beginning, so nobody does now
 	}
-	obj.SetManagedFields(nil)
 	w := k.worker()
 	defer k.done(w)
 	if entries, err = k.update(w, live, obj, entries, manager); err != nil {
-		obj.SetManagedFields(sent)
+		restore()
 		return false
 	}
 	obj.SetManagedFields(k.encode(entries, &w.encoder))
 	return true
+}
+
+// hideManaged takes the managed fields off an object until restore is called.
+func hideManaged(obj codec.Object) (restore func()) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		meta, _ := u.Object["metadata"].(map[string]any)
+		sent, ok := meta["managedFields"]
+		delete(meta, "managedFields")
+		return func() {
+			if ok {
+				meta["managedFields"] = sent
+			}
+		}
+	}
+	sent := obj.GetManagedFields()
+	obj.SetManagedFields(nil)
+	return func() { obj.SetManagedFields(sent) }
 }
 
 // entriesOf reads the managed fields that an update starts from: those sent,
@@ -108,13 +123,26 @@ func (e *entry) add(w *worker, changes, own []node) {
 	e.setNodes(all)
 }
 
+// conforms tells whether an object conforms to its merge schema.
+func (k *Kind) conforms(w *worker, obj codec.Object) bool {
+	if k.plan != nil {
+		return k.plan.conforms(reflect.ValueOf(obj))
+	}
+	w.fieldsOf(k.schema.root, obj.(*unstructured.Unstructured).Object, reading{checked: true, repeats: true})
+	return w.err == nil
+}
+
 // compare returns what is different between two objects.
 func (k *Kind) compare(w *worker, live, obj codec.Object) ([]node, error) {
-	l, r := reflect.ValueOf(live), reflect.ValueOf(obj)
-	if !k.plan.conforms(l) || !k.plan.conforms(r) {
+	if !k.conforms(w, live) || !k.conforms(w, obj) {
 		return nil, errUncovered
 	}
 	n := len(w.stack)
-	w.differ.compare(k.plan, present(l), present(r))
+	if k.plan != nil {
+		w.differ.compare(k.plan, present(reflect.ValueOf(live)), present(reflect.ValueOf(obj)))
+	} else {
+		l, r := live.(*unstructured.Unstructured), obj.(*unstructured.Unstructured)
+		w.differ.document(k.schema.root, doc{l.Object, true}, doc{r.Object, true}, sameValue)
+	}
 	return w.take(n), w.err
 }

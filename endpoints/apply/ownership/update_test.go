@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"mainstay.dev/mainstay/codec"
@@ -149,6 +150,7 @@ func (w *writer) tamper(f *metav1.ManagedFieldsEntry) {
 // next live one.
 func (w *writer) compare(t *testing.T, p path, live, obj codec.Object, manager string) {
 	t.Helper()
+	live, obj = w.form(t, live), w.form(t, obj)
 	have, want := copyOf(obj), copyOf(obj)
 	liveBefore := copyOf(live)
 	ok := p.ours.Update(live, have, manager)
@@ -188,4 +190,86 @@ func dump(obj any) string {
 		return err.Error()
 	}
 	return string(b)
+}
+
+// form is an object in the form in which it is written, which is a document
+// where the kind has no Go type. Documents have nulls, and empty lists and
+// maps, where Go types would leave them out.
+func (w *writer) form(t *testing.T, obj codec.Object) codec.Object {
+	t.Helper()
+	if !w.f.untyped {
+		return obj
+	}
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		text, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u = &unstructured.Unstructured{}
+		if _, err := codec.UnmarshalDocument(text, &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		w.blank(u.Object)
+		u.SetGroupVersionKind(w.f.gvk)
+	}
+	return u
+}
+
+// blank makes some entries of a document null or empty.
+func (w *writer) blank(m map[string]any) {
+	for name, v := range m {
+		if name == "managedFields" || name == "metadata" {
+			continue
+		}
+		if below, ok := v.(map[string]any); ok {
+			w.blank(below)
+		}
+		if w.one(50) {
+			m[name] = []any{nil, map[string]any{}, []any{}}[w.IntN(3)]
+		}
+	}
+}
+
+// typed is an object in its Go type, which is what is mutated. It is nil where
+// the document is not of that type any more.
+func (w *writer) typed(obj codec.Object) codec.Object {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj
+	}
+	text, err := json.Marshal(u)
+	if err != nil {
+		return nil
+	}
+	typed := w.f.new()
+	if err := json.Unmarshal(text, typed); err != nil {
+		return nil
+	}
+	return typed
+}
+
+// TestUntypedAsUpstream writes and applies documents.
+func TestUntypedAsUpstream(t *testing.T) {
+	t.Parallel()
+	for _, f := range allFixtures(t) {
+		f.untyped = true
+		t.Run(f.gvk.String(), func(t *testing.T) {
+			t.Parallel()
+			seed := uint64(time.Now().UnixNano())
+			w := &writer{f: f, paths: pathsOf(t, f), mutator: mutator{rand.New(rand.NewPCG(seed, 1))}}
+			a := &applier{writer: w}
+			for i := range steps() {
+				if w.live == nil || w.one(3) {
+					w.update(t)
+				} else {
+					a.apply(t)
+				}
+				if t.Failed() {
+					t.Fatalf("seed %d, step %d", seed, i)
+				}
+			}
+			t.Logf("%d of %d applies are covered, %d conflicts, %d invalid, %d of %d writes are covered", a.covered, a.applied, a.conflicts, a.invalid, w.covered, w.written)
+		})
+	}
 }
