@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/route"
 )
 
 // groupVersion is a version of a group as plain discovery names it.
@@ -25,7 +24,7 @@ func groupVersion(gv schema.GroupVersion) metav1.GroupVersionForDiscovery {
 }
 
 // apiGroup is the document of one group.
-func apiGroup(g route.Group) metav1.APIGroup {
+func apiGroup(g rest.Group) metav1.APIGroup {
 	group := metav1.APIGroup{Name: g.Name}
 	for _, v := range g.Versions {
 		group.Versions = append(group.Versions, groupVersion(v.GroupVersion))
@@ -35,7 +34,7 @@ func apiGroup(g route.Group) metav1.APIGroup {
 }
 
 // resourceList is the document of one version.
-func resourceList(v route.Version) *metav1.APIResourceList {
+func resourceList(v rest.Version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{GroupVersion: v.GroupVersion.String(), APIResources: []metav1.APIResource{}}
 	for _, r := range v.Resources {
 		list.APIResources = append(list.APIResources, apiResource(r))
@@ -59,7 +58,7 @@ func apiResource(r *rest.Resource) metav1.APIResource {
 }
 
 // aggregated is the document of several groups in one.
-func aggregated(groups []route.Group) *apidiscovery.APIGroupDiscoveryList {
+func aggregated(groups []rest.Group) *apidiscovery.APIGroupDiscoveryList {
 	list := &apidiscovery.APIGroupDiscoveryList{Items: []apidiscovery.APIGroupDiscovery{}}
 	for _, g := range groups {
 		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
@@ -73,7 +72,7 @@ func aggregated(groups []route.Group) *apidiscovery.APIGroupDiscoveryList {
 	return list
 }
 
-func discoveryResources(v route.Version) []apidiscovery.APIResourceDiscovery {
+func discoveryResources(v rest.Version) []apidiscovery.APIResourceDiscovery {
 	var out []apidiscovery.APIResourceDiscovery
 	for _, r := range v.Resources {
 		if r.Subresource != "" {
@@ -99,10 +98,11 @@ func discoveryResources(v route.Version) []apidiscovery.APIResourceDiscovery {
 	return out
 }
 
-// responseKind leaves group and version empty where they are the resource's.
+// responseKind leaves group and version empty where they are those of a
+// built-in resource.
 func responseKind(r *rest.Resource) *metav1.GroupVersionKind {
 	gvk := r.Version.GVK
-	if gvk.GroupVersion() == r.GroupVersion {
+	if gvk.GroupVersion() == r.GroupVersion && !r.Version.Untyped {
 		return &metav1.GroupVersionKind{Kind: gvk.Kind}
 	}
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}

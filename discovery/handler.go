@@ -15,6 +15,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 )
 
@@ -23,8 +24,25 @@ import (
 // catalogue changes.
 type Handler struct {
 	catalog *route.Catalog
-	core    document
-	groups  document
+	core    kept
+	groups  kept
+}
+
+// kept is the document of a generation of the catalogue.
+type kept struct {
+	mu         sync.Mutex
+	generation uint64
+	document   *document
+}
+
+// at returns the document of a generation, a new one where there is none yet.
+func (k *kept) at(generation uint64) *document {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.document == nil || k.generation != generation {
+		k.document, k.generation = new(document), generation
+	}
+	return k.document
 }
 
 // document is an aggregated document in the media types asked for.
@@ -64,11 +82,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveRoot answers /api and /apis, aggregated or plain.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
 	if media, ok := wantsAggregated(r); ok {
-		doc, filter := &h.groups, func(g route.Group) bool { return g.Name != "" }
+		kept, filter := &h.groups, func(g rest.Group) bool { return g.Name != "" }
 		if core {
-			doc, filter = &h.core, func(g route.Group) bool { return g.Name == "" }
+			kept, filter = &h.core, func(g rest.Group) bool { return g.Name == "" }
 		}
-		h.serveAggregated(w, r, doc, media, filter)
+		// A change while the document is made makes the next one anew.
+		h.serveAggregated(w, r, kept.at(h.catalog.Generation()), media, filter)
 		return
 	}
 	if core {
@@ -97,37 +116,30 @@ func (h *Handler) serveCoreVersions(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, name string) {
-	for _, g := range h.catalog.Groups() {
-		if g.Name == name && name != "" {
-			group := apiGroup(g)
-			group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
-			endpoints.WriteObject(w, r, &group)
-			return
-		}
+	g, found := h.catalog.Group(name)
+	if !found || name == "" {
+		http.NotFound(w, r)
+		return
 	}
-	http.NotFound(w, r)
+	group := apiGroup(g)
+	group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+	endpoints.WriteObject(w, r, &group)
 }
 
 func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, gv schema.GroupVersion) {
-	known := false
-	for _, g := range h.catalog.Groups() {
-		if g.Name != gv.Group {
-			continue
-		}
-		known = true
-		for _, v := range g.Versions {
-			if v.GroupVersion == gv {
-				list := resourceList(v)
-				list.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
-				if gv.Group == "" {
-					list.APIVersion = "" // as kube-apiserver's of the core group, since its first day
-				}
-				endpoints.WriteObject(w, r, list)
-				return
+	g, _ := h.catalog.Group(gv.Group)
+	for _, v := range g.Versions {
+		if v.GroupVersion == gv {
+			list := resourceList(v)
+			list.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
+			if gv.Group == "" {
+				list.APIVersion = "" // as kube-apiserver's of the core group, since its first day
 			}
+			endpoints.WriteObject(w, r, list)
+			return
 		}
 	}
-	if known {
+	if h.catalog.HasStaticGroup(gv.Group) {
 		endpoints.WriteStatus(w, r, endpoints.NotFoundStatus())
 		return
 	}
@@ -163,7 +175,7 @@ func wantsAggregated(r *http.Request) (codec.Media, bool) {
 	return 0, false
 }
 
-func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *document, media codec.Media, filter func(route.Group) bool) {
+func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *document, media codec.Media, filter func(rest.Group) bool) {
 	doc.once.Do(func() { doc.build(h.catalog, filter) })
 	if doc.err != nil {
 		endpoints.WriteStatus(w, r, endpoints.StatusOf(doc.err))
@@ -184,8 +196,8 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *d
 	endpoints.WriteBytes(w, r, body)
 }
 
-func (d *document) build(catalog *route.Catalog, filter func(route.Group) bool) {
-	var groups []route.Group
+func (d *document) build(catalog *route.Catalog, filter func(rest.Group) bool) {
+	var groups []rest.Group
 	for _, g := range catalog.Groups() {
 		if filter(g) {
 			groups = append(groups, g)

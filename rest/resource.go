@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"mainstay.dev/mainstay/codec"
@@ -50,6 +51,9 @@ type Resource struct {
 	// ResetFields are the fields that a write to this resource leaves as they
 	// are, by API version; they are not owned by who sent them.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
+	// TypeConverter knows the merge schemas of Kind; nil takes those of the
+	// built-in kinds.
+	TypeConverter managedfields.TypeConverter
 	// Warning, where not empty, is told to every client: a deprecation.
 	Warning string
 }
@@ -134,6 +138,10 @@ var connectVerbs = map[string]string{
 
 // VerbNames returns the verbs as discovery lists them: sorted, each once.
 func (r *Resource) VerbNames() []string {
+	if r.Version != nil && r.Version.Untyped && r.Subresource == "" {
+		// Custom resources have them all; the order is kube-apiserver's.
+		return []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+	}
 	var names []string
 	for _, v := range r.Verbs() {
 		names = append(names, v.Name)

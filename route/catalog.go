@@ -23,19 +23,11 @@ type Source interface {
 	Find(gv schema.GroupVersion, name, subresource string) *rest.Resource
 	// Groups returns all there is, groups and their versions in order of
 	// preference, resources in order of their names.
-	Groups() []Group
-}
-
-// Group is an API group.
-type Group struct {
-	Name     string
-	Versions []Version
-}
-
-// Version is a version of an API group.
-type Version struct {
-	GroupVersion schema.GroupVersion
-	Resources    []*rest.Resource
+	Groups() []rest.Group
+	// Group returns one group, without making the others.
+	Group(name string) (rest.Group, bool)
+	// Generation grows with every change of what the source has.
+	Generation() uint64
 }
 
 // Catalog is all that a server answers for. It is a Source itself.
@@ -56,29 +48,80 @@ func (c *Catalog) Find(gv schema.GroupVersion, name, subresource string) *rest.R
 
 // Groups implements Source. A group that several sources have stands where the
 // first has it, with the versions of all.
-func (c *Catalog) Groups() []Group {
-	var groups []Group
+func (c *Catalog) Groups() []rest.Group {
+	var groups []rest.Group
+	places := map[string]int{}
 	for _, s := range c.sources {
 		for _, g := range s.Groups() {
-			i := slices.IndexFunc(groups, func(have Group) bool { return have.Name == g.Name })
-			if i < 0 {
-				groups = append(groups, g)
+			if i, found := places[g.Name]; found {
+				groups[i] = merged(groups[i], g)
 				continue
 			}
-			groups[i].Versions = append(slices.Clip(groups[i].Versions), g.Versions...)
+			places[g.Name] = len(groups)
+			groups = append(groups, g)
 		}
 	}
 	return groups
 }
 
-// HasGroup tells whether any version of a group is served.
-func (c *Catalog) HasGroup(name string) bool {
-	return slices.ContainsFunc(c.Groups(), func(g Group) bool { return g.Name == name })
+// Group implements Source.
+func (c *Catalog) Group(name string) (rest.Group, bool) {
+	var group rest.Group
+	found := false
+	for _, s := range c.sources {
+		if g, ok := s.Group(name); ok && found {
+			group = merged(group, g)
+		} else if ok {
+			group, found = g, true
+		}
+	}
+	return group, found
+}
+
+// merged adds what a later source has of a group to what earlier ones have.
+func merged(group, later rest.Group) rest.Group {
+	versions := slices.Clone(group.Versions)
+	for _, v := range later.Versions {
+		i := slices.IndexFunc(versions, func(have rest.Version) bool { return have.GroupVersion == v.GroupVersion })
+		if i < 0 {
+			versions = append(versions, v)
+			continue
+		}
+		versions[i].Resources = slices.Clone(versions[i].Resources)
+		for _, r := range v.Resources {
+			if !slices.ContainsFunc(versions[i].Resources, func(have *rest.Resource) bool { return have.Name == r.Name && have.Subresource == r.Subresource }) {
+				versions[i].Resources = append(versions[i].Resources, r)
+			}
+		}
+		sortByName(versions[i].Resources)
+	}
+	return rest.Group{Name: group.Name, Versions: versions}
+}
+
+// Generation implements Source.
+func (c *Catalog) Generation() uint64 {
+	sum := uint64(0)
+	for _, s := range c.sources {
+		sum += s.Generation()
+	}
+	return sum
+}
+
+// HasStaticGroup tells whether a group is there whatever is stored.
+func (c *Catalog) HasStaticGroup(name string) bool {
+	return slices.ContainsFunc(c.sources, func(s Source) bool {
+		static, ok := s.(*Static)
+		if !ok {
+			return false
+		}
+		_, found := static.Group(name)
+		return found
+	})
 }
 
 // Static is a source of resources that do not change.
 type Static struct {
-	groups []Group
+	groups []rest.Group
 	byName map[key]*rest.Resource
 }
 
@@ -97,25 +140,23 @@ func NewStatic(resources []*rest.Resource) *Static {
 	}
 	for _, g := range s.groups {
 		for _, v := range g.Versions {
-			slices.SortStableFunc(v.Resources, func(a, b *rest.Resource) int {
-				return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Subresource, b.Subresource))
-			})
+			sortByName(v.Resources)
 		}
 	}
 	return s
 }
 
 func (s *Static) add(r *rest.Resource) {
-	g := slices.IndexFunc(s.groups, func(g Group) bool { return g.Name == r.GroupVersion.Group })
+	g := slices.IndexFunc(s.groups, func(g rest.Group) bool { return g.Name == r.GroupVersion.Group })
 	if g < 0 {
 		g = len(s.groups)
-		s.groups = append(s.groups, Group{Name: r.GroupVersion.Group})
+		s.groups = append(s.groups, rest.Group{Name: r.GroupVersion.Group})
 	}
 	group := &s.groups[g]
-	v := slices.IndexFunc(group.Versions, func(v Version) bool { return v.GroupVersion == r.GroupVersion })
+	v := slices.IndexFunc(group.Versions, func(v rest.Version) bool { return v.GroupVersion == r.GroupVersion })
 	if v < 0 {
 		v = len(group.Versions)
-		group.Versions = append(group.Versions, Version{GroupVersion: r.GroupVersion})
+		group.Versions = append(group.Versions, rest.Version{GroupVersion: r.GroupVersion})
 	}
 	group.Versions[v].Resources = append(group.Versions[v].Resources, r)
 }
@@ -126,4 +167,22 @@ func (s *Static) Find(gv schema.GroupVersion, name, subresource string) *rest.Re
 }
 
 // Groups implements Source.
-func (s *Static) Groups() []Group { return s.groups }
+func (s *Static) Groups() []rest.Group { return s.groups }
+
+// Group implements Source.
+func (s *Static) Group(name string) (rest.Group, bool) {
+	i := slices.IndexFunc(s.groups, func(g rest.Group) bool { return g.Name == name })
+	if i < 0 {
+		return rest.Group{}, false
+	}
+	return s.groups[i], true
+}
+
+// Generation implements Source.
+func (s *Static) Generation() uint64 { return 0 }
+
+func sortByName(resources []*rest.Resource) {
+	slices.SortStableFunc(resources, func(a, b *rest.Resource) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Subresource, b.Subresource))
+	})
+}

@@ -34,8 +34,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case resource != nil && fits(resource, info):
 		h.API.Serve(w, r, resource)
-	case resource == nil && info.Group != "" && !h.Catalog.HasGroup(info.Group):
-		http.NotFound(w, r) // as kube-apiserver: of an unknown group not even a Status
+	case resource == nil && info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
+		http.NotFound(w, r) // as kube-apiserver: of other groups not even a Status
 	default:
 		h.API.WriteNotFound(w, r)
 	}

@@ -39,7 +39,7 @@ func source(texts ...string) *route.Static {
 }
 
 // drawn writes groups as text, one version per entry.
-func drawn(groups []route.Group) []string {
+func drawn(groups []rest.Group) []string {
 	var out []string
 	for _, g := range groups {
 		for _, v := range g.Versions {
@@ -89,8 +89,8 @@ func TestCatalogAsksInOrder(t *testing.T) {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 	for group, has := range map[string]bool{"": true, "apps": true, "example.com": true, "nope": false} {
-		if c.HasGroup(group) != has {
-			t.Errorf("HasGroup(%q) = %v", group, !has)
+		if c.HasStaticGroup(group) != has {
+			t.Errorf("HasStaticGroup(%q) = %v", group, !has)
 		}
 	}
 }

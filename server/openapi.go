@@ -21,7 +21,7 @@ func openAPIParts(catalog *route.Catalog) []openapi.Part {
 	return parts
 }
 
-func openAPIResource(version route.Version, r *rest.Resource) openapi.Resource {
+func openAPIResource(version rest.Version, r *rest.Resource) openapi.Resource {
 	out := openapi.Resource{
 		Name: r.Name, Subresource: r.Subresource, Kind: r.Version.GVK.Kind, Namespaced: r.Namespaced,
 		Verbs: r.VerbNames(), ReturnsDeleted: r.ReturnDeleted,

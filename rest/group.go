@@ -1,0 +1,16 @@
+package rest
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// Group is an API group: what a server answers for under one name.
+type Group struct {
+	Name string
+	// Versions in order of preference.
+	Versions []Version
+}
+
+// Version is a version of an API group.
+type Version struct {
+	GroupVersion schema.GroupVersion
+	Resources    []*Resource
+}
