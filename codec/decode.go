@@ -2,9 +2,11 @@ package codec
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +25,35 @@ var protobufMagic = [...]byte{'k', '8', 's', 0}
 // unusable; its text is kube-apiserver's. The object is neither defaulted nor
 // converted. A body without apiVersion and kind is taken to be of version v.
 func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
+	obj, err := v.decode(body, media, strict)
+	if v.Accept == nil || obj == nil {
+		return obj, err
+	}
+	return v.accept(obj, strict, err)
+}
+
+// accept asks the version what it makes of a document. found is what strict
+// decoding found in it before.
+func (v *Version) accept(obj Object, strict bool, found error) (Object, error) {
+	unknown, err := v.Accept(obj, strict)
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &status):
+		return nil, err
+	case err != nil:
+		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	if len(unknown) == 0 {
+		return obj, found
+	}
+	if before, ok := runtime.AsStrictDecodingError(found); ok {
+		unknown = append(before.Errors(), unknown...)
+	}
+	return obj, runtime.NewStrictDecodingError(unknown)
+}
+
+func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) {
 	if media == JSON {
 		// The common case in one pass: a well-formed object of this version.
 		// What has a fault is read again below, where faults get their words.
@@ -35,6 +66,9 @@ func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) 
 		return nil, asUndecodable(body, v.GVK.Kind, gvk, err)
 	}
 	obj, ok := decoded.(Object)
+	if v.Accept != nil && ok {
+		return obj, err // looks at the type as well
+	}
 	if !ok || *gvk != v.GVK {
 		return nil, &MismatchError{Got: *gvk, Want: v.GVK}
 	}
@@ -82,7 +116,7 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 		return nil, false
 	}
 	u.Object = content
-	return u, v.claim(u)
+	return u, v.Accept != nil || v.claim(u)
 }
 
 // claim accepts an object whose type is v's or unsaid, and sets its type.

@@ -33,6 +33,11 @@ type Version struct {
 	// share memory with their argument, which is not used afterwards. Both
 	// are nil for the hub itself.
 	ToHub, FromHub func(Object) (Object, error)
+	// Accept makes an object of a document that a client sent, where decoding
+	// does not: of untyped versions. It drops what the version does not know,
+	// and returns what that was where report is set. An error that is an API
+	// error is told as it is. nil takes any document whose type is right.
+	Accept func(obj Object, report bool) (unknown []error, err error)
 	// Untyped says that objects are *unstructured.Unstructured: they have no
 	// protobuf form and no strategic merge patch.
 	Untyped bool
