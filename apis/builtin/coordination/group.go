@@ -14,7 +14,7 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[coordinationv1.Lease]{
 			Name: "leases", Kind: "Lease", Namespaced: true, CreateOnUpdate: true, RequireResourceVersion: true,
-			Columns: leaseColumns(),
+			Prepare: prepareLease, PrepareUpdate: prepareLeaseUpdate, Columns: leaseColumns(),
 		}),
 	}}
 }

@@ -1,6 +1,7 @@
 package coordination
 
 import (
+	"context"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -8,6 +9,21 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
+
+// prepareLease drops what elections by the server are for: that feature is off
+// (CoordinatedLeaderElection).
+func prepareLease(_ context.Context, lease *coordinationv1.Lease) {
+	lease.Spec.Strategy, lease.Spec.PreferredHolder = nil, nil
+}
+
+func prepareLeaseUpdate(_ context.Context, lease, old *coordinationv1.Lease) {
+	if old.Spec.Strategy == nil {
+		lease.Spec.Strategy = nil
+	}
+	if old.Spec.PreferredHolder == nil {
+		lease.Spec.PreferredHolder = nil
+	}
+}
 
 func leaseColumns() *builtin.Columns[coordinationv1.Lease] {
 	return &builtin.Columns[coordinationv1.Lease]{

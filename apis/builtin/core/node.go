@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,12 +19,25 @@ func nodes() builtin.Row[corev1.Node] {
 		Name: "nodes", Kind: "Node", ShortNames: []string{"no"}, StoragePath: "minions",
 		Status: true, StatusOnCreate: true, // kubelets register with it
 		Default:          defaultNode,
+		Prepare:          prepareNode,
+		PrepareUpdate:    prepareNodeUpdate,
 		SelectableFields: []string{"spec.unschedulable"},
 		FieldLabel:       fieldLabel("metadata.name", "spec.unschedulable"),
 		Fields: func(node *corev1.Node) fields.Set {
 			return fields.Set{"spec.unschedulable": strconv.FormatBool(node.Spec.Unschedulable)}
 		},
 		Columns: nodeColumns(),
+	}
+}
+
+// prepareNode drops what kubelets were once configured by.
+func prepareNode(_ context.Context, node *corev1.Node) {
+	node.Spec.ConfigSource, node.Status.Config = nil, nil
+}
+
+func prepareNodeUpdate(_ context.Context, node, old *corev1.Node) {
+	if old.Spec.ConfigSource == nil {
+		node.Spec.ConfigSource = nil
 	}
 }
 

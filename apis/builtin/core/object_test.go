@@ -89,7 +89,7 @@ func TestVolumeClaimSources(t *testing.T) {
 		"none":            {},
 		"old client":      {corev1.PersistentVolumeClaimSpec{DataSource: source}, corev1.PersistentVolumeClaimSpec{DataSource: source, DataSourceRef: ref}},
 		"new client":      {corev1.PersistentVolumeClaimSpec{DataSourceRef: customRef}, corev1.PersistentVolumeClaimSpec{DataSource: custom, DataSourceRef: customRef}},
-		"other namespace": {corev1.PersistentVolumeClaimSpec{DataSourceRef: elsewhere}, corev1.PersistentVolumeClaimSpec{DataSourceRef: elsewhere}},
+		"other namespace": {sent: corev1.PersistentVolumeClaimSpec{DataSourceRef: elsewhere}},
 		"unknown kind":    {sent: corev1.PersistentVolumeClaimSpec{DataSource: custom}},
 	}
 	a := newAPI(t)

@@ -14,7 +14,7 @@ func pods() builtin.Row[corev1.Pod] {
 	return builtin.Row[corev1.Pod]{
 		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
 		Status: true, Generation: true, ReturnDeleted: true,
-		Default: defaultPod, Prepare: preparePod, GracePeriod: podGracePeriod,
+		Default: defaultPod, Prepare: preparePod, PrepareUpdate: keepPodResources, GracePeriod: podGracePeriod,
 		StatusKeeps: []string{"metadata.ownerReferences"}, PrepareStatus: preparePodStatus,
 		SelectableFields: podFieldKeys(),
 		IndexFields:      []string{"spec.nodeName"},
@@ -28,6 +28,7 @@ func pods() builtin.Row[corev1.Pod] {
 }
 
 func preparePod(_ context.Context, pod *corev1.Pod) {
+	completePodResources(&pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		setPodCondition(pod, corev1.PodCondition{

@@ -13,7 +13,10 @@ func podResize() builtin.Subresource {
 	return podPart("resize", func(to, sent *corev1.Pod) {
 		to.Spec.Containers = resized(to.Spec.Containers, sent.Spec.Containers)
 		to.Spec.InitContainers = resized(to.Spec.InitContainers, sent.Spec.InitContainers)
-		to.Spec.Resources = sent.Spec.Resources
+		if sent.Spec.Resources != nil {
+			to.Spec.Resources = sent.Spec.Resources
+		}
+		completePodResources(&to.Spec)
 	}, validateResize)
 }
 

@@ -24,6 +24,9 @@ func prepareVolumeClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) 
 	if !isClassicSource(claim.Spec.DataSource) {
 		claim.Spec.DataSource = nil
 	}
+	if isElsewhere(claim.Spec.DataSourceRef) {
+		claim.Spec.DataSourceRef = nil
+	}
 	pairDataSources(&claim.Spec)
 }
 
@@ -31,7 +34,16 @@ func prepareVolumeClaimUpdate(_ context.Context, claim, old *corev1.PersistentVo
 	if !isClassicSource(claim.Spec.DataSource) && isClassicSource(old.Spec.DataSource) {
 		claim.Spec.DataSource = nil
 	}
+	if isElsewhere(claim.Spec.DataSourceRef) && !isElsewhere(old.Spec.DataSourceRef) {
+		claim.Spec.DataSourceRef = nil
+	}
 	pairDataSources(&claim.Spec)
+}
+
+// isElsewhere tells whether a data source is in a namespace that it names.
+// Such are for a feature that is off (CrossNamespaceVolumeDataSource).
+func isElsewhere(ref *corev1.TypedObjectReference) bool {
+	return ref != nil && deref(ref.Namespace, "") != ""
 }
 
 // isClassicSource tells whether a data source is of a kind that could always
@@ -52,7 +64,7 @@ func pairDataSources(spec *corev1.PersistentVolumeClaimSpec) {
 	switch {
 	case source != nil && ref == nil:
 		spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: source.APIGroup, Kind: source.Kind, Name: source.Name}
-	case source == nil && ref != nil && deref(ref.Namespace, "") == "":
+	case source == nil && ref != nil && !isElsewhere(ref):
 		spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 	}
 }

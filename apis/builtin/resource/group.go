@@ -36,7 +36,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel,
-			Default: defaultSlice, Columns: sliceColumns(),
+			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: prepareSliceUpdate, Columns: sliceColumns(),
 		}),
 	}}
 }
