@@ -280,6 +280,87 @@ func TestETag(t *testing.T) {
 	}
 }
 
+// changing is a source whose resources a test replaces.
+type changing struct {
+	mu         sync.Mutex
+	now        *route.Static
+	generation uint64
+}
+
+func (c *changing) current() *route.Static {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *changing) set(resources []*rest.Resource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = route.NewStatic(resources)
+	c.generation++
+}
+
+func (c *changing) Find(gv schema.GroupVersion, name, subresource string) *rest.Resource {
+	return c.current().Find(gv, name, subresource)
+}
+func (c *changing) Groups() []rest.Group                 { return c.current().Groups() }
+func (c *changing) Group(name string) (rest.Group, bool) { return c.current().Group(name) }
+func (c *changing) Generation() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.generation
+}
+
+// TestChanges: when the catalogue changes, so do the documents, and their
+// ETags; when it changes back, the ETag is the old one.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	source := new(changing)
+	source.set(resources()[:4])
+	h := discovery.NewHandler(route.NewCatalog(source))
+	read := func() (tag string, widgets bool) {
+		w := get(h, "/apis", "Accept", aggregatedV2)
+		return w.Header().Get("ETag"), strings.Contains(w.Body.String(), "widgets")
+	}
+	before, _ := read()
+	source.set(resources())
+	during, widgets := read()
+	if during == before || !widgets || get(h, "/apis/example.com").Code != http.StatusOK {
+		t.Errorf("the documents do not know of the change: widgets %v, ETag %s after %s", widgets, during, before)
+	}
+	source.set(resources()[:4])
+	after, widgets := read()
+	if after != before || widgets || get(h, "/apis/example.com").Code != http.StatusNotFound {
+		t.Errorf("the documents do not know of the change back: widgets %v, ETag %s, before %s", widgets, after, before)
+	}
+}
+
+// TestChangesMeetReaders is for the race detector.
+func TestChangesMeetReaders(t *testing.T) {
+	t.Parallel()
+	source := new(changing)
+	source.set(resources())
+	h := discovery.NewHandler(route.NewCatalog(source))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				for _, path := range []string{"/api", "/apis"} {
+					if w := get(h, path, "Accept", aggregatedV2); w.Code != http.StatusOK || !json.Valid(w.Body.Bytes()) {
+						t.Errorf("%s: %d %s", path, w.Code, w.Body)
+					}
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := range 50 {
+			source.set(resources()[:4+i%4])
+		}
+	})
+	wg.Wait()
+}
+
 func TestConcurrentReaders(t *testing.T) {
 	t.Parallel()
 	h := handler()

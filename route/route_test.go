@@ -84,9 +84,25 @@ func TestCatalogAsksInOrder(t *testing.T) {
 	if c.Find(gv, "none", "") != nil {
 		t.Error("none is found")
 	}
-	want := []string{"metrics: metrics/v1 nodes", "apps: apps/v1 deployments", "apps: apps/v1 daemonsets deployments", ": v1 pods", "batch: batch/v1 jobs", "batch: batch/v2 jobs", "example.com: example.com/v1 widgets"}
+	want := []string{"metrics: metrics/v1 nodes", "apps: apps/v1 daemonsets deployments", ": v1 pods", "batch: batch/v1 jobs", "batch: batch/v2 jobs", "example.com: example.com/v1 widgets"}
 	if diff := cmp.Diff(want, drawn(c.Groups())); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+	for _, g := range c.Groups() { // one at a time they are the same
+		one, found := c.Group(g.Name)
+		if diff := cmp.Diff(drawn([]rest.Group{g}), drawn([]rest.Group{one})); diff != "" || !found {
+			t.Errorf("group %q (-of all +alone):\n%s", g.Name, diff)
+		}
+		for _, v := range one.Versions {
+			for _, r := range v.Resources {
+				if r != c.Find(v.GroupVersion, r.Name, r.Subresource) {
+					t.Errorf("%s %s is listed from another source than it is found in", v.GroupVersion, r.FullName())
+				}
+			}
+		}
+	}
+	if _, found := c.Group("nope"); found {
+		t.Error("a group that nobody has is found")
 	}
 	for group, has := range map[string]bool{"": true, "apps": true, "example.com": true, "nope": false} {
 		if c.HasStaticGroup(group) != has {
@@ -99,7 +115,7 @@ func TestCatalogAsksInOrder(t *testing.T) {
 // anew each time, by many at once.
 func TestCatalogLeavesSourcesAlone(t *testing.T) {
 	t.Parallel()
-	first, second := source("batch/v1 jobs"), source("batch/v2 jobs", "batch/v3 jobs")
+	first, second := source("batch/v1 jobs"), source("batch/v1 cronjobs", "batch/v2 jobs", "batch/v3 jobs")
 	c := route.NewCatalog(first, second)
 	want := drawn(c.Groups())
 	var wg sync.WaitGroup
@@ -116,6 +132,35 @@ func TestCatalogLeavesSourcesAlone(t *testing.T) {
 	wg.Wait()
 	if got := drawn(first.Groups()); len(got) != 1 {
 		t.Errorf("the first source has %q now", got)
+	}
+}
+
+// changing is a source that counts its changes.
+type changing struct {
+	route.Source
+	generation uint64
+}
+
+func (c *changing) Generation() uint64 { return c.generation }
+
+func TestGeneration(t *testing.T) {
+	t.Parallel()
+	one, two := &changing{Source: source("v1 pods")}, &changing{Source: source("example.com/v1 widgets")}
+	c := route.NewCatalog(one, source("apps/v1 deployments"), two)
+	last := c.Generation()
+	for _, s := range []*changing{one, two, two, one} {
+		s.generation++
+		if now := c.Generation(); now <= last {
+			t.Errorf("generation %d after %d", now, last)
+		} else {
+			last = now
+		}
+	}
+	// Only what cannot go away is a static group.
+	for group, static := range map[string]bool{"apps": true, "": false, "example.com": false} {
+		if c.HasStaticGroup(group) != static {
+			t.Errorf("HasStaticGroup(%q) = %v", group, !static)
+		}
 	}
 }
 
