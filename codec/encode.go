@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
 // ErrNoProtobuf says that a kind cannot be sent as protobuf.
@@ -41,12 +46,117 @@ func (r *Record) JSONTail(v *Version) ([]byte, error) {
 		}
 		return jsonTail(obj)
 	}
-	return r.memoised(&r.encodings.json, jsonTail)
+	return r.remembered(&r.json, r.encodeTail)
 }
 
-// ProtobufMessage returns the object in version v as a protobuf message
-// without magic and envelope. The caller must not change it.
-func (r *Record) ProtobufMessage(v *Version) ([]byte, error) {
+// AppendJSONTail appends what JSONTail returns. It is for lists: their objects
+// are remembered while there is room, and no other one is forgotten for them,
+// or a list that exceeds the Memory would clear it of what watches share.
+func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
+	if v.isHub() {
+		if e := r.json.Load(); e != nil {
+			r.kind.Memory.hit(e)
+			return append(dst, e.data...), nil
+		}
+		// A tail is rarely larger than three times what is stored.
+		if !r.kind.Memory.hasRoom(3 * len(r.value)) {
+			r.kind.Memory.miss()
+			return r.appendTail(dst)
+		}
+	}
+	tail, err := r.JSONTail(v)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, tail...), nil
+}
+
+// remembered returns an encoding that is at hand, or makes it.
+func (r *Record) remembered(memo *atomic.Pointer[encoding], encode func() ([]byte, error)) ([]byte, error) {
+	if e := memo.Load(); e != nil {
+		r.kind.Memory.hit(e)
+		return e.data, nil
+	}
+	r.encoding.Lock()
+	defer r.encoding.Unlock()
+	if e := memo.Load(); e != nil {
+		r.kind.Memory.hit(e)
+		return e.data, nil
+	}
+	b, err := encode()
+	if err != nil {
+		return nil, err
+	}
+	r.kind.Memory.miss()
+	r.kind.Memory.keep(memo, b)
+	return b, nil
+}
+
+// encodeTail makes the tail in the hub version.
+func (r *Record) encodeTail() ([]byte, error) {
+	if d := r.object.Load(); d != nil && d.asWritten && r.kind.storesHub() {
+		if b, ok := jsonplan.MarshalReadBack(d.Object); ok {
+			if tail, ok := bytes.CutPrefix(b, JSONHead(r.kind.Hub.GVK)); ok {
+				return tail, nil
+			}
+		}
+	}
+	obj, err := r.Shared()
+	if err != nil {
+		return nil, err
+	}
+	return jsonTail(obj)
+}
+
+// appendTail appends the tail in the hub version to dst, by way of which
+// nothing else is needed.
+func (r *Record) appendTail(dst []byte) ([]byte, error) {
+	obj, err := r.Shared()
+	if err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	whole, err := jsonplan.Append(dst, obj)
+	if err != nil {
+		return dst, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	tail, err := cutHead(whole[start:], obj)
+	if err != nil {
+		return dst, err
+	}
+	return append(whole[:start], tail...), nil
+}
+
+// ProtobufSize returns the length of what AppendProtobuf appends.
+func (r *Record) ProtobufSize(v *Version) (int, error) {
+	if s, ok := r.splice(v); ok {
+		return s.size(), nil
+	}
+	message, err := r.protobufMessage(v)
+	return len(message), err
+}
+
+// AppendProtobuf appends the object in version v as a protobuf message without
+// magic and envelope. It copies the stored message where that will do.
+func (r *Record) AppendProtobuf(dst []byte, v *Version) ([]byte, error) {
+	if s, ok := r.splice(v); ok {
+		return s.append(dst), nil
+	}
+	message, err := r.protobufMessage(v)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, message...), nil
+}
+
+func (r *Record) splice(v *Version) (splice, bool) {
+	if !r.exact.Load() || !v.isHub() {
+		return splice{}, false
+	}
+	return spliceOf(r.value, r.revision)
+}
+
+func (r *Record) protobufMessage(v *Version) ([]byte, error) {
 	if v.Untyped {
 		return nil, ErrNoProtobuf
 	}
@@ -57,32 +167,25 @@ func (r *Record) ProtobufMessage(v *Version) ([]byte, error) {
 		}
 		return protobufBody(obj)
 	}
-	return r.memoised(&r.encodings.protobuf, protobufBody)
+	return r.remembered(&r.protobuf, r.encodeProtobuf)
 }
 
-type loadStorer interface {
-	Load() *[]byte
-	Store(*[]byte)
-}
-
-func (r *Record) memoised(memo loadStorer, encode func(Object) ([]byte, error)) ([]byte, error) {
-	if b := memo.Load(); b != nil {
-		return *b, nil
-	}
-	r.encodings.Lock()
-	defer r.encodings.Unlock()
-	if b := memo.Load(); b != nil {
-		return *b, nil
-	}
+// encodeProtobuf makes the message in the hub version, and finds out whether
+// that was needed.
+func (r *Record) encodeProtobuf() ([]byte, error) {
 	obj, err := r.Shared()
 	if err != nil {
 		return nil, err
 	}
-	b, err := encode(obj)
+	b, err := protobufBody(obj)
 	if err != nil {
 		return nil, err
 	}
-	memo.Store(&b)
+	if r.value != nil && r.kind.storesHub() {
+		if s, ok := spliceOf(r.value, r.revision); ok && s.size() == len(b) && bytes.Equal(s.append(make([]byte, 0, len(b))), b) {
+			r.exact.Store(true)
+		}
+	}
 	return b, nil
 }
 
@@ -110,32 +213,36 @@ func (v *Version) Object(r *Record) (Object, error) {
 }
 
 func jsonTail(obj Object) ([]byte, error) {
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(obj); err != nil {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if tail, ok := jsonplan.AppendMembers(nil, u.Object, "kind", "apiVersion"); ok {
+			return tail, nil
+		}
+	}
+	b, err := jsonplan.Marshal(obj)
+	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
-	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	return bytes.Clone(cutHead(b, obj.GetObjectKind().GroupVersionKind())), nil
+	return cutHead(b, obj)
 }
 
 // cutHead removes the type from an object's JSON. Typed objects and the head
 // spell it the same way; untyped ones have their keys in order of the
 // alphabet, so that apiVersion and kind come at some place of their own.
-func cutHead(b []byte, gvk schema.GroupVersionKind) []byte {
-	if tail, ok := bytes.CutPrefix(b, JSONHead(gvk)); ok {
-		return tail
+func cutHead(b []byte, obj Object) ([]byte, error) {
+	if tail, ok := bytes.CutPrefix(b, JSONHead(obj.GetObjectKind().GroupVersionKind())); ok {
+		return tail, nil
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(b, &members); err != nil {
-		panic(fmt.Sprintf("codec: own encoding is no JSON object: %v", err))
+		return nil, fmt.Errorf("read the encoding of %T: %w", obj, err)
 	}
 	delete(members, "kind")
 	delete(members, "apiVersion")
 	rest, err := json.Marshal(members)
 	if err != nil {
-		panic(fmt.Sprintf("codec: own encoding cannot be encoded again: %v", err))
+		return nil, fmt.Errorf("encode %T again: %w", obj, err)
 	}
-	return rest[1:]
+	return rest[1:], nil
 }
 
 func protobufBody(obj Object) ([]byte, error) {
@@ -156,12 +263,7 @@ func protobufBody(obj Object) ([]byte, error) {
 func (r *Record) Append(dst []byte, v *Version, media Media) ([]byte, error) {
 	switch media {
 	case Protobuf:
-		message, err := r.ProtobufMessage(v)
-		if err != nil {
-			return nil, err
-		}
-		dst = AppendEnvelope(dst, v.GVK, len(message))
-		return CloseEnvelope(append(dst, message...)), nil
+		return r.appendWhole(dst, v)
 	case YAML:
 		obj, err := v.Object(r)
 		if err != nil {
@@ -173,9 +275,25 @@ func (r *Record) Append(dst []byte, v *Version, media Media) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		dst = append(dst, JSONHead(v.GVK)...)
+		head := JSONHead(v.GVK)
+		dst = slices.Grow(dst, len(head)+len(tail)+1)
+		dst = append(dst, head...)
 		return append(append(dst, tail...), '\n'), nil
 	}
+}
+
+// appendWhole appends the record as protobuf with magic and envelope.
+func (r *Record) appendWhole(dst []byte, v *Version) ([]byte, error) {
+	size, err := r.ProtobufSize(v)
+	if err != nil {
+		return nil, err
+	}
+	dst = slices.Grow(dst, EnvelopeSize(v.GVK, size))
+	dst, err = r.AppendProtobuf(AppendEnvelope(dst, v.GVK, size), v)
+	if err != nil {
+		return nil, err
+	}
+	return CloseEnvelope(dst), nil
 }
 
 // AppendObject appends any object whose TypeMeta is set: a Status, a Table, a
@@ -194,10 +312,10 @@ func AppendObject(dst []byte, obj runtime.Object, media Media) ([]byte, error) {
 		}
 		return append(dst, b...), nil
 	default:
-		buf := bytes.NewBuffer(dst)
-		if err := json.NewEncoder(buf).Encode(obj); err != nil {
+		b, err := jsonplan.Append(dst, obj)
+		if err != nil {
 			return nil, fmt.Errorf("encode %T: %w", obj, err)
 		}
-		return buf.Bytes(), nil
+		return append(b, '\n'), nil
 	}
 }

@@ -4,7 +4,7 @@
 // from which readers take bytes that are already there, or an object of their
 // own. It knows no keys, no HTTP and no rules of any resource.
 //
-// Imports: nothing of ours.
+// Imports: codec/jsonplan.
 package codec
 
 import (
@@ -43,7 +43,7 @@ type Version struct {
 	Untyped bool
 }
 
-// Kind is a kind with all its versions. It is immutable.
+// Kind is a kind with all its versions. It is immutable once a record was made.
 type Kind struct {
 	// Hub is the version in which the server works: rules, admission and the
 	// cache see objects in this version.
@@ -57,6 +57,8 @@ type Kind struct {
 	// metadata.name and metadata.namespace; nil where there are none. Its
 	// argument is in the hub version and must not be changed.
 	Fields func(Object) fields.Set
+	// Memory is the budget for encodings of the kind's records; nil is none.
+	Memory *Memory
 }
 
 func (k *Kind) stored() *Version {
@@ -65,6 +67,10 @@ func (k *Kind) stored() *Version {
 	}
 	return k.Hub
 }
+
+// storesHub tells whether what is stored differs from what is sent in the hub
+// version by no more than protobuf's envelope and the resourceVersion.
+func (k *Kind) storesHub() bool { return !k.Hub.Untyped && k.stored().isHub() }
 
 // version finds the version of a kind by its API version.
 func (k *Kind) version(gv schema.GroupVersion) *Version {

@@ -5,39 +5,46 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // Record is one object at one revision. It is immutable to those who look at
 // it and is shared by everyone who does: the cache, lists, watches and the
 // answer to the write that made it. What it was not given it works out on
-// first demand and remembers: an encoding is made at most once, whoever asks.
-// All methods may be called concurrently.
+// first demand and remembers, as far as its kind's Memory has room: while it
+// does, an encoding is made once, whoever asks. All methods may be called
+// concurrently.
 type Record struct {
 	name     types.NamespacedName
 	revision int64
 	kind     *Kind
 	// value is the stored encoding; nil for an object that is not stored.
 	value []byte
+	// exact: the stored message, with the revision put in, is what decoding and
+	// encoding it again would give. It is known of what was written by this
+	// process, and found out of what was read.
+	exact atomic.Bool
 
 	// object is a decoded form, present while it is likely to be needed.
-	object atomic.Pointer[Object]
-	attrs  atomic.Pointer[attributes]
+	object atomic.Pointer[decoded]
+	// fields are those of Kind.Fields, once a selector asked for one.
+	fields atomic.Pointer[pairs]
 
-	encodings struct {
-		sync.Mutex // held while encoding, so that it happens once
-		json       atomic.Pointer[[]byte]
-		protobuf   atomic.Pointer[[]byte]
-	}
+	encoding       sync.Mutex // held while encoding, so that it happens once
+	json, protobuf atomic.Pointer[encoding]
 }
 
-// attributes are the parts of an object that selectors look at.
-type attributes struct {
-	labels labels.Set
-	fields fields.Set
+// decoded is an object that a record holds.
+type decoded struct {
+	Object
+	// asWritten: it is what was handed to storage, not what is read back. Only
+	// those may look who know the difference.
+	asWritten bool
 }
+
+// maxWritten is the size of the largest stored value beside which the object
+// that it was made of is held.
+const maxWritten = 64 << 10
 
 // NewRecord returns the record of a stored value, which the record keeps.
 func NewRecord(kind *Kind, name types.NamespacedName, value []byte, revision int64) *Record {
@@ -45,9 +52,9 @@ func NewRecord(kind *Kind, name types.NamespacedName, value []byte, revision int
 }
 
 // RecordOf returns the record of an object in the hub version, which must not
-// be changed any more; value is its stored encoding, or nil when it is not
-// stored. The object's resourceVersion is set to the revision, where that is
-// not zero.
+// be changed any more; value is its stored encoding, made by EncodeStored of
+// the same kind, or nil when it is not stored. The object's resourceVersion is
+// set to the revision, where that is not zero.
 //
 // What readers see of a stored object is always what can be read back: an empty
 // list that protobuf does not keep is gone from the writer's answer already,
@@ -57,13 +64,17 @@ func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 		name:     types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()},
 		revision: revision, kind: kind, value: value,
 	}
-	if value != nil && !kind.Hub.Untyped {
-		r.attrs.Store(r.attributesOf(obj))
+	asWritten := value != nil && !kind.Hub.Untyped
+	r.exact.Store(asWritten && kind.storesHub())
+	if asWritten && len(value) > maxWritten {
 		return r
+	}
+	if asWritten {
+		obj.SetResourceVersion("")
 	}
 	setRevision(obj, revision)
 	obj.GetObjectKind().SetGroupVersionKind(kind.Hub.GVK)
-	r.object.Store(&obj)
+	r.object.Store(&decoded{obj, asWritten})
 	return r
 }
 
@@ -93,8 +104,8 @@ func (r *Record) Stored() []byte { return r.value }
 // Shared returns the object in the hub version for looking at. The caller must
 // not change it.
 func (r *Record) Shared() (Object, error) {
-	if obj := r.object.Load(); obj != nil {
-		return *obj, nil
+	if d := r.object.Load(); d != nil && !d.asWritten {
+		return d.Object, nil
 	}
 	return r.kind.DecodeStored(r.value, r.revision)
 }
@@ -102,8 +113,8 @@ func (r *Record) Shared() (Object, error) {
 // Object returns a copy of the object in the hub version that is the caller's.
 func (r *Record) Object() (Object, error) {
 	if r.value == nil {
-		if obj := r.object.Load(); obj != nil {
-			return (*obj).DeepCopyObject().(Object), nil
+		if d := r.object.Load(); d != nil {
+			return d.DeepCopyObject().(Object), nil
 		}
 	}
 	return r.kind.DecodeStored(r.value, r.revision)
@@ -118,77 +129,15 @@ func (r *Record) Forget() {
 }
 
 // At returns the same object with another revision, as an event of its
-// deletion shows it. Selector attributes are shared, encodings are not.
+// deletion shows it. Encodings are not shared.
 func (r *Record) At(revision int64) *Record {
 	moved := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value}
-	moved.attrs.Store(r.attrs.Load())
-	if r.value == nil {
-		if obj := r.object.Load(); obj != nil {
-			copied := (*obj).DeepCopyObject().(Object)
-			setRevision(copied, revision)
-			moved.object.Store(&copied)
-		}
+	moved.exact.Store(r.exact.Load())
+	moved.fields.Store(r.fields.Load())
+	if d := r.object.Load(); r.value == nil && d != nil {
+		copied := d.DeepCopyObject().(Object)
+		setRevision(copied, revision)
+		moved.object.Store(&decoded{Object: copied})
 	}
 	return moved
-}
-
-// Labels returns the object's labels, for selectors. The caller must not
-// change them.
-func (r *Record) Labels() (labels.Set, error) {
-	a, err := r.attributes()
-	if err != nil {
-		return nil, err
-	}
-	return a.labels, nil
-}
-
-// Fields returns what field selectors may look at. The caller must not change
-// it.
-func (r *Record) Fields() (fields.Set, error) {
-	a, err := r.attributes()
-	if err != nil {
-		return nil, err
-	}
-	return a.fields, nil
-}
-
-func (r *Record) attributes() (*attributes, error) {
-	if a := r.attrs.Load(); a != nil {
-		return a, nil
-	}
-	obj, err := r.Shared()
-	if err != nil {
-		return nil, err
-	}
-	a := r.attributesOf(obj)
-	r.attrs.Store(a)
-	return a, nil
-}
-
-func (r *Record) attributesOf(obj Object) *attributes {
-	a := &attributes{labels: obj.GetLabels()}
-	if r.kind.Fields != nil {
-		a.fields = r.kind.Fields(obj)
-	}
-	if a.fields == nil {
-		a.fields = make(fields.Set, 2)
-	}
-	a.fields["metadata.name"] = r.name.Name
-	a.fields["metadata.namespace"] = r.name.Namespace
-	return a
-}
-
-// Matches tells whether the selectors choose the object. A nil selector
-// chooses everything.
-func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, error) {
-	anyLabel := label == nil || label.Empty()
-	anyField := field == nil || field.Empty()
-	if anyLabel && anyField {
-		return true, nil
-	}
-	a, err := r.attributes()
-	if err != nil {
-		return false, err
-	}
-	return (anyLabel || label.Matches(a.labels)) && (anyField || field.Matches(a.fields)), nil
 }

@@ -131,7 +131,7 @@ func TestRecordIsSafeForConcurrentReaders(t *testing.T) {
 				}
 			}
 			record.Forget()
-			if _, err := record.Labels(); err != nil {
+			if _, err := record.Fields(); err != nil {
 				t.Error(err)
 			}
 		})

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
 // ErrUndecodable marks a stored value that is no object of its kind.
@@ -18,7 +20,8 @@ var ErrUndecodable = errors.New("stored object cannot be decoded")
 // EncodeStored writes an object of the hub version as storage keeps it:
 // protobuf for typed kinds, JSON for others, as kube-apiserver does, in the
 // stored version and without resourceVersion. It may set the object's TypeMeta
-// and leaves it otherwise as it was.
+// and fill in defaults, as reading the value would, and leaves it otherwise as
+// it was.
 func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
 	rv := obj.GetResourceVersion()
 	obj.SetResourceVersion("")
@@ -33,9 +36,12 @@ func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
 		}
 		out = converted
 	}
+	if v.Default != nil && !v.Untyped {
+		v.Default(out)
+	}
 	if v.Untyped {
 		out.GetObjectKind().SetGroupVersionKind(v.GVK)
-		return json.Marshal(out)
+		return jsonplan.Marshal(out)
 	}
 	return appendProtobuf(nil, v.GVK, out)
 }

@@ -143,16 +143,11 @@ func newItemWriter(v *codec.Version) *itemWriter {
 }
 
 func (w *itemWriter) append(dst []byte, record *codec.Record) ([]byte, error) {
-	tail, err := record.JSONTail(w.version)
-	if err != nil {
-		return dst, err
-	}
 	if w.count > 0 {
 		dst = append(dst, ',')
 	}
 	w.count++
-	dst = append(dst, w.head...)
-	return append(dst, tail...), nil
+	return record.AppendJSONTail(append(dst, w.head...), w.version)
 }
 
 // chunk is how much of a list is written at a time: large enough to fill TLS

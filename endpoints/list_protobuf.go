@@ -18,20 +18,20 @@ const (
 )
 
 // respondProtobufList sends the items' messages in one list message. Its
-// length stands first, so all messages are at hand before the first byte.
+// length stands first, so all messages are measured before the first byte.
 func (c *call) respondProtobufList(t target, list *rest.List, records []*codec.Record) error {
 	meta := listMeta(list)
 	metaBytes, err := meta.Marshal()
 	if err != nil {
 		return fmt.Errorf("encode list metadata: %w", err)
 	}
-	messages := make([][]byte, len(records))
+	sizes := make([]int, len(records))
 	size := fieldSize(len(metaBytes))
 	for i, record := range records {
-		if messages[i], err = record.ProtobufMessage(c.resource.Version); err != nil {
+		if sizes[i], err = record.ProtobufSize(c.resource.Version); err != nil {
 			return err
 		}
-		size += fieldSize(len(messages[i]))
+		size += fieldSize(sizes[i])
 	}
 	gvk := c.resource.Version.ListKind()
 	total := codec.EnvelopeSize(gvk, size)
@@ -41,8 +41,11 @@ func (c *call) respondProtobufList(t target, list *rest.List, records []*codec.R
 
 	out := &protobufWriter{call: c, target: t, total: total}
 	defer out.release()
-	for _, message := range messages {
-		buf = appendField(buf, tagListItem, message)
+	for i, record := range records {
+		buf = binary.AppendUvarint(append(buf, tagListItem), uint64(sizes[i]))
+		if buf, err = record.AppendProtobuf(buf, c.resource.Version); err != nil {
+			return out.fail(err)
+		}
 		if len(buf) >= chunk {
 			out.write(buf)
 			buf = buf[:0]
@@ -102,6 +105,14 @@ func (o *protobufWriter) write(b []byte) {
 	if err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
+}
+
+// fail reports an error to the client, or, too late for that, breaks off.
+func (o *protobufWriter) fail(err error) error {
+	if !o.started {
+		return err
+	}
+	panic(http.ErrAbortHandler)
 }
 
 func (o *protobufWriter) close() {

@@ -153,14 +153,7 @@ func (f *framer) append(dst []byte, event *rest.Event) ([]byte, error) {
 		return f.appendMade(dst, event)
 	}
 	if f.target.media == codec.Protobuf {
-		message, err := event.Record.ProtobufMessage(f.version)
-		if err != nil {
-			return dst, err
-		}
-		size := codec.EnvelopeSize(f.version.GVK, len(message))
-		dst = appendFrameHead(dst, event.Type, size)
-		dst = codec.AppendEnvelope(dst, f.version.GVK, len(message))
-		return codec.CloseEnvelope(append(dst, message...)), nil
+		return f.appendProtobuf(dst, event)
 	}
 	tail, err := event.Record.JSONTail(f.version)
 	if err != nil {
@@ -172,6 +165,20 @@ func (f *framer) append(dst []byte, event *rest.Event) ([]byte, error) {
 	dst = append(dst, f.head...)
 	dst = append(dst, tail...)
 	return append(dst, "}\n"...), nil
+}
+
+func (f *framer) appendProtobuf(dst []byte, event *rest.Event) ([]byte, error) {
+	size, err := event.Record.ProtobufSize(f.version)
+	if err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	dst = appendFrameHead(dst, event.Type, codec.EnvelopeSize(f.version.GVK, size))
+	dst = codec.AppendEnvelope(dst, f.version.GVK, size)
+	if dst, err = event.Record.AppendProtobuf(dst, f.version); err != nil {
+		return dst[:start], err
+	}
+	return codec.CloseEnvelope(dst), nil
 }
 
 // appendMade appends a frame whose object is made for this watcher.

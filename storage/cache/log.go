@@ -4,8 +4,6 @@ import (
 	"sort"
 	"time"
 
-	"k8s.io/apimachinery/pkg/fields"
-
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage"
 )
@@ -207,11 +205,7 @@ func fieldValue(r *codec.Record, field string) (string, error) {
 	if r == nil {
 		return "", nil
 	}
-	set, err := r.Fields()
-	if err != nil {
-		return "", err
-	}
-	return fields.Fields(set).Get(field), nil
+	return r.Field(field)
 }
 
 // note adds position end to a topic, if there is such.

@@ -1,0 +1,266 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// DefaultMemoryLimit is how many bytes of encodings are remembered where
+// MemoryConfig does not say.
+const DefaultMemoryLimit = 256 << 20
+
+// NoMemoryLimit remembers every encoding for as long as its record lives.
+const NoMemoryLimit = -1
+
+// MemoryConfig describes a Memory.
+type MemoryConfig struct {
+	// Limit is in bytes; 0 means DefaultMemoryLimit, NoMemoryLimit none.
+	Limit int64
+	// Registerer is given the metrics; nil keeps none.
+	Registerer prometheus.Registerer
+}
+
+// Memory is the budget of a server for encodings that its records remember.
+// What has not been used for the longest is forgotten first, near enough, and
+// made anew when somebody asks. It may be used concurrently; a nil Memory sets
+// no limit and counts nothing.
+//
+// Encodings stand in a queue with a second chance (CLOCK): one that was used
+// since it was last looked at goes to the end, any other is forgotten. The
+// queue holds them weakly, so that those of dead records die with them; the
+// places that these leave are cleared when room is needed, once after each
+// garbage collection. To release them explicitly would save a microsecond per
+// encoding, but who lets go of a record last is known to nobody: caches,
+// snapshots, pages, watches and answers all share it.
+type Memory struct {
+	limit int64
+	// bytes is what the queue accounts for.
+	bytes atomic.Int64
+	// collected: there was a garbage collection since the queue was swept.
+	collected atomic.Bool
+
+	hits              [stripes]stripe
+	next              atomic.Uint32 // stripe of the next encoding
+	misses, evictions atomic.Uint64
+
+	mu struct {
+		sync.Mutex
+		// queue is a ring of which n places are taken, from first on.
+		queue    []place
+		first, n int
+	}
+}
+
+// place is where an encoding stands in the queue.
+type place struct {
+	encoding weak.Pointer[encoding]
+	size     int64
+}
+
+// encoding is what a record remembers.
+type encoding struct {
+	data []byte
+	// holder is the record's pointer to this encoding.
+	holder *atomic.Pointer[encoding]
+	// used since the queue last looked.
+	used   atomic.Bool
+	stripe uint8
+}
+
+// encodingOverhead is what an encoding takes beside its bytes.
+const encodingOverhead = 160
+
+// stripe is a counter that shares no cache line with another one.
+type stripe struct {
+	n atomic.Uint64
+	_ [56]byte
+}
+
+const stripes = 32
+
+// NewMemory returns a Memory.
+func NewMemory(cfg MemoryConfig) (*Memory, error) {
+	if cfg.Limit == 0 {
+		cfg.Limit = DefaultMemoryLimit
+	}
+	if cfg.Limit < NoMemoryLimit {
+		return nil, fmt.Errorf("memory of encodings: Limit %d must not be negative", cfg.Limit)
+	}
+	m := &Memory{limit: cfg.Limit}
+	if cfg.Registerer != nil {
+		if err := m.register(cfg.Registerer); err != nil {
+			return nil, err
+		}
+	}
+	m.watchCollections()
+	return m, nil
+}
+
+func (m *Memory) register(registerer prometheus.Registerer) error {
+	counter := func(name, help string, value func() uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mainstay_encoding_cache_" + name, Help: help},
+			func() float64 { return float64(value()) })
+	}
+	gauge := func(name, help string, value func() int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mainstay_encoding_cache_" + name, Help: help},
+			func() float64 { return float64(value()) })
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{
+		counter("hits_total", "Encodings of objects that were at hand when they were asked for.", m.hitCount),
+		counter("misses_total", "Encodings of objects that had to be made.", m.misses.Load),
+		counter("evictions_total", "Encodings of objects that were forgotten to make room.", m.evictions.Load),
+		gauge("bytes", "Size of the encodings of objects that are at hand.", m.Bytes),
+		gauge("limit_bytes", "How large the encodings of objects that are at hand may become; -1 is any size.", func() int64 { return m.limit }),
+	} {
+		errs = append(errs, registerer.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("register metrics of encodings: %w", err)
+	}
+	return nil
+}
+
+// Bytes returns the size of what is remembered.
+func (m *Memory) Bytes() int64 {
+	m.sweep()
+	return m.bytes.Load()
+}
+
+func (m *Memory) hitCount() uint64 {
+	var sum uint64
+	for i := range m.hits {
+		sum += m.hits[i].n.Load()
+	}
+	return sum
+}
+
+// hit notes that an encoding was at hand.
+func (m *Memory) hit(e *encoding) {
+	if m == nil {
+		return
+	}
+	m.hits[e.stripe].n.Add(1)
+	if !e.used.Load() {
+		e.used.Store(true)
+	}
+}
+
+// miss notes that an encoding had to be made.
+func (m *Memory) miss() {
+	if m != nil {
+		m.misses.Add(1)
+	}
+}
+
+// hasRoom tells whether an encoding can be remembered without another one being
+// forgotten.
+func (m *Memory) hasRoom(size int) bool {
+	if m == nil || m.limit == NoMemoryLimit {
+		return true
+	}
+	enough := func() bool { return m.bytes.Load()+int64(size)+encodingOverhead <= m.limit }
+	if enough() {
+		return true
+	}
+	m.sweep()
+	return enough()
+}
+
+// keep makes holder point to an encoding of data, for as long as there is room
+// for it.
+func (m *Memory) keep(holder *atomic.Pointer[encoding], data []byte) {
+	e := &encoding{data: data, holder: holder}
+	if m == nil {
+		holder.Store(e)
+		return
+	}
+	size := int64(len(data)) + encodingOverhead
+	if m.limit != NoMemoryLimit && size > m.limit {
+		return
+	}
+	e.stripe = uint8(m.next.Add(1) % stripes)
+	if m.limit != NoMemoryLimit && m.bytes.Load()+size > m.limit {
+		m.sweep()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.limit != NoMemoryLimit && m.bytes.Load()+size > m.limit {
+		m.evictLocked()
+	}
+	m.bytes.Add(size)
+	m.pushLocked(place{weak.Make(e), size})
+	holder.Store(e)
+}
+
+// evictLocked forgets one encoding. There is one.
+func (m *Memory) evictLocked() {
+	for {
+		p := m.popLocked()
+		e := p.encoding.Value()
+		if e != nil && e.used.Swap(false) {
+			m.pushLocked(p)
+			continue
+		}
+		m.bytes.Add(-p.size)
+		if e != nil {
+			e.holder.CompareAndSwap(e, nil)
+			m.evictions.Add(1)
+		}
+		return
+	}
+}
+
+func (m *Memory) pushLocked(p place) {
+	if m.mu.n == len(m.mu.queue) {
+		queue := make([]place, max(64, 2*m.mu.n))
+		copied := copy(queue, m.mu.queue[m.mu.first:])
+		copy(queue[copied:], m.mu.queue[:m.mu.first])
+		m.mu.queue, m.mu.first = queue, 0
+	}
+	m.mu.queue[(m.mu.first+m.mu.n)%len(m.mu.queue)] = p
+	m.mu.n++
+}
+
+func (m *Memory) popLocked() place {
+	p := m.mu.queue[m.mu.first]
+	m.mu.queue[m.mu.first] = place{}
+	m.mu.first = (m.mu.first + 1) % len(m.mu.queue)
+	m.mu.n--
+	return p
+}
+
+// sweep clears the places of encodings that died since it was last called.
+func (m *Memory) sweep() {
+	if !m.collected.Swap(false) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for range m.mu.n {
+		p := m.popLocked()
+		if p.encoding.Value() == nil {
+			m.bytes.Add(-p.size)
+			continue
+		}
+		m.pushLocked(p)
+	}
+}
+
+// watchCollections lets every garbage collection be noted, as long as the
+// Memory itself is not collected: by an object that dies in each.
+func (m *Memory) watchCollections() {
+	canary := &struct{ _ [2]*int }{}
+	runtime.AddCleanup(canary, func(held weak.Pointer[Memory]) {
+		if m := held.Value(); m != nil {
+			m.collected.Store(true)
+			m.watchCollections()
+		}
+	}, weak.Make(m))
+}

@@ -1,0 +1,141 @@
+package codec
+
+import (
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// The fields of every kind.
+const (
+	nameField      = "metadata.name"
+	namespaceField = "metadata.namespace"
+)
+
+// pairs are fields with their values. There are few of a kind, so that looking
+// through them is as fast as a map and takes a third of the memory.
+type pairs []pair
+
+type pair struct{ field, value string }
+
+// Matches tells whether the selectors choose the object. A nil selector
+// chooses everything.
+func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, error) {
+	if label != nil && !label.Empty() {
+		set, err := r.labels()
+		if err != nil || !label.Matches(set) {
+			return false, err
+		}
+	}
+	if field == nil || field.Empty() {
+		return true, nil
+	}
+	known := &recordFields{record: r}
+	chosen := field.Matches(known)
+	return chosen && known.err == nil, known.err
+}
+
+// labels returns the object's labels: from the stored value where they can be
+// found in it.
+func (r *Record) labels() (labels.Labels, error) {
+	if d := r.object.Load(); d != nil {
+		return labels.Set(d.GetLabels()), nil
+	}
+	if stored, ok := storedLabelsOf(r.value); ok {
+		return stored, nil
+	}
+	obj, err := r.Shared()
+	if err != nil {
+		return nil, err
+	}
+	return labels.Set(obj.GetLabels()), nil
+}
+
+// Field returns what field selectors see in a field, "" where the kind has no
+// such field.
+func (r *Record) Field(name string) (string, error) {
+	known := recordFields{record: r}
+	value := known.Get(name)
+	return value, known.err
+}
+
+// Fields returns all that field selectors may look at. The set is the
+// caller's.
+func (r *Record) Fields() (fields.Set, error) {
+	known, err := r.kindFields()
+	if err != nil {
+		return nil, err
+	}
+	set := make(fields.Set, len(known)+2)
+	for _, p := range known {
+		set[p.field] = p.value
+	}
+	set[nameField], set[namespaceField] = r.name.Name, r.name.Namespace
+	return set, nil
+}
+
+// kindFields returns the fields of Kind.Fields, and remembers them.
+func (r *Record) kindFields() (pairs, error) {
+	if r.kind.Fields == nil {
+		return nil, nil
+	}
+	if known := r.fields.Load(); known != nil {
+		return *known, nil
+	}
+	obj, err := r.look()
+	if err != nil {
+		return nil, err
+	}
+	set := r.kind.Fields(obj)
+	known := make(pairs, 0, len(set))
+	for field, value := range set {
+		known = append(known, pair{field, value})
+	}
+	r.fields.Store(&known)
+	return known, nil
+}
+
+// look returns the object, maybe as it was written: selectors see no difference.
+func (r *Record) look() (Object, error) {
+	if d := r.object.Load(); d != nil {
+		return d.Object, nil
+	}
+	return r.Shared()
+}
+
+// recordFields is the fields of a record as selectors ask for them. err is why
+// one could not be told.
+type recordFields struct {
+	record *Record
+	err    error
+}
+
+// Has implements fields.Fields.
+func (f *recordFields) Has(field string) bool {
+	_, ok := f.lookup(field)
+	return ok
+}
+
+// Get implements fields.Fields.
+func (f *recordFields) Get(field string) string {
+	value, _ := f.lookup(field)
+	return value
+}
+
+func (f *recordFields) lookup(field string) (string, bool) {
+	switch field {
+	case nameField:
+		return f.record.name.Name, true
+	case namespaceField:
+		return f.record.name.Namespace, true
+	}
+	known, err := f.record.kindFields()
+	if err != nil {
+		f.err = err
+	}
+	for _, p := range known {
+		if p.field == field {
+			return p.value, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,179 @@
+package codec
+
+import (
+	"encoding/binary"
+	"strconv"
+)
+
+// Wire tags of the fields that open every metadata, in their order: name,
+// generateName, namespace, selfLink, uid and resourceVersion.
+const (
+	tagMetadata        = 1<<3 | 2
+	tagName            = 1<<3 | 2
+	tagResourceVersion = 6<<3 | 2
+	tagLabels          = 11<<3 | 2
+)
+
+// splice is a stored protobuf value as the message that clients are sent: the
+// stored one, with a resourceVersion put into the place that is empty in it.
+type splice struct {
+	// meta is the stored metadata, whose empty resourceVersion ends at at. rest
+	// follows the metadata.
+	meta, rest []byte
+	at         int
+	revision   [20]byte
+	digits     int
+}
+
+// spliceOf finds the place for a resourceVersion in a stored value. It is false
+// where the value does not look like what EncodeStored writes.
+func spliceOf(value []byte, revision int64) (s splice, ok bool) {
+	message, ok := storedMessage(value)
+	if !ok {
+		return s, false
+	}
+	if s.meta, s.rest, ok = cutField(message, tagMetadata); !ok {
+		return s, false
+	}
+	rest := s.meta
+	for tag := byte(tagName); tag < tagResourceVersion; tag += 1 << 3 {
+		if _, rest, ok = cutField(rest, tag); !ok {
+			return s, false
+		}
+	}
+	var stored []byte
+	if stored, rest, ok = cutField(rest, tagResourceVersion); !ok || len(stored) > 0 {
+		return s, false
+	}
+	s.at = len(s.meta) - len(rest)
+	if revision != 0 {
+		s.digits = len(strconv.AppendInt(s.revision[:0], revision, 10))
+	}
+	return s, true
+}
+
+// storedMessage returns the message in a stored value.
+func storedMessage(value []byte) ([]byte, bool) {
+	if len(value) < len(protobufMagic) || string(value[:len(protobufMagic)]) != string(protobufMagic[:]) {
+		return nil, false
+	}
+	_, rest, ok := cutField(value[len(protobufMagic):], tagTypeMeta)
+	if !ok {
+		return nil, false
+	}
+	message, _, ok := cutField(rest, tagRaw)
+	return message, ok
+}
+
+// cutField returns the content of the field that b begins with, which must have
+// the tag, and what follows it.
+func cutField(b []byte, tag byte) (content, rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != tag {
+		return nil, nil, false
+	}
+	size, n := uint64(b[1]), 1
+	if size >= 0x80 {
+		if size, n = binary.Uvarint(b[1:]); n <= 0 {
+			return nil, nil, false
+		}
+	}
+	b = b[1+n:]
+	if size > uint64(len(b)) {
+		return nil, nil, false
+	}
+	return b[:size], b[size:], true
+}
+
+func (s *splice) size() int {
+	meta := len(s.meta) + s.digits
+	return 1 + uvarintSize(meta) + meta + len(s.rest)
+}
+
+func (s *splice) append(dst []byte) []byte {
+	dst = append(dst, tagMetadata)
+	dst = binary.AppendUvarint(dst, uint64(len(s.meta)+s.digits))
+	dst = append(dst, s.meta[:s.at-1]...)
+	dst = append(dst, byte(s.digits))
+	dst = append(dst, s.revision[:s.digits]...)
+	dst = append(dst, s.meta[s.at:]...)
+	return append(dst, s.rest...)
+}
+
+// storedLabels are the labels in the metadata of a stored protobuf value, read
+// where they stand: to look for one costs less than a map that is at hand, and
+// no memory.
+type storedLabels []byte
+
+// storedLabelsOf returns the part of a stored value that has the labels. It is
+// false where the value does not look like what EncodeStored writes.
+func storedLabelsOf(value []byte) (storedLabels, bool) {
+	message, ok := storedMessage(value)
+	if !ok {
+		return nil, false
+	}
+	meta, _, ok := cutField(message, tagMetadata)
+	if !ok {
+		return nil, false
+	}
+	for len(meta) > 0 && meta[0] < tagLabels {
+		if meta, ok = skipField(meta); !ok {
+			return nil, false
+		}
+	}
+	labels := meta
+	for len(meta) > 0 && meta[0] == tagLabels {
+		if _, meta, ok = cutField(meta, tagLabels); !ok {
+			return nil, false
+		}
+	}
+	return storedLabels(labels[:len(labels)-len(meta)]), true
+}
+
+// skipField returns what follows the field that b begins with, whose tag is one
+// byte.
+func skipField(b []byte) ([]byte, bool) {
+	switch b[0] & 7 {
+	case 0:
+		_, n := binary.Uvarint(b[1:])
+		if n <= 0 {
+			return nil, false
+		}
+		return b[1+n:], true
+	case 2:
+		_, rest, ok := cutField(b, b[0])
+		return rest, ok
+	}
+	return nil, false
+}
+
+// Lookup implements labels.Labels.
+func (l storedLabels) Lookup(label string) (value string, exists bool) {
+	for rest := []byte(l); len(rest) > 0; {
+		entry, after, ok := cutField(rest, tagLabels)
+		if !ok {
+			return "", false
+		}
+		key, entry, ok := cutField(entry, 1<<3|2)
+		if !ok {
+			return "", false
+		}
+		if string(key) == label {
+			found, _, ok := cutField(entry, 2<<3|2)
+			return string(found), ok
+		}
+		rest = after
+	}
+	return "", false
+}
+
+// Has implements labels.Labels.
+func (l storedLabels) Has(label string) bool {
+	_, ok := l.Lookup(label)
+	return ok
+}
+
+// Get implements labels.Labels.
+func (l storedLabels) Get(label string) string {
+	value, _ := l.Lookup(label)
+	return value
+}
