@@ -68,6 +68,9 @@ func testWatchRange(t *testing.T, b kv.Backend) {
 		kv.Op{Key: "/a/2", Kind: kv.OpDelete, Expect: kv.AnyRevision},
 	))
 	changes := append(all, "/b/1", "/a/2")
+	if err := b.RequestProgress(t.Context()); err != nil {
+		t.Fatalf("request progress: %v", err)
+	}
 	for i, s := range spans {
 		var want []string
 		for _, key := range changes {
@@ -75,7 +78,11 @@ func testWatchRange(t *testing.T, b kv.Backend) {
 				want = append(want, key)
 			}
 		}
-		for how, w := range map[string]*watching{"live": live[i], "history": watch(t, b, s.start, s.end, from)} {
+		history := watch(t, b, s.start, s.end, from)
+		if err := b.RequestProgress(t.Context()); err != nil {
+			t.Fatalf("request progress: %v", err)
+		}
+		for how, w := range map[string]*watching{"live": live[i], "history": history} {
 			var got []string
 			for _, ev := range w.until(last) {
 				got = append(got, ev.Key)

@@ -1,0 +1,128 @@
+package etcd
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Defaults of a Config.
+const (
+	DefaultRequestTimeout     = 5 * time.Second
+	DefaultDialTimeout        = 5 * time.Second
+	DefaultCompactionInterval = 5 * time.Minute // kube-apiserver's
+	DefaultHealthPrefix       = "/registry"
+)
+
+// Config says where etcd is. Endpoints are required.
+type Config struct {
+	// Endpoints are URLs of members of one cluster, all http or all https.
+	Endpoints []string
+	// CAFile holds the authorities that sign etcd's certificates; "": those
+	// that the operating system trusts.
+	CAFile string
+	// CertFile and KeyFile are this client's certificate, given together or not
+	// at all. They are read anew for each connection.
+	CertFile, KeyFile string
+	// HealthPrefix is a prefix that this client may read; health checks ask for
+	// the key "health" below it. "": /registry.
+	HealthPrefix string
+	// DialTimeout bounds one attempt to connect. 0: 5s.
+	DialTimeout time.Duration
+	// RequestTimeout is how long etcd may take to answer a small read before it
+	// counts as unavailable; writes and large reads are given up to twice that.
+	// 0: 5s.
+	RequestTimeout time.Duration
+	// CompactionInterval is how often history older than that is forgotten. 0
+	// or less: this client compacts nothing by itself.
+	CompactionInterval time.Duration
+	// Logger is told what an operator should know; nil discards.
+	Logger *slog.Logger
+	// Registerer is given the store's metrics; it may be nil.
+	Registerer prometheus.Registerer
+}
+
+func (c Config) withDefaults() Config {
+	if c.HealthPrefix == "" {
+		c.HealthPrefix = DefaultHealthPrefix
+	}
+	if c.DialTimeout == 0 {
+		c.DialTimeout = DefaultDialTimeout
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = DefaultRequestTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Check returns everything that is wrong with the config, files aside.
+func (c Config) Check() error {
+	var errs []error
+	if len(c.Endpoints) == 0 {
+		errs = append(errs, errors.New("no etcd server given"))
+	}
+	schemes := make(map[string]bool)
+	for _, endpoint := range c.Endpoints {
+		u, err := url.Parse(endpoint)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+			errs = append(errs, fmt.Errorf("etcd server %q is not a URL such as https://10.0.0.1:2379", endpoint))
+			continue
+		}
+		schemes[u.Scheme] = true
+	}
+	if len(schemes) > 1 {
+		errs = append(errs, errors.New("some etcd servers are http and others https"))
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		errs = append(errs, errors.New("certificate and key for etcd must be given together"))
+	}
+	if !schemes["https"] && schemes["http"] && (c.CAFile != "" || c.CertFile != "") {
+		errs = append(errs, errors.New("certificates for etcd are given, but its servers are http"))
+	}
+	if c.DialTimeout < 0 || c.RequestTimeout < 0 {
+		errs = append(errs, errors.New("a timeout for etcd is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// tls returns nil where etcd is http.
+func (c Config) tls() (*tls.Config, error) {
+	if u, err := url.Parse(c.Endpoints[0]); err != nil || u.Scheme != "https" {
+		return nil, err
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		bundle, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the authority of etcd: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(bundle) {
+			return nil, fmt.Errorf("read the authority of etcd: %s holds no PEM certificate", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		load := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("read the client certificate for etcd: %w", err)
+			}
+			return &pair, nil
+		}
+		if _, err := load(); err != nil {
+			return nil, err
+		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	}
+	return config, nil
+}

@@ -1,0 +1,99 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+)
+
+// A lease is expensive for etcd and a key on one is not, so keys share leases,
+// by kube-apiserver's rules: a key may live longer than asked for by the
+// twentieth part of that, and no more than a minute, and no lease is for more
+// than a thousand keys (when it ends they go in one transaction).
+const (
+	maxLeaseSlack  = 60 // seconds
+	leaseSlackPart = 20
+	maxLeaseKeys   = 1000
+)
+
+// leases holds the lease in use for each time to live, in seconds.
+type leases struct {
+	mu   sync.Mutex
+	open map[int64]*lease
+	// granting is held by who asks etcd for a lease.
+	granting chan struct{}
+}
+
+type lease struct {
+	id   int64
+	ends time.Time // not later than etcd says
+	keys int
+}
+
+func (l *leases) init() {
+	l.open = make(map[int64]*lease)
+	l.granting = make(chan struct{}, 1)
+}
+
+// take returns a lease that lasts ttl seconds more, 0 where there is none.
+func (l *leases) take(ttl int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := l.open[ttl]
+	if found == nil || found.keys >= maxLeaseKeys || time.Until(found.ends) < time.Duration(ttl)*time.Second {
+		return 0
+	}
+	found.keys++
+	return found.id
+}
+
+func (l *leases) put(ttl int64, granted *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for other, found := range l.open {
+		if time.Until(found.ends) < time.Duration(other)*time.Second {
+			delete(l.open, other) // of no more use; times to live may be many
+		}
+	}
+	l.open[ttl] = granted
+}
+
+// forget makes that every key gets a new lease.
+func (l *leases) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.open)
+}
+
+// lease returns a lease for a key to live for ttl from now on.
+func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
+	want := seconds(ttl)
+	if id := s.leases.take(want); id != 0 {
+		return id, nil
+	}
+	select {
+	case s.leases.granting <- struct{}{}:
+		defer func() { <-s.leases.granting }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if id := s.leases.take(want); id != 0 {
+		return id, nil
+	}
+	lasts := want + min(want/leaseSlackPart, maxLeaseSlack)
+	began := time.Now()
+	// A lease that was granted twice is nobody's and ends.
+	a := asked{name: "lease", timeout: s.config.RequestTimeout, attempt: s.config.RequestTimeout * 2 / 5, repeat: repeatRead}
+	granted, err := call(ctx, s, a, func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.LeaseGrantResponse, error) {
+		return s.client.Grant(ctx, lasts)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("grant a lease of %ds: %w", lasts, err)
+	}
+	s.leases.put(want, &lease{id: int64(granted.ID), ends: began.Add(time.Duration(lasts) * time.Second), keys: 1})
+	return int64(granted.ID), nil
+}

@@ -1,0 +1,78 @@
+package etcdtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Files are paths of PEM files: an authority, and certificates of the servers
+// and of a client that it has signed.
+type Files struct {
+	CA, ServerCert, ServerKey, ClientCert, ClientKey string
+}
+
+func newFiles(t testing.TB) Files {
+	t.Helper()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	f := Files{CA: path("ca.pem"), ServerCert: path("server.pem"), ServerKey: path("server.key"), ClientCert: path("client.pem"), ClientKey: path("client.key")}
+	ca := template("etcd-ca")
+	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
+	caKey := sign(t, ca, ca, nil, f.CA, "")
+	server := template("etcd")
+	server.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	sign(t, server, ca, caKey, f.ServerCert, f.ServerKey)
+	client := template("mainstay")
+	client.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	sign(t, client, ca, caKey, f.ClientCert, f.ClientKey)
+	return f
+}
+
+func template(name string) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+}
+
+// sign writes a certificate with a new key; it signs itself where the parent's
+// key is nil.
+func sign(t testing.TB, cert, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, certFile, keyFile string) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parentKey == nil {
+		parentKey = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, certFile, "CERTIFICATE", der)
+	if keyFile != "" {
+		raw, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writePEM(t, keyFile, "PRIVATE KEY", raw)
+	}
+	return key
+}
+
+func writePEM(t testing.TB, path, kind string, raw []byte) {
+	t.Helper()
+	writeFile(t, path, func(w io.Writer) error { return pem.Encode(w, &pem.Block{Type: kind, Bytes: raw}) })
+}

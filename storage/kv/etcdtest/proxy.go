@@ -1,0 +1,176 @@
+package etcdtest
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+)
+
+// proxy passes connections on to a member.
+type proxy struct {
+	listener net.Listener
+	target   string
+	links    *links // nil for clients: nobody is refused
+	owner    string // id of the member behind it
+
+	mu     sync.Mutex
+	open   map[net.Conn]string // connections, and who dialled
+	frozen chan struct{}       // closed when bytes may pass; nil when they may
+	tasks  sync.WaitGroup
+}
+
+// links knows which members are cut off, by id. It is shared by the proxies of a
+// cluster.
+type links struct {
+	mu      sync.Mutex
+	cut     map[string]bool
+	proxies []*proxy
+}
+
+// set cuts a member off, or lets it in again.
+func (l *links) set(id string, cut bool) {
+	l.mu.Lock()
+	l.cut[id] = cut
+	l.mu.Unlock()
+	for _, p := range l.proxies {
+		p.closeIf(func(from string) bool { return cut && (from == id || p.owner == id) })
+	}
+}
+
+func (l *links) passes(from, to string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.cut[from] && !l.cut[to]
+}
+
+func newProxy(t testing.TB, target string, links *links) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: listener, target: target, links: links, open: make(map[net.Conn]string)}
+	if links != nil {
+		links.proxies = append(links.proxies, p)
+	}
+	p.tasks.Go(p.accept)
+	return p
+}
+
+func (p *proxy) address() string { return p.listener.Addr().String() }
+
+func (p *proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.tasks.Go(func() { p.serve(conn) })
+	}
+}
+
+// serverFrom is the header by which a member of etcd says who it is.
+var serverFrom = regexp.MustCompile(`(?i)\r\nX-Server-From: ([0-9a-f]+)\r\n`)
+
+// who reads the first request's head, which it returns too.
+func who(conn net.Conn) (from string, head []byte, err error) {
+	buf := make([]byte, 4096)
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	for !bytes.Contains(head, []byte("\r\n\r\n")) {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return "", nil, err
+		}
+		head = append(head, buf[:n]...)
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	if found := serverFrom.FindSubmatch(head); found != nil {
+		from = string(found[1])
+	}
+	return from, head, nil
+}
+
+func (p *proxy) serve(conn net.Conn) {
+	defer conn.Close()
+	var from string
+	var head []byte
+	if p.links != nil {
+		var err error
+		if from, head, err = who(conn); err != nil || !p.links.passes(from, p.owner) {
+			return
+		}
+	}
+	to, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	if _, err := to.Write(head); err != nil {
+		return
+	}
+	p.mu.Lock()
+	p.open[conn] = from
+	p.mu.Unlock()
+	var copying sync.WaitGroup
+	copying.Go(func() { p.pass(to, conn); to.Close(); conn.Close() })
+	copying.Go(func() { p.pass(conn, to); to.Close(); conn.Close() })
+	copying.Wait()
+	p.mu.Lock()
+	delete(p.open, conn)
+	p.mu.Unlock()
+}
+
+func (p *proxy) pass(to io.Writer, from io.Reader) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		p.mu.Lock()
+		frozen := p.frozen
+		p.mu.Unlock()
+		if frozen != nil {
+			<-frozen
+		}
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) freeze(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case on && p.frozen == nil:
+		p.frozen = make(chan struct{})
+	case !on && p.frozen != nil:
+		close(p.frozen)
+		p.frozen = nil
+	}
+}
+
+func (p *proxy) breakOff() { p.closeIf(func(string) bool { return true }) }
+
+func (p *proxy) closeIf(chosen func(from string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn, from := range p.open {
+		if chosen(from) {
+			_ = conn.Close()
+		}
+	}
+}
+
+func (p *proxy) close() {
+	_ = p.listener.Close()
+	p.freeze(false)
+	p.breakOff()
+}
