@@ -66,6 +66,8 @@ func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 
 // Manager manages the fields of one resource in one version.
 type Manager struct {
+	types   kindTypes
+	version *codec.Version
 	// own does what it covers; nil covers nothing.
 	own *ownership.Kind
 	// fields does the rest.
@@ -88,18 +90,14 @@ func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
 	}
-	made := &Manager{fields: fields, logger: m.Logger}
+	made := &Manager{types: types, version: resource.Version, fields: fields, logger: m.Logger}
 	if made.logger == nil {
 		made.logger = slog.New(slog.DiscardHandler)
 	}
-	// Objects come in the hub version. Where clients write another one, every
-	// write takes a conversion, which is apimachinery's to ask for.
-	if resource.Version.GVK == resource.Kind.Hub.GVK {
-		made.own = ownership.New(ownership.Config{
-			Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
-			Converter: converter, Cache: m.cache,
-		})
-	}
+	made.own = ownership.New(ownership.Config{
+		Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
+		Converter: converter, Cache: m.cache,
+	})
 	return made, nil
 }
 
@@ -111,7 +109,7 @@ func filters(reset map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVer
 // place of live, which is left as it is. What cannot be recorded leaves the
 // managed fields as they were: a write does not fail for it.
 func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
-	if m.own != nil && m.own.Update(live, obj, manager) {
+	if m.updateOwn(live, obj, manager) {
 		return obj
 	}
 	updated, err := m.fields.Update(live, obj, manager)
@@ -124,6 +122,35 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	return updated.(codec.Object)
 }
 
+// updateOwn is Update for what ownership covers, and false for what it does not.
+// Both objects are compared in the version that was written.
+func (m *Manager) updateOwn(live, obj codec.Object, manager string) bool {
+	if m.own == nil {
+		return false
+	}
+	if m.version.GVK == m.types.kind.Hub.GVK {
+		return m.own.Update(live, obj, manager)
+	}
+	versionedLive, err := m.versioned(live)
+	if err != nil {
+		return false
+	}
+	versioned, err := m.versioned(obj)
+	if err != nil || versioned == obj || !m.own.Update(versionedLive, versioned, manager) {
+		return false
+	}
+	obj.SetManagedFields(versioned.GetManagedFields())
+	return true
+}
+
+func (m *Manager) versioned(obj codec.Object) (codec.Object, error) {
+	converted, err := m.types.ConvertToVersion(obj, m.version.GVK.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	return converted.(codec.Object), nil
+}
+
 // Apply merges an applied configuration, which names its type, into live; both
 // are left as they are. An error is an API error: a conflict with other
 // managers, unless force is set.
@@ -133,7 +160,8 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 			return merged, nil
 		}
 	}
-	merged, err := m.fields.Apply(live, applied, manager, force)
+	// Where nothing is merged, the library writes into live itself.
+	merged, err := m.fields.Apply(live.DeepCopyObject(), applied, manager, force)
 	if err != nil {
 		return nil, err
 	}

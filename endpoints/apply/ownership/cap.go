@@ -26,8 +26,8 @@ func (k *Kind) identify(o owner) string {
 	return string(text)
 }
 
-// cap puts the oldest entries of updates together until there are not too many.
-func (k *Kind) cap(w *worker, entries []entry) []entry {
+// capUpdaters puts the oldest entries of updates together until there are not too many.
+func (k *Kind) capUpdaters(w *worker, entries []entry) []entry {
 	var updaters []entry
 	for _, e := range entries {
 		if e.operation == metav1.ManagedFieldsOperationUpdate {

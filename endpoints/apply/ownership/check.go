@@ -13,7 +13,7 @@ func (p *plan) conforms(v reflect.Value) bool {
 	if !p.fallible {
 		return true
 	}
-	if p.kind == uncovered {
+	if p.kind == planUncovered {
 		return false
 	}
 	v, null := p.deref(v)
@@ -21,10 +21,10 @@ func (p *plan) conforms(v reflect.Value) bool {
 		return true
 	}
 	switch p.kind {
-	case ownFields:
+	case planManagedFields:
 		raw := as[metav1.FieldsV1](v).GetRawBytes()
 		return raw == nil || bytes.HasPrefix(raw, []byte("{"))
-	case structured:
+	case planStruct:
 		for i := range p.fields {
 			f := &p.fields[i]
 			if !f.plan.fallible {
@@ -34,13 +34,13 @@ func (p *plan) conforms(v reflect.Value) bool {
 				return false
 			}
 		}
-	case keyed:
+	case planMap:
 		for entries := v.MapRange(); entries.Next(); {
 			if !p.elem.conforms(entries.Value()) {
 				return false
 			}
 		}
-	case list:
+	case planList:
 		for i := range v.Len() {
 			if item := v.Index(i); p.associative && !p.hasElement(item) || !p.elem.conforms(item) {
 				return false

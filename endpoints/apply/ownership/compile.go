@@ -46,7 +46,7 @@ func compile(s *schemaOf, goType reflect.Type) *plan {
 }
 
 func (p *plan) hasFallible() bool {
-	if p.kind == uncovered || p.kind == ownFields || p.keysOptional {
+	if p.kind == planUncovered || p.kind == planManagedFields || p.keysOptional {
 		return true
 	}
 	if p.elem != nil && (p.elem.fallible || p.associative && p.elem.pointer) {
@@ -92,32 +92,32 @@ func (c *compiler) fill(p *plan, goType reflect.Type, atom smd.Atom) {
 		}
 	case reflect.Map:
 		if atom.Map != nil && len(atom.Map.Fields) == 0 && goType.Key().Kind() == reflect.String && (atom.Map.ElementType != smd.TypeRef{}) {
-			p.kind, p.atomic = keyed, atom.Map.ElementRelationship == smd.Atomic
+			p.kind, p.atomic = planMap, atom.Map.ElementRelationship == smd.Atomic
 			p.elem = c.plan(goType.Elem(), atom.Map.ElementType)
 		}
 	case reflect.Slice:
 		if goType.Elem().Kind() == reflect.Uint8 {
-			p.kind = scalarKind(base64Text, atom, smd.String)
+			p.kind = scalarKind(planBytes, atom, smd.String)
 		} else if atom.List != nil && atom.Map == nil && atom.Scalar == nil {
 			c.slice(p, goType, atom.List)
 		}
 	case reflect.String:
-		p.kind = scalarKind(text, atom, smd.String)
+		p.kind = scalarKind(planText, atom, smd.String)
 	case reflect.Bool:
-		p.kind = scalarKind(boolean, atom, smd.Boolean)
+		p.kind = scalarKind(planBool, atom, smd.Boolean)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		p.kind = scalarKind(integer, atom, smd.Numeric)
+		p.kind = scalarKind(planInt, atom, smd.Numeric)
 	case reflect.Uint, reflect.Uint16, reflect.Uint32:
-		p.kind = scalarKind(unsigned, atom, smd.Numeric)
+		p.kind = scalarKind(planUint, atom, smd.Numeric)
 	case reflect.Float32, reflect.Float64:
-		p.kind = scalarKind(float, atom, smd.Numeric)
+		p.kind = scalarKind(planFloat, atom, smd.Numeric)
 	}
 }
 
 // scalarKind is kind where the merge schema allows such scalars.
 func scalarKind(kind planKind, atom smd.Atom, as smd.Scalar) planKind {
 	if atom.Scalar == nil || *atom.Scalar != as && *atom.Scalar != smd.Untyped {
-		return uncovered
+		return planUncovered
 	}
 	return kind
 }
@@ -126,22 +126,22 @@ func scalarKind(kind planKind, atom smd.Atom, as smd.Scalar) planKind {
 func converted(goType reflect.Type, atom smd.Atom) planKind {
 	switch goType {
 	case reflect.TypeFor[metav1.FieldsV1]():
-		return ownFields
+		return planManagedFields
 	case reflect.TypeFor[metav1.Time]():
-		return scalarKind(instant, atom, smd.String)
+		return scalarKind(planTime, atom, smd.String)
 	case reflect.TypeFor[metav1.MicroTime]():
-		return scalarKind(microInstant, atom, smd.String)
+		return scalarKind(planMicroTime, atom, smd.String)
 	case reflect.TypeFor[metav1.Duration]():
-		return scalarKind(stringer, atom, smd.String)
+		return scalarKind(planDuration, atom, smd.String)
 	case reflect.TypeFor[resource.Quantity]():
-		return scalarKind(quantity, atom, smd.String)
+		return scalarKind(planQuantity, atom, smd.String)
 	case reflect.TypeFor[intstr.IntOrString]():
-		return scalarKind(intOrString, atom, smd.Untyped)
+		return scalarKind(planIntOrString, atom, smd.Untyped)
 	}
 	if acceptsAnything(atom) {
-		return document
+		return planDocument
 	}
-	return uncovered
+	return planUncovered
 }
 
 // acceptsAnything tells whether every JSON value conforms to a merge schema.
@@ -160,7 +160,7 @@ func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
 	if !jsonFields(goType, nil, fields) {
 		return
 	}
-	p.kind, p.atomic = structured, m.ElementRelationship == smd.Atomic
+	p.kind, p.atomic = planStruct, m.ElementRelationship == smd.Atomic
 	for name, f := range fields {
 		ref := m.ElementType
 		if declared, ok := m.FindField(name); ok {
@@ -170,7 +170,7 @@ func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
 		fieldType := goType.FieldByIndex(f.index).Type
 		f.managed = fieldType == reflect.TypeFor[[]metav1.ManagedFieldsEntry]()
 		if (ref == smd.TypeRef{}) {
-			f.plan = &plan{kind: uncovered}
+			f.plan = &plan{kind: planUncovered}
 			c.all = append(c.all, f.plan)
 		} else {
 			f.plan = c.plan(fieldType, ref)
@@ -226,7 +226,7 @@ func omitZero(goType reflect.Type) func(reflect.Value) bool {
 }
 
 func (c *compiler) slice(p *plan, goType reflect.Type, l *smd.List) {
-	p.kind, p.atomic = list, l.ElementRelationship == smd.Atomic
+	p.kind, p.atomic = planList, l.ElementRelationship == smd.Atomic
 	if p.associative = !p.atomic; p.associative {
 		c.lists = append(c.lists, associativeList{p, l})
 	}
@@ -244,13 +244,13 @@ func (c *compiler) finish(a associativeList) {
 	p, l := a.plan, a.schema
 	switch {
 	case l.ElementRelationship != smd.Associative:
-		p.kind = uncovered
+		p.kind = planUncovered
 	case len(l.Keys) == 0:
-		if p.elem.kind != text && p.elem.kind != integer && p.elem.kind != boolean {
-			p.kind = uncovered
+		if p.elem.kind != planText && p.elem.kind != planInt && p.elem.kind != planBool {
+			p.kind = planUncovered
 		}
-	case p.elem.kind != structured || !c.keys(p, l):
-		p.kind = uncovered
+	case p.elem.kind != planStruct || !c.keys(p, l):
+		p.kind = planUncovered
 	}
 }
 
@@ -277,7 +277,7 @@ func (c *compiler) keys(p *plan, l *smd.List) bool {
 				continue
 			}
 			key.field = f
-			if f.plan.kind != text && f.plan.kind != integer && f.plan.kind != boolean {
+			if f.plan.kind != planText && f.plan.kind != planInt && f.plan.kind != planBool {
 				return false
 			}
 			if !f.isEmpty && f.omitZero == nil {

@@ -59,11 +59,11 @@ func (d *differ) compare(p *plan, l, r side) mark {
 		r.Value, rNull = p.deref(r.Value)
 	}
 	switch p.kind {
-	case structured, keyed, list:
+	case planStruct, planMap, planList:
 		return d.container(p, l, r, lNull, rNull)
-	case document:
+	case planDocument:
 		return d.documents(p, l, r, lNull, rNull)
-	case uncovered, ownFields:
+	case planUncovered, planManagedFields:
 		d.fail(errUncovered)
 		return 0
 	}
@@ -74,17 +74,17 @@ func (d *differ) compare(p *plan, l, r side) mark {
 }
 
 func (d *differ) container(p *plan, l, r side, lNull, rNull bool) mark {
-	if p.atomic || p.kind != structured && p.blank(l.Value, lNull) && p.blank(r.Value, rNull) {
+	if p.atomic || p.kind != planStruct && p.blank(l.Value, lNull) && p.blank(r.Value, rNull) {
 		return d.whole(p, l, r, lNull, rNull)
 	}
 	below := func(v side, null bool) side { return side{v.Value, v.present && !null} }
 	lBelow, rBelow := below(l, lNull), below(r, rNull)
 	switch p.kind {
-	case structured:
+	case planStruct:
 		if !d.structs(p, lBelow, rBelow) {
 			return d.whole(p, l, r, lNull, rNull)
 		}
-	case keyed:
+	case planMap:
 		d.maps(p, lBelow, rBelow)
 	default:
 		d.lists(p, lBelow, rBelow)
@@ -135,7 +135,7 @@ func (d *differ) maps(p *plan, l, r side) {
 	if l.present && r.present && l.UnsafePointer() == r.UnsafePointer() {
 		return
 	}
-	if p.elem.kind == text && !p.elem.pointer && d.texts(l, r) {
+	if p.elem.kind == planText && !p.elem.pointer && d.texts(l, r) {
 		return
 	}
 	n := len(d.names)

@@ -19,7 +19,7 @@ func (p *plan) same(l, r reflect.Value) bool {
 // sameValue is same for values that are not null, pointers followed.
 func (p *plan) sameValue(l, r reflect.Value) bool {
 	switch p.kind {
-	case structured:
+	case planStruct:
 		for i := range p.fields {
 			f := &p.fields[i]
 			lv, lOmitted := f.of(l)
@@ -29,7 +29,7 @@ func (p *plan) sameValue(l, r reflect.Value) bool {
 			}
 		}
 		return true
-	case keyed:
+	case planMap:
 		if l.Len() != r.Len() {
 			return false
 		}
@@ -40,13 +40,13 @@ func (p *plan) sameValue(l, r reflect.Value) bool {
 			}
 		}
 		return true
-	case list:
+	case planList:
 		return identical(l, r)
-	case document:
+	case planDocument:
 		x, err := p.document(l)
 		y, err2 := p.document(r)
 		return err == nil && err2 == nil && sameDocument(x, y)
-	case uncovered, ownFields:
+	case planUncovered, planManagedFields:
 		return false
 	}
 	return p.sameScalar(l, r)

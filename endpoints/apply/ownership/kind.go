@@ -71,7 +71,7 @@ func New(config Config) *Kind {
 		}
 	}
 	if !v.Untyped {
-		if k.plan = compile(k.schema, k.goType); k.plan.kind != structured {
+		if k.plan = compile(k.schema, k.goType); k.plan.kind != planStruct {
 			return nil
 		}
 	}

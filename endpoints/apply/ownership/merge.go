@@ -51,7 +51,7 @@ func (d *differ) mergeMaps(m *smd.Map, live, applied map[string]any) any {
 		ref, _ := fieldRef(m, name)
 		lv, ok := live[name]
 		merged, left := d.merge(ref, doc{lv, ok}, doc{av, true})
-		if ok && left && (sameMemory(lv, merged) || comparable(merged) && lv == merged) {
+		if ok && left && (sameMemory(lv, merged) || isScalar(merged) && lv == merged) {
 			continue
 		}
 		if !own {
@@ -69,8 +69,8 @@ func (d *differ) mergeMaps(m *smd.Map, live, applied map[string]any) any {
 	return out
 }
 
-// comparable tells whether a JSON value may be compared by ==.
-func comparable(v any) bool {
+// isScalar tells whether a JSON value is a scalar or null.
+func isScalar(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
 		return false
@@ -101,7 +101,7 @@ func sameItems(x, y []any) bool {
 		return false
 	}
 	for i := range x {
-		if !sameMemory(x[i], y[i]) && !(comparable(x[i]) && comparable(y[i]) && x[i] == y[i]) {
+		if !sameMemory(x[i], y[i]) && !(isScalar(x[i]) && isScalar(y[i]) && x[i] == y[i]) {
 			return false
 		}
 	}

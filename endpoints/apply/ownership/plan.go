@@ -11,29 +11,29 @@ import (
 type planKind uint8
 
 const (
-	// uncovered values are left to apimachinery, such as fields that the merge
+	// planUncovered values are left to apimachinery, such as fields that the merge
 	// schema does not know.
-	uncovered planKind = iota
-	// ownFields are the sets of managed fields, which no set goes into.
-	ownFields
-	// document values are turned into JSON values, whose merge schema decides.
-	document
-	structured
-	keyed // a Go map
-	list  // a Go slice
+	planUncovered planKind = iota
+	// planManagedFields values are the sets of managed fields, which no set goes into.
+	planManagedFields
+	// planDocument values are turned into JSON values, whose merge schema decides.
+	planDocument
+	planStruct
+	planMap  // a Go map
+	planList // a Go slice
 
 	// The rest are scalars.
-	text
-	boolean
-	integer
-	unsigned
-	float
-	base64Text
-	quantity
-	instant
-	microInstant
-	intOrString
-	stringer // a scalar with a JSON form of its own
+	planText
+	planBool
+	planInt
+	planUint
+	planFloat
+	planBytes
+	planQuantity
+	planTime
+	planMicroTime
+	planIntOrString
+	planDuration // a scalar with a JSON form of its own
 )
 
 // A plan is what is done with values of a Go type whose merge schema is known.
@@ -122,9 +122,9 @@ func (p *plan) deref(v reflect.Value) (_ reflect.Value, null bool) {
 		v = v.Elem()
 	}
 	switch p.kind {
-	case keyed, list, base64Text:
+	case planMap, planList, planBytes:
 		return v, v.IsNil()
-	case instant, microInstant:
+	case planTime, planMicroTime:
 		return v, isZeroTime(v)
 	}
 	return v, false
@@ -135,7 +135,7 @@ func (p *plan) blank(v reflect.Value, null bool) bool {
 	if null {
 		return true
 	}
-	if p.kind != structured {
+	if p.kind != planStruct {
 		return v.Len() == 0
 	}
 	for i := range p.fields {

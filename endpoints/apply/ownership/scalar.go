@@ -30,27 +30,27 @@ func isZeroTime(v reflect.Value) bool {
 // sameScalar tells whether two scalars that are not null are the same in JSON.
 func (p *plan) sameScalar(l, r reflect.Value) bool {
 	switch p.kind {
-	case text:
+	case planText:
 		return l.String() == r.String()
-	case boolean:
+	case planBool:
 		return l.Bool() == r.Bool()
-	case integer:
+	case planInt:
 		return l.Int() == r.Int()
-	case unsigned:
+	case planUint:
 		return l.Uint() == r.Uint()
-	case float:
+	case planFloat:
 		return l.Float() == r.Float()
-	case base64Text:
+	case planBytes:
 		return bytes.Equal(l.Bytes(), r.Bytes())
-	case quantity:
+	case planQuantity:
 		x, y := as[resource.Quantity](l), as[resource.Quantity](r)
 		return *x == *y || x.ToUnstructured() == y.ToUnstructured()
-	case instant:
+	case planTime:
 		return as[metav1.Time](l).Unix() == as[metav1.Time](r).Unix()
-	case microInstant:
+	case planMicroTime:
 		x, y := as[metav1.MicroTime](l), as[metav1.MicroTime](r)
 		return x.Unix() == y.Unix() && x.Nanosecond()/1000 == y.Nanosecond()/1000
-	case intOrString:
+	case planIntOrString:
 		x, y := as[intstr.IntOrString](l), as[intstr.IntOrString](r)
 		return x.Type == y.Type && (x.Type == intstr.Int && x.IntVal == y.IntVal || x.Type == intstr.String && x.StrVal == y.StrVal)
 	}
@@ -60,11 +60,11 @@ func (p *plan) sameScalar(l, r reflect.Value) bool {
 // appendKeyScalar encodes a scalar by which items are told apart.
 func (p *plan) appendKeyScalar(dst []byte, v reflect.Value) ([]byte, error) {
 	switch p.kind {
-	case text:
+	case planText:
 		return appendString(dst, v.String())
-	case integer:
+	case planInt:
 		return appendInt(dst, v.Int())
-	case boolean:
+	case planBool:
 		return appendBool(dst, v.Bool()), nil
 	}
 	return dst, errUncovered

@@ -18,7 +18,7 @@ func (d *differ) objectDocument(p *plan, v reflect.Value) map[string]any {
 		below, omitted := f.of(v)
 		switch {
 		case omitted:
-		case f.name == "metadata" && f.plan.kind == structured:
+		case f.name == "metadata" && f.plan.kind == planStruct:
 			below, _ = f.plan.deref(below)
 			out[f.name] = d.structDocument(f.plan, below, true)
 		default:
@@ -36,10 +36,10 @@ func (d *differ) toDocument(p *plan, v reflect.Value) any {
 		return nil
 	}
 	switch p.kind {
-	case structured:
+	case planStruct:
 		return d.structDocument(p, v, false)
-	case keyed:
-		if m, ok := v.Interface().(map[string]string); ok && p.elem.kind == text {
+	case planMap:
+		if m, ok := v.Interface().(map[string]string); ok && p.elem.kind == planText {
 			return textDocument(m)
 		}
 		out := make(map[string]any, v.Len())
@@ -47,32 +47,32 @@ func (d *differ) toDocument(p *plan, v reflect.Value) any {
 			out[entries.Key().String()] = d.toDocument(p.elem, entries.Value())
 		}
 		return out
-	case list:
+	case planList:
 		out := make([]any, v.Len())
 		for i := range out {
 			out[i] = d.toDocument(p.elem, v.Index(i))
 		}
 		return out
-	case text:
+	case planText:
 		return v.String()
-	case boolean:
+	case planBool:
 		return v.Bool()
-	case integer:
+	case planInt:
 		return v.Int()
-	case unsigned:
+	case planUint:
 		return int64(v.Uint())
-	case float:
+	case planFloat:
 		return v.Float()
-	case base64Text:
+	case planBytes:
 		return base64.StdEncoding.EncodeToString(v.Bytes())
-	case instant:
+	case planTime:
 		return as[metav1.Time](v).ToUnstructured()
-	case intOrString:
+	case planIntOrString:
 		if x := as[intstr.IntOrString](v); x.Type == intstr.Int {
 			return int64(x.IntVal)
 		}
 		return as[intstr.IntOrString](v).StrVal
-	case document, ownFields, quantity, microInstant, stringer:
+	case planDocument, planManagedFields, planQuantity, planMicroTime, planDuration:
 		doc, err := p.entry.ToUnstructured(v)
 		if err != nil {
 			d.fail(err)

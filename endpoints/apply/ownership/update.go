@@ -103,7 +103,7 @@ func (k *Kind) update(w *worker, live, obj codec.Object, entries []entry, manage
 		entries = append(entries, entry{owner: self, nodes: own, changed: true, time: now()})
 	}
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return len(e.nodes) == 0 })
-	return k.cap(w, entries), nil
+	return k.capUpdaters(w, entries), nil
 }
 
 // add gives an entry what its manager changed just now.

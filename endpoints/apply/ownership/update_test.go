@@ -134,7 +134,10 @@ func (w *writer) tamper(f *metav1.ManagedFieldsEntry) {
 	case 2:
 		f.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{ "f:spec" : {}, "f:metadata":{"f:managedFields":{},"f:labels":{"f:a":{}},"f:annotations":{".":{}}}}`)}
 	case 3:
-		f.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:spec":{},"f:metadata":{}} x`)}
+		f.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:spec":{},"metadata":{}}`)}
+		if !w.f.untyped {
+			f.FieldsV1.Raw = append(f.FieldsV1.Raw, " x"...)
+		}
 	case 4:
 		f.FieldsV1 = nil
 	case 5:
