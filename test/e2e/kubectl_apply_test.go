@@ -15,6 +15,7 @@ var applying = []kubectlBehaviour{
 	{"prunes what left the manifest", applyPrune},
 	{"changes only what changed", applyConfigures},
 	{"dry run on the server stores nothing", applyDryRun},
+	{"dry run of a large manifest stores nothing", applyDryRunManifest},
 	{"removes a field that left the manifest", applyRemovesField},
 	{"edits and views the last applied configuration", applyLastApplied},
 	{"diff tells what would change by its exit code", applyDiff},
@@ -148,6 +149,18 @@ func applyDryRun(t *testing.T, k *kubectl) {
 		t.Errorf("a dry run shows the uid %q", out)
 	}
 	k.fails(1, "not found", "get", "configmap", "dry")
+}
+
+func applyDryRunManifest(t *testing.T, k *kubectl) {
+	file, namespace := guestbook(t, k)
+	k.ok("create", "namespace", namespace) // what goes into it is admitted even by a dry run
+	for _, mode := range []string{"--server-side=false", "--server-side"} {
+		out := k.ok("apply", "--dry-run=server", mode, "-f", file)
+		if got := strings.Count(out, "(server dry run)\n"); got != len(guestbookObjects)+3 {
+			t.Errorf("%s: %d objects went through a dry run, want %d:\n%s", mode, got, len(guestbookObjects)+3, out)
+		}
+	}
+	k.prints("", "get", "deployments,services,ingresses,secrets,jobs", "-o", "name")
 }
 
 func applyRemovesField(t *testing.T, k *kubectl) {

@@ -7,6 +7,7 @@ import (
 
 var creating = []kubectlBehaviour{
 	{"makes objects from flags", createFromFlags},
+	{"gets addresses and ports for services", createServices},
 	{"makes config maps and secrets from files", createFromFiles},
 	{"makes RBAC objects", createRBAC},
 	{"makes a job from a cron job", createJobFromCronJob},
@@ -44,7 +45,18 @@ func createFromFlags(t *testing.T, k *kubectl) {
 		k.prints(want, commandLine...)
 	}
 	k.prints("*/5 * * * *", "get", "cronjob", "often", "-o", "jsonpath={.spec.schedule}")
+}
+
+func createServices(t *testing.T, k *kubectl) {
+	k.ok(args("create service clusterip plain --tcp=80:8080")...)
+	k.ok(args("create service nodeport outside --tcp=80")...)
+	k.ok(args("create service clusterip headless --clusterip=None")...)
+	k.matches(`NAME +TYPE +CLUSTER-IP +EXTERNAL-IP +PORT\(S\) +AGE +SELECTOR\nplain +ClusterIP +[0-9.]+ +<none> +80/TCP +\d+s +app=plain\n`,
+		"get", "service", "plain", "-o", "wide")
 	k.matches(`^3[0-2]\d{3}$`, "get", "service", "outside", "-o", "jsonpath={.spec.ports[0].nodePort}")
+	k.prints("None", "get", "service", "headless", "-o", "jsonpath={.spec.clusterIP}")
+	taken := k.ok("get", "service", "plain", "-o", "jsonpath={.spec.clusterIP}")
+	k.fails(1, "provided IP is already allocated", "create", "service", "clusterip", "second", "--tcp=80", "--clusterip="+taken)
 }
 
 func createFromFiles(t *testing.T, k *kubectl) {

@@ -45,9 +45,6 @@ func getWide(t *testing.T, k *kubectl) {
 	k.ok(args("create deployment web --image=nginx:1 --replicas=2")...)
 	k.matches(`NAME +READY +UP-TO-DATE +AVAILABLE +AGE +CONTAINERS +IMAGES +SELECTOR\nweb +0/2 +0 +0 +\d+s +nginx +nginx:1 +app=web\n`,
 		"get", "deployment", "-o", "wide")
-	k.ok(args("create service clusterip plain --tcp=80:8080")...)
-	k.matches(`NAME +TYPE +CLUSTER-IP +EXTERNAL-IP +PORT\(S\) +AGE +SELECTOR\nplain +ClusterIP +[0-9.]+ +<none> +80/TCP +\d+s +app=plain\n`,
-		"get", "service", "-o", "wide")
 }
 
 func getJSONAndYAML(t *testing.T, k *kubectl) {

@@ -1,0 +1,16 @@
+// Package robustness breaks the server while clients use it, and checks what they were promised. A suite runs the
+// built binary, has many clients write and watch over connections of their own, stops or kills the process in the
+// middle, and afterwards reads the record of what each client was told:
+//
+//   - linearizability: concurrent reads and writes of a few objects are as if one after another (model.go, checked by
+//     porcupine).
+//   - crashes: what was acknowledged is there after kill -9, nothing else is, and watches go on where they were.
+//   - churn: watches keep their guarantees with slow readers and little history.
+//
+// The guarantees of watches are predicates with the names that etcd's robustness tests gave them (predicates.go).
+//
+// A run prints its seed; -seed repeats its random choices, though not the timing. -kills and -operations make the
+// suites longer than `go test` does.
+//
+// Imports: test/testserver.
+package robustness

@@ -1,0 +1,35 @@
+package robustness
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+var (
+	seedFlag       = flag.Uint64("seed", 0, "seed of the random choices; 0 takes one from the clock")
+	killsFlag      = flag.Int("kills", 0, "how often the server of the crash test is killed; 0 is ten times, or fewer in a minute")
+	operationsFlag = flag.Int("operations", 2000, "how many requests the history of each linearizability test has")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(testserver.Main(m))
+}
+
+// random returns the source of a test's random choices, and of those that it makes for its clients.
+func random(t *testing.T) *rand.Rand {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// branch returns a source for another goroutine.
+func branch(rng *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())) }

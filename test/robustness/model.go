@@ -1,0 +1,158 @@
+package robustness
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// verb is what a request asks for.
+type verb int
+
+const (
+	reading verb = iota
+	creating
+	updating
+	removing
+)
+
+func (v verb) String() string { return [...]string{"get", "create", "update", "delete"}[v] }
+
+// input is a request.
+type input struct {
+	verb  verb
+	key   string
+	value string // written by creating and updating
+	// require is the revision that the object must have, 0 where any will do.
+	require int64
+}
+
+// output is its answer.
+type output struct {
+	outcome  outcome
+	value    string // read by reading
+	revision int64
+}
+
+// state is one object as a client may find it.
+type state struct {
+	present bool
+	value   string
+	// revision is 0 for an object whose writer was not told: whoever reads it learns it.
+	revision int64
+	// last is the newest revision that is known of the object, whether it was deleted since or not.
+	last int64
+}
+
+// step returns the states that a request may leave behind when it has been answered so, none where it cannot have been.
+func (s state) step(in input, out output) []state {
+	switch out.outcome {
+	case done:
+		return s.succeed(in, out)
+	case missing:
+		return when(!s.present && in.verb != creating, s)
+	case exists:
+		return when(s.present && in.verb == creating, s)
+	case conflict:
+		return when(s.present && in.require != 0 && s.revision != in.require, s)
+	}
+	// It was done or it was not.
+	return append(s.succeed(in, output{}), s)
+}
+
+func when(possible bool, s state) []state {
+	if possible {
+		return []state{s}
+	}
+	return nil
+}
+
+// succeed is the step of a request that did what it asked for. An out.revision of 0 is one that nobody was told.
+func (s state) succeed(in input, out output) []state {
+	if s.present == (in.verb == creating) {
+		return nil
+	}
+	if in.verb == reading {
+		read, ok := s.at(out.revision)
+		return when(ok && out.value == s.value, read)
+	}
+	if in.require != 0 {
+		required, ok := s.at(in.require)
+		if !ok {
+			return nil
+		}
+		s = required
+	}
+	if out.revision != 0 && out.revision <= s.last {
+		return nil
+	}
+	s.last = max(s.last, out.revision)
+	if in.verb == removing {
+		return []state{{last: s.last}}
+	}
+	return []state{{present: true, value: in.value, revision: out.revision, last: s.last}}
+}
+
+// at returns the state of an object that was seen at a revision.
+func (s state) at(revision int64) (state, bool) {
+	if s.revision == 0 && revision > s.last {
+		s.revision, s.last = revision, revision
+	}
+	return s, s.revision == revision
+}
+
+// model is what porcupine checks a history against: each object by itself, for there are no writes of several.
+func model() porcupine.Model {
+	nondeterministic := porcupine.NondeterministicModel{
+		Partition: byKey,
+		Init:      func() []any { return []any{state{}} },
+		Step: func(from, in, out any) []any {
+			var next []any
+			for _, s := range from.(state).step(in.(input), out.(output)) {
+				next = append(next, s)
+			}
+			return next
+		},
+		DescribeOperation: func(in, out any) string { return describe(in.(input), out.(output)) },
+	}
+	return nondeterministic.ToModel()
+}
+
+func describe(in input, out output) string {
+	return fmt.Sprintf("%s %s %s require=%d -> %s %s %d", in.verb, in.key, in.value, in.require, out.outcome, out.value, out.revision)
+}
+
+func byKey(history []porcupine.Operation) [][]porcupine.Operation {
+	keys := map[string][]porcupine.Operation{}
+	for _, op := range history {
+		key := op.Input.(input).key
+		keys[key] = append(keys[key], op)
+	}
+	var parts [][]porcupine.Operation
+	for _, part := range keys {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// revisionsGrow tells whether every write has a greater revision than all that was known, to anybody, before it began.
+func revisionsGrow(history []porcupine.Operation) error {
+	byCall := slices.Clone(history)
+	slices.SortFunc(byCall, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	byReturn := slices.Clone(history)
+	slices.SortFunc(byReturn, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	var known int64
+	returned := 0
+	for _, op := range byCall {
+		for ; byReturn[returned].Return < op.Call; returned++ {
+			known = max(known, byReturn[returned].Output.(output).revision)
+		}
+		in, out := op.Input.(input), op.Output.(output)
+		if in.verb != reading && out.outcome == done && out.revision <= known {
+			return fmt.Errorf("%s, after revision %d had been seen", describe(in, out), known)
+		}
+	}
+	return nil
+}

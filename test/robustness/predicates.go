@@ -1,0 +1,293 @@
+package robustness
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// change is what one revision did to one object: nil stands for no object.
+type change struct {
+	revision      int64
+	name          string
+	before, after *object
+}
+
+// selector is what a watch is of; the zero value selects everything.
+type selector struct {
+	group string // of this label
+	name  string // of this name
+}
+
+func (s selector) String() string {
+	switch {
+	case s.group != "":
+		return "group=" + s.group
+	case s.name != "":
+		return "metadata.name=" + s.name
+	}
+	return "everything"
+}
+
+func (s selector) selects(o *object) bool {
+	return o != nil && (s.group == "" || o.group == s.group) && (s.name == "" || o.name == s.name)
+}
+
+// Types of events, as they stand in a watch.
+const (
+	added    = "ADDED"
+	modified = "MODIFIED"
+	deleted  = "DELETED"
+	bookmark = "BOOKMARK"
+)
+
+// event is one line of a watch. The object of a bookmark is its revision alone.
+type event struct {
+	kind string
+	object
+}
+
+func (e event) String() string {
+	return fmt.Sprintf("%s %s %d %q", e.kind, e.name, e.revision, e.value)
+}
+
+// project returns the events that a watch of the selector is told of changes.
+func (s selector) project(changes []change) []event {
+	var events []event
+	for _, c := range changes {
+		before, after := s.selects(c.before), s.selects(c.after)
+		switch {
+		case before && after:
+			events = append(events, event{modified, *c.after})
+		case after:
+			events = append(events, event{added, *c.after})
+		case before:
+			gone := *c.before
+			gone.revision = c.revision
+			events = append(events, event{deleted, gone})
+		}
+	}
+	return events
+}
+
+// stream is one connection of a watch: what it was told after the revision it asked for, up to the end of the
+// connection.
+type stream struct {
+	from   int64
+	events []event
+	// relisted: from is not where the stream before ended but the revision of a list, because that was no longer
+	// available.
+	relisted bool
+}
+
+// position is the revision to resume from.
+func (s stream) position() int64 {
+	if n := len(s.events); n > 0 {
+		return s.events[n-1].revision
+	}
+	return s.from
+}
+
+// watched is all that one watcher was told, over all its connections.
+type watched struct {
+	selector selector
+	streams  []stream
+}
+
+// predicate is a guarantee of watches: it returns an error unless it holds of w. want are the events that w would have
+// been told over one connection that never ended, from the revision of its first.
+type predicate struct {
+	name  string
+	check func(w watched, want []event) error
+}
+
+// predicates are the guarantees of the API, under the names that etcd's robustness tests gave them.
+func predicates() []predicate {
+	return []predicate{
+		{"Ordered", isOrdered},
+		{"Unique", isUnique},
+		{"Atomic", isAtomic},
+		{"Reliable", isReliable},
+		{"Resumable", isResumable},
+		{"Bookmarkable", isBookmarkable},
+		{"Filterable", isFilterable},
+	}
+}
+
+// check applies all predicates.
+func (w watched) check(changes []change) error {
+	want := w.selector.project(changes)
+	var errs []error
+	for _, p := range predicates() {
+		if err := p.check(w, want); err != nil {
+			errs = append(errs, fmt.Errorf("watch of %s: not %s: %w", w.selector, p.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isOrdered: revisions never fall within a connection.
+func isOrdered(w watched, _ []event) error {
+	for _, s := range w.streams {
+		for i, e := range s.events {
+			if last := (stream{from: s.from, events: s.events[:i]}).position(); e.revision < last {
+				return fmt.Errorf("%s after revision %d", e, last)
+			}
+		}
+	}
+	return nil
+}
+
+// isUnique: no change is told twice, whatever connections it took.
+func isUnique(w watched, _ []event) error {
+	type id struct {
+		name     string
+		revision int64
+	}
+	told := map[id]bool{}
+	for _, s := range w.streams {
+		for _, e := range s.events {
+			if e.kind == bookmark {
+				continue
+			}
+			if this := (id{e.name, e.revision}); told[this] {
+				return fmt.Errorf("%s twice", e)
+			} else {
+				told[this] = true
+			}
+		}
+	}
+	return nil
+}
+
+// isAtomic: what one revision changed is told as a whole, with nothing in between.
+func isAtomic(w watched, want []event) error {
+	for _, s := range w.streams {
+		for i := 0; i < len(s.events); {
+			e := s.events[i]
+			n := i
+			for n < len(s.events) && s.events[n].revision == e.revision && s.events[n].kind != bookmark {
+				n++
+			}
+			if n == i { // a bookmark
+				i++
+				continue
+			}
+			if whole := between(want, e.revision-1, e.revision); len(whole) != n-i {
+				return fmt.Errorf("%d events of revision %d at a time, which has %d", n-i, e.revision, len(whole))
+			}
+			i = n
+		}
+	}
+	return nil
+}
+
+// between returns the events after one revision, up to another.
+func between(events []event, after, to int64) []event {
+	start := sort.Search(len(events), func(i int) bool { return events[i].revision > after })
+	end := sort.Search(len(events), func(i int) bool { return events[i].revision > to })
+	return events[start:max(start, end)]
+}
+
+// isReliable: from where it begins to where it ends, a connection leaves nothing out and makes nothing up.
+func isReliable(w watched, want []event) error {
+	for _, s := range w.streams {
+		got := changesOf(s.events)
+		due := between(want, s.from, s.position())
+		for i := range max(len(got), len(due)) {
+			switch {
+			case i >= len(got):
+				return fmt.Errorf("from %d to %d: %s is missing", s.from, s.position(), due[i])
+			case i >= len(due):
+				return fmt.Errorf("from %d to %d: %s is too much", s.from, s.position(), got[i])
+			case got[i] != due[i]:
+				return fmt.Errorf("from %d to %d: got %s, want %s", s.from, s.position(), got[i], due[i])
+			}
+		}
+	}
+	return nil
+}
+
+func changesOf(events []event) []event {
+	return slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.kind == bookmark })
+}
+
+// isResumable: a connection that takes up where the last one ended begins with the very next event.
+func isResumable(w watched, want []event) error {
+	for i, s := range w.streams {
+		if i > 0 && !s.relisted && s.from != w.streams[i-1].position() {
+			return fmt.Errorf("resumed from %d, the connection before ended at %d", s.from, w.streams[i-1].position())
+		}
+		got := changesOf(s.events)
+		if len(got) == 0 {
+			continue
+		}
+		next := sort.Search(len(want), func(i int) bool { return want[i].revision > s.from })
+		if next == len(want) || want[next] != got[0] {
+			return fmt.Errorf("resumed from %d with %s", s.from, got[0])
+		}
+	}
+	return nil
+}
+
+// isBookmarkable: all that happened up to a bookmark has been told before it, and nothing of it after.
+func isBookmarkable(w watched, want []event) error {
+	for _, s := range w.streams {
+		for i, e := range s.events {
+			if e.kind != bookmark {
+				continue
+			}
+			before := changesOf(s.events[:i])
+			if due := between(want, s.from, e.revision); len(before) < len(due) {
+				return fmt.Errorf("the bookmark of %d came before %s", e.revision, due[len(before)])
+			}
+			if after := slices.IndexFunc(s.events[i:], func(e2 event) bool { return e2.kind != bookmark && e2.revision <= e.revision }); after >= 0 {
+				return fmt.Errorf("%s after the bookmark of %d", s.events[i+after], e.revision)
+			}
+		}
+	}
+	return nil
+}
+
+// isFilterable: nothing is told that was not asked for.
+func isFilterable(w watched, _ []event) error {
+	for _, s := range w.streams {
+		for _, e := range s.events {
+			if e.kind != bookmark && !w.selector.selects(&e.object) {
+				return fmt.Errorf("%s of group %q", e, e.group)
+			}
+		}
+	}
+	return nil
+}
+
+// chronicle makes changes of the states that objects were put into (put, with a revision) and of the revisions at
+// which they were deleted (a deletion's object has the revision of the deletion). before are the objects at first.
+func chronicle(before map[string]object, puts, deletions []object) ([]change, error) {
+	changes := make([]change, 0, len(puts)+len(deletions))
+	for _, o := range puts {
+		changes = append(changes, change{revision: o.revision, name: o.name, after: &o})
+	}
+	for _, o := range deletions {
+		changes = append(changes, change{revision: o.revision, name: o.name})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.revision, b.revision) })
+	at := make(map[string]*object, len(before))
+	for name, o := range before {
+		at[name] = &o
+	}
+	for i := range changes {
+		c := &changes[i]
+		if i > 0 && c.revision == changes[i-1].revision {
+			return nil, fmt.Errorf("two writes have revision %d, of %s and %s", c.revision, changes[i-1].name, c.name)
+		}
+		c.before = at[c.name]
+		if c.before == nil && c.after == nil {
+			return nil, fmt.Errorf("%s was deleted at revision %d, when there was none", c.name, c.revision)
+		}
+		at[c.name] = c.after
+	}
+	return changes, nil
+}
