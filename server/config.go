@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -22,6 +23,7 @@ const (
 	DefaultDataDir                 = "mainstay-data" // ours
 	DefaultSecurePort              = 6443
 	DefaultEtcdPrefix              = "/registry"
+	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
 	DefaultEventTTL                = time.Hour
 	DefaultRequestTimeout          = time.Minute
 	DefaultMinRequestTimeout       = 30 * time.Minute
@@ -65,6 +67,9 @@ type Config struct {
 	ServiceClusterIPRange []netip.Prefix // one or two; none: 10.0.0.0/24
 	EventTTL              time.Duration  // 0: 1h
 	WithoutWatchCache     bool
+	// CacheMemoryLimit is how many bytes of encoded objects are kept beside the
+	// stored ones, to be sent again. 0: 256 MiB, NoLimit: any number.
+	CacheMemoryLimit int64
 	// HistoryRetention is how long replaced and deleted objects can still be
 	// watched from. 0: 5m; less: for ever.
 	HistoryRetention time.Duration
@@ -121,6 +126,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.BindAddress, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	setDefault(&c.SecurePort, DefaultSecurePort)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
+	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
 	setDefault(&c.EventTTL, DefaultEventTTL)
 	setDefault(&c.RequestTimeout, DefaultRequestTimeout)
 	setDefault(&c.MinRequestTimeout, DefaultMinRequestTimeout)
@@ -171,6 +177,9 @@ func (c Config) check() error {
 	}
 	if c.ShutdownDelay < 0 {
 		problem("--shutdown-delay-duration is %s; it cannot be negative", c.ShutdownDelay)
+	}
+	if c.CacheMemoryLimit < NoLimit {
+		problem("--cache-memory-limit is %d; it cannot be negative", c.CacheMemoryLimit)
 	}
 	if c.EventTTL < 0 {
 		problem("--event-ttl is %s; it cannot be negative", c.EventTTL)

@@ -93,6 +93,7 @@ func (s *Server) rowEnv(errs *[]error) *builtin.Env {
 }
 
 func (s *Server) openResource(spec builtin.StorageSpec) (storage.Interface, error) {
+	spec.Kind.Memory = s.encodings
 	store, err := storage.New(storage.Config{
 		Backend: s.backend, Prefix: s.config.EtcdPrefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
 		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Metrics: s.storageMetrics,

@@ -4,7 +4,7 @@
 // process but the process. It answers for no resource itself.
 //
 // Imports: admission, admission/plugin, apis/builtin, apis/builtin/all,
-// discovery, endpoints, filters, filters/authn, filters/authz, openapi, pki,
+// codec, discovery, endpoints, filters, filters/authn, filters/authz, openapi, pki,
 // request, rest, route, storage, storage/cache, storage/kv,
 // storage/kv/embedded, telemetry.
 package server
@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage"
@@ -36,6 +37,7 @@ type Server struct {
 	registry       *prometheus.Registry
 	requests       *telemetry.Requests
 	storageMetrics *storage.Metrics
+	encodings      *codec.Memory
 	drain          *filters.Drain
 	paths          *paths
 	checkPaths     []string // of single health checks
@@ -70,12 +72,17 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Registerer: registry})
+	if err != nil {
+		return nil, err
+	}
 	return &Server{
 		config:         config,
 		logger:         config.Logger,
 		registry:       registry,
 		requests:       telemetry.NewRequests(registry),
 		storageMetrics: storageMetrics,
+		encodings:      encodings,
 		drain:          filters.NewDrain(),
 		paths:          newPaths(),
 	}, nil

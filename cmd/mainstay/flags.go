@@ -102,6 +102,7 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys in the store")
 	flags.Var(&only{value: "application/vnd.kubernetes.protobuf"}, "storage-media-type", "encoding of built-in kinds in the store; no other one is supported yet")
 	flags.Var(opposite(&c.WithoutWatchCache), "watch-cache", "answer reads and watches from memory")
+	flags.Var(&bytesOrNoLimit{&c.CacheMemoryLimit, "256Mi"}, "cache-memory-limit", "memory for objects as JSON or protobuf that are kept to be sent again, as 512Mi or 2Gi; 0 is any amount")
 	flags.DurationVar(&c.EventTTL, "event-ttl", server.DefaultEventTTL, "how long events are kept")
 	asBool(flags, "watch-cache")
 }

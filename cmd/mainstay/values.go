@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"mainstay.dev/mainstay/server"
 )
 
@@ -126,6 +128,30 @@ func (z *zeroIsNoLimit) Set(value string) error {
 }
 func (z *zeroIsNoLimit) String() string { return strconv.Itoa(z.preset) }
 func (z *zeroIsNoLimit) Type() string   { return "int" }
+
+// bytesOrNoLimit is an amount of memory, of which 0 means any.
+type bytesOrNoLimit struct {
+	to     *int64
+	preset string
+}
+
+func (b *bytesOrNoLimit) Set(value string) error {
+	q, err := resource.ParseQuantity(value)
+	if err != nil {
+		return errors.New("it is not an amount of bytes, like 512Mi")
+	}
+	n := q.Value()
+	switch {
+	case n < 0:
+		return errors.New("it cannot be negative")
+	case n == 0:
+		n = server.NoLimit
+	}
+	*b.to, b.preset = n, value
+	return nil
+}
+func (b *bytesOrNoLimit) String() string { return b.preset }
+func (b *bytesOrNoLimit) Type() string   { return "quantity" }
 
 // zeroIsDefault is a number of which 0 means the default.
 type zeroIsDefault struct {

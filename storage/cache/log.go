@@ -36,7 +36,8 @@ const (
 	minChanges = 100
 	// changeOverhead is a guess at what a change costs beside the values.
 	changeOverhead = 400
-	// keepDecoded is how many of the newest records stay decoded.
+	// keepDecoded is how many of the newest records stay decoded, until the
+	// cache is next tidied up.
 	keepDecoded = 256
 )
 
@@ -116,6 +117,20 @@ func (l *log) append(c *storage.Change, now time.Time) {
 		}
 	}
 	l.trim(now)
+}
+
+// forget drops what the newest records are still held decoded for: watches that
+// are about to see them.
+func (l *log) forget() {
+	first := l.first
+	if l.end-first > keepDecoded {
+		first = l.end - keepDecoded
+	}
+	for p := first; p < l.end; p++ {
+		if record := l.at(p).change.Record; record != nil {
+			record.Forget()
+		}
+	}
 }
 
 func (l *log) trim(now time.Time) {

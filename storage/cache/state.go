@@ -288,10 +288,12 @@ func (s *state) keepLocked(newest *snapshot, pageSize int64) {
 	s.mu.kept = append(s.mu.kept, newest)
 }
 
-// expire lets go of snapshots that no list is likely to go on with.
+// expire lets go of snapshots that no list is likely to go on with, and of
+// decoded objects.
 func (s *state) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.mu.log.forget()
 	limit := now.Add(-keepSnapshots)
 	s.mu.kept = slices.DeleteFunc(s.mu.kept, func(k *snapshot) bool { return k.taken.Before(limit) })
 }
