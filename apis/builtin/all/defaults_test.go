@@ -2,6 +2,11 @@ package all_test
 
 import (
 	"encoding/json"
+	"errors"
+	gobuild "go/build"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -163,17 +168,61 @@ func TestDefaultsOnce(t *testing.T) {
 			t.Errorf("%s: %v", c.Scenario, err)
 			continue
 		}
-		v.Default(obj)
-		again := obj.DeepCopyObject().(codec.Object)
-		v.Default(again)
-		if !equality.Semantic.DeepEqual(obj, again) {
-			t.Errorf("%s: the second time, defaults changed (-once +twice):\n%s", c.Scenario, cmp.Diff(obj, again))
-		}
+		again := twice(t, c.Scenario, v, obj)
 		if seen[name]++; seen[name] > 3 {
 			continue
 		}
 		if n := testing.AllocsPerRun(10, func() { v.Default(again) }); n > 0 {
 			t.Errorf("%s: defaults of a complete object allocate %v times", c.Scenario, n)
 		}
+	}
+}
+
+// twice fills defaults, and checks that doing so again changes nothing.
+func twice(t *testing.T, name string, v *codec.Version, obj codec.Object) codec.Object {
+	t.Helper()
+	v.Default(obj)
+	again := obj.DeepCopyObject().(codec.Object)
+	v.Default(again)
+	if !equality.Semantic.DeepEqual(obj, again) {
+		t.Errorf("%s: the second time, defaults changed (-once +twice):\n%s", name, cmp.Diff(obj, again))
+	}
+	return again
+}
+
+// TestDefaultsOfFixtures does the same with objects that have all fields.
+func TestDefaultsOfFixtures(t *testing.T) {
+	t.Parallel()
+	types, err := gobuild.Import("k8s.io/api/core/v1", ".", gobuild.FindOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for name, r := range byName(t) {
+		v := r.Version
+		if r.Subresource != "" || v.Default == nil {
+			continue
+		}
+		group := v.GVK.Group
+		if group == "" {
+			group = "core"
+		}
+		body, err := os.ReadFile(filepath.Join(types.Dir, "../../testdata/HEAD", group+"."+v.GVK.Version+"."+v.GVK.Kind+".json"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // types of other modules
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj, err := v.Decode(body, codec.JSON, true)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		twice(t, name, v, obj)
+		checked++
+	}
+	if checked < 30 {
+		t.Errorf("only %d kinds have fixtures", checked)
 	}
 }
