@@ -82,6 +82,21 @@ func (c *call) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
 	return hub, nil
 }
 
+// versioned shows an object of the hub version in the version asked for. It may
+// be the object itself and must not be changed.
+func (c *call) versioned(hub codec.Object) (codec.Object, error) {
+	v := c.resource.Version
+	if v.FromHub == nil {
+		return hub, nil
+	}
+	obj, err := v.FromHubTo(hub.DeepCopyObject().(codec.Object))
+	if err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return obj, nil
+}
+
 // newHub is an object of the kind with nothing in it.
 func (c *call) newHub() codec.Object {
 	obj := c.resource.Kind.Hub.New()

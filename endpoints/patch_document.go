@@ -32,11 +32,10 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 		if current == nil {
 			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
 		}
-		versioned, err := v.FromHubTo(current.DeepCopyObject().(codec.Object))
+		versioned, err := c.versioned(current)
 		if err != nil {
 			return nil, err
 		}
-		versioned.GetObjectKind().SetGroupVersionKind(v.GVK)
 		document, err := json.Marshal(versioned)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", v.GVK.Kind, err)

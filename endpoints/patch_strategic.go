@@ -31,7 +31,7 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		if current == nil {
 			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
 		}
-		versioned, err := v.FromHubTo(current.DeepCopyObject().(codec.Object))
+		versioned, err := c.versioned(current)
 		if err != nil {
 			return nil, err
 		}

@@ -82,26 +82,22 @@ func (c *call) updateRules(options metav1.UpdateOptions, allowCreate bool) rest.
 // change that is none but for the time in managed fields.
 func (c *call) admitted(change rest.UpdateFunc, dryRun bool) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
-		var old codec.Object
-		if current != nil {
-			old = current.DeepCopyObject().(codec.Object)
-		}
 		obj, err := change(ctx, current)
 		if err != nil {
 			return nil, err
 		}
 		dedupOwnerReferences(ctx, obj)
 		op := admission.Update
-		if old == nil {
+		if current == nil {
 			op = admission.Create
 		}
 		a := c.attributes(op, c.info.Name, dryRun)
-		a.Object, a.Old = obj, old
+		a.Object, a.Old = obj, current
 		if err := c.api.config.Admission.Mutate(ctx, &a); err != nil {
 			return nil, err
 		}
-		if old != nil {
-			keepFieldTimes(obj, old)
+		if current != nil {
+			keepFieldTimes(obj, current)
 		}
 		return obj, nil
 	}

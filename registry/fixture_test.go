@@ -115,7 +115,7 @@ func (e *env) get(name string) *corev1.Pod {
 func (e *env) change(u rest.Updater, name string, f func(*corev1.Pod), options rest.UpdateOptions) (*corev1.Pod, error) {
 	e.Helper()
 	record, _, err := u.Update(e.ctx, key(name), func(_ context.Context, current codec.Object) (codec.Object, error) {
-		p := current.(*corev1.Pod)
+		p := current.DeepCopyObject().(*corev1.Pod)
 		f(p)
 		return p, nil
 	}, options)

@@ -56,11 +56,7 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 	if err != nil {
 		return nil, err
 	}
-	mine, err := current.Object()
-	if err != nil {
-		return nil, err
-	}
-	obj, err := update(ctx, mine)
+	obj, err := update(ctx, old)
 	if err != nil {
 		return nil, err
 	}

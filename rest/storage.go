@@ -123,10 +123,10 @@ type Arranger interface {
 // accepts everything.
 type ValidateObject func(ctx context.Context, obj, old codec.Object) error
 
-// UpdateFunc makes the new object from the current one, which is the
-// function's to change. current is nil where the object does not exist and the
+// UpdateFunc makes the new object from the current one, which is shared and
+// must not be changed. current is nil where the object does not exist and the
 // caller of Update allows creation; otherwise the storage answers not found
-// itself.
+// itself. The new object becomes the storage's.
 type UpdateFunc func(ctx context.Context, current codec.Object) (codec.Object, error)
 
 // UpdateOptions govern an Update.

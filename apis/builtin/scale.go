@@ -135,13 +135,14 @@ func (s *scaleStorage[T, P]) rescale(ctx context.Context, current codec.Object, 
 	if err != nil {
 		return nil, fmt.Errorf("write managed fields: %w", err)
 	}
-	*s.scale.Replicas((*T)(current.(P))) = &scale.Spec.Replicas
-	current.SetManagedFields(entries)
-	current.SetResourceVersion(scale.ResourceVersion)
+	parent := current.DeepCopyObject().(P)
+	*s.scale.Replicas((*T)(parent)) = &scale.Spec.Replicas
+	parent.SetManagedFields(entries)
+	parent.SetResourceVersion(scale.ResourceVersion)
 	if scale.UID != "" {
-		current.SetUID(scale.UID)
+		parent.SetUID(scale.UID)
 	}
-	return current, nil
+	return parent, nil
 }
 
 func (s *scaleStorage[T, P]) managers(parent codec.Object) *managedfields.ScaleHandler {

@@ -76,7 +76,7 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 		}
 	}
 	_, _, err := rawPods(b.pods).Update(ctx, name, func(_ context.Context, current codec.Object) (codec.Object, error) {
-		pod := current.(*corev1.Pod)
+		pod := current.DeepCopyObject().(*corev1.Pod)
 		if err := assign(pod, binding); err != nil {
 			return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, err)
 		}

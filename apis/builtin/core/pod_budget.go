@@ -72,7 +72,7 @@ func (e *evicter) spend(ctx context.Context, budget *policyv1.PodDisruptionBudge
 	part := &registry.Part{Store: store, Strategy: &registry.Strategy{Namespaced: true}}
 	name := types.NamespacedName{Namespace: budget.Namespace, Name: budget.Name}
 	_, _, err := part.Update(ctx, name, func(_ context.Context, current codec.Object) (codec.Object, error) {
-		budget := current.(*policyv1.PodDisruptionBudget)
+		budget := current.DeepCopyObject().(*policyv1.PodDisruptionBudget)
 		if err := checkBudget(budget); err != nil {
 			return nil, err
 		}

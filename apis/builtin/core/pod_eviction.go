@@ -172,7 +172,7 @@ func (e *evicter) remove(ctx context.Context, name types.NamespacedName, deletio
 
 func (e *evicter) mark(ctx context.Context, name types.NamespacedName, preconditions *metav1.Preconditions) (*codec.Record, error) {
 	record, _, err := rawPods(e.pods).Update(ctx, name, func(_ context.Context, current codec.Object) (codec.Object, error) {
-		pod := current.(*corev1.Pod)
+		pod := current.DeepCopyObject().(*corev1.Pod)
 		if err := checkEvicted(pod, preconditions); err != nil {
 			return nil, err
 		}

@@ -97,8 +97,9 @@ func TestScaleValidation(t *testing.T) {
 	a.create(controllers, newController(3))
 	var seen []any
 	_, _, err := a.resource(scales).Storage.(rest.Updater).Update(t.Context(), in("ns", "rc"), func(_ context.Context, current codec.Object) (codec.Object, error) {
-		current.(*autoscalingv1.Scale).Spec.Replicas = 4
-		return current, nil
+		scale := current.DeepCopyObject().(*autoscalingv1.Scale)
+		scale.Spec.Replicas = 4
+		return scale, nil
 	}, rest.UpdateOptions{Validate: func(_ context.Context, obj, old codec.Object) error {
 		seen = append(seen, obj.(*autoscalingv1.Scale).Spec, old.(*autoscalingv1.Scale).Spec)
 		return nil
