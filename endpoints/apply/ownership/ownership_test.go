@@ -37,6 +37,8 @@ type fixture struct {
 	new func() codec.Object
 	// untyped objects are written as documents.
 	untyped bool
+	// deduced objects have no merge schema: their lists are atomic.
+	deduced bool
 }
 
 func (f fixture) version() *codec.Version {
@@ -157,11 +159,22 @@ func fixtureOf(t testing.TB, gvk schema.GroupVersionKind) fixture {
 	return fixture{}
 }
 
+func (f fixture) converter() managedfields.TypeConverter {
+	if f.deduced {
+		return managedfields.NewDeducedTypeConverter()
+	}
+	return converter()
+}
+
 // upstream is apimachinery's field manager of a kind in one version.
 func upstream(t testing.TB, f fixture, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) *managedfields.FieldManager {
 	t.Helper()
 	types := oneVersion{f}
-	m, err := managedfields.NewDefaultFieldManager(converter(), types, types, types, f.gvk, f.gvk.GroupVersion(), subresource,
+	newManager := managedfields.NewDefaultFieldManager
+	if f.untyped {
+		newManager = managedfields.NewDefaultCRDFieldManager
+	}
+	m, err := newManager(f.converter(), types, types, types, f.gvk, f.gvk.GroupVersion(), subresource,
 		fieldpath.NewExcludeFilterSetMap(reset))
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +185,7 @@ func upstream(t testing.TB, f fixture, subresource string, reset map[fieldpath.A
 // ours is the same in this package.
 func ours(t testing.TB, f fixture, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) *Kind {
 	t.Helper()
-	k := New(Config{Version: f.version(), Subresource: subresource, ResetFields: reset, Converter: converter()})
+	k := New(Config{Version: f.version(), Subresource: subresource, ResetFields: reset, Converter: f.converter()})
 	if k == nil {
 		t.Fatalf("%v is not covered", f.gvk)
 	}
