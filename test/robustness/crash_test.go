@@ -1,0 +1,248 @@
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	crashWriters = 32
+	crashObjects = 8 // of each writer
+	defaultKills = 10
+	// defaultTime bounds the test where -kills is not given.
+	defaultTime = time.Minute
+)
+
+// TestCrashes kills the server over and over while many clients write. After each start all that was acknowledged is
+// there and nothing else, but for what was under way; revisions only grow; and at the end, what each watcher was told
+// over all its connections is just what happened.
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	rng := random(t)
+	c := newCrashes(t, rng)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watching, watchCtx := errgroup.WithContext(ctx)
+	for _, w := range c.watchers {
+		watching.Go(func() error { return w.follow(watchCtx, c.start, c.end.Load) })
+	}
+	kills, err := c.run(watchCtx, rng)
+	if err != nil {
+		cancel()
+		t.Fatal(errors.Join(err, watching.Wait()))
+	}
+	if err := c.finish(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := watching.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	c.verify(t, kills)
+}
+
+// crashes is the state of the test.
+type crashes struct {
+	in       *instance
+	writers  []*writer
+	users    []*user
+	watchers []*watcher
+	looker   *client
+	// start is the revision before the first write, end that of the last one, 0 until that was made.
+	start int64
+	end   atomic.Int64
+}
+
+func newCrashes(t *testing.T, rng *rand.Rand) *crashes {
+	c := &crashes{in: newInstance(t, "--history-retention=-1s")}
+	c.looker = c.in.client(t)
+	var err error
+	if _, c.start, _, err = c.looker.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for id := range crashWriters {
+		u := c.in.user(t)
+		c.users = append(c.users, u)
+		c.writers = append(c.writers, &writer{
+			id: id, rng: branch(rng), send: u.request, c: u.client, objects: crashObjects,
+			acknowledged: map[string]object{}, last: c.start,
+		})
+	}
+	for _, sel := range []selector{{}, {}, {group: "a"}, {group: "b"}, {name: "w03-1"}} {
+		c.watchers = append(c.watchers, &watcher{
+			client: c.in.client(t), told: watched{selector: sel}, rng: branch(rng), await: c.in.serving,
+		})
+	}
+	return c
+}
+
+// serving waits while the server is being restarted.
+func (in *instance) serving(ctx context.Context) error {
+	in.gate.RLock()
+	defer in.gate.RUnlock()
+	return ctx.Err()
+}
+
+// run has everybody write while the server is killed, and returns how often it was.
+func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error) {
+	writing, ctx := errgroup.WithContext(ctx)
+	var over atomic.Bool
+	for i, w := range c.writers {
+		writing.Go(func() error {
+			for !over.Load() {
+				out, err := w.write(ctx)
+				if err != nil {
+					return err
+				}
+				if out == unknown {
+					if err := c.users[i].restarted(ctx); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	writing.Go(func() error {
+		defer over.Store(true)
+		deadline := time.Now().Add(defaultTime)
+		for kills < max(*killsFlag, defaultKills) {
+			if *killsFlag == 0 && time.Now().After(deadline) {
+				return nil
+			}
+			select { // how long it may write is what the test varies
+			case <-time.After(time.Duration(50+rng.IntN(400)) * time.Millisecond):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if err := c.in.restart(ctx, true, rng, func() error { return c.settle(ctx) }); err != nil {
+				return fmt.Errorf("kill %d: %w", kills+1, err)
+			}
+			kills++
+		}
+		return nil
+	})
+	return kills, writing.Wait()
+}
+
+// settle compares what is there with what all writers know.
+func (c *crashes) settle(ctx context.Context) error {
+	c.looker.reconnect()
+	there, revision, out, err := c.looker.list(ctx)
+	if err != nil || out != done {
+		return fmt.Errorf("list: %s: %w", out, err)
+	}
+	for _, w := range c.writers {
+		if err := w.settle(there, revision); err != nil {
+			return err
+		}
+	}
+	if len(there) > 0 {
+		return fmt.Errorf("objects that nobody wrote: %v", slices.Sorted(maps.Keys(there)))
+	}
+	return nil
+}
+
+// finish compares once more and makes a last write. Its event ends the watchers of everything; the others are ended by
+// a bookmark, at the latest by that before their timeout.
+func (c *crashes) finish(ctx context.Context) error {
+	if err := c.settle(ctx); err != nil {
+		return err
+	}
+	last, out, err := c.looker.create(ctx, object{name: "last", value: "last", group: "last"})
+	if err != nil || out != done {
+		return fmt.Errorf("last write: %s: %w", out, err)
+	}
+	c.end.Store(last.revision)
+	c.writers[0].puts = append(c.writers[0].puts, last)
+	return nil
+}
+
+// verify compares what the watchers were told with what happened.
+func (c *crashes) verify(t *testing.T, kills int) {
+	t.Helper()
+	var puts, deletions []object
+	var doubtful []attempt
+	for _, w := range c.writers {
+		puts = append(puts, w.puts...)
+		deletions = append(deletions, w.deletions...)
+		doubtful = append(doubtful, w.doubtful...)
+	}
+	changes, err := complete(puts, deletions, doubtful, c.replay(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams, events, bookmarks := 0, 0, 0
+	for _, w := range c.watchers {
+		if err := w.told.check(changes); err != nil {
+			t.Error(err)
+		}
+		streams += len(w.told.streams)
+		for _, s := range w.told.streams {
+			events += len(s.events)
+			bookmarks += len(s.events) - len(changesOf(s.events))
+		}
+	}
+	t.Logf("%d kills; %d acknowledged writes, %d in doubt; %d events over %d connections of %d watchers, %d of them bookmarks",
+		kills, len(puts)+len(deletions), len(doubtful), events, streams, len(c.watchers), bookmarks)
+}
+
+// replay watches everything that happened once more, over one connection.
+func (c *crashes) replay(t *testing.T) []event {
+	t.Helper()
+	w := &watcher{client: c.looker, await: func(context.Context) error { return errors.New("the server is gone") }}
+	if err := w.follow(t.Context(), c.start, c.end.Load); err != nil {
+		t.Fatal(err)
+	}
+	return changesOf(w.told.streams[0].events)
+}
+
+// complete returns the changes that happened: those that were acknowledged, and of those in doubt the ones of which
+// there is an event in the replay. What else is in the replay was made up.
+func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]change, error) {
+	known := map[int64]bool{}
+	for _, o := range slices.Concat(puts, deletions) {
+		known[o.revision] = true
+	}
+	var written, removed = map[string]attempt{}, map[string]attempt{}
+	for _, try := range doubtful {
+		if try.after.name == "" {
+			removed[try.before.value] = try
+		} else {
+			written[try.after.value] = try
+		}
+	}
+	for _, e := range replay {
+		if known[e.revision] {
+			continue // chronicle and Reliable compare it
+		}
+		from := written
+		if e.kind == deleted {
+			from = removed
+		}
+		if _, ok := from[e.value]; !ok {
+			return nil, fmt.Errorf("nobody made %s", e)
+		}
+		delete(from, e.value)
+		if e.kind == deleted {
+			deletions = append(deletions, e.object)
+		} else {
+			puts = append(puts, e.object)
+		}
+	}
+	changes, err := chronicle(nil, puts, deletions)
+	if err != nil {
+		return nil, err
+	}
+	// The replay is a watcher as any other.
+	told := watched{streams: []stream{{from: 0, events: replay}}}
+	return changes, told.check(changes)
+}

@@ -1,0 +1,150 @@
+package robustness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// errExpired: the revision that a watch asked for is no longer available.
+var errExpired = errors.New("expired")
+
+// watcher follows a selection over as many connections as it takes, and keeps what it was told. It is for one
+// goroutine; told may be read when follow has returned.
+type watcher struct {
+	client *client
+	told   watched
+	// rng, where set, gives each connection a timeout of its own, so that the server ends some of them.
+	rng *rand.Rand
+	// reader, where set, is what the answer is read through.
+	reader func(context.Context, io.Reader) io.Reader
+	// await returns when it makes sense to connect again after the connection or the server broke.
+	await func(context.Context) error
+	// relist tells to go on from the revision of a list where the watch's has expired.
+	relist bool
+	// expired counts that.
+	expired int
+}
+
+// maxWatch is how long a connection lasts at most, where the watcher has it ended.
+const maxWatch = 5 * time.Second
+
+// follow watches after a revision, until it has been told of the revision until, or a later one, and returns nil then.
+func (w *watcher) follow(ctx context.Context, from int64, until func() int64) error {
+	s := stream{from: from}
+	for {
+		err := w.connection(ctx, &s, until)
+		w.told.streams = append(w.told.streams, s)
+		if end := until(); end > 0 && s.position() >= end {
+			return nil
+		}
+		s = stream{from: s.position()}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errExpired) && w.relist:
+			w.expired++
+			_, revision, _, err := w.client.list(ctx)
+			if err != nil {
+				return fmt.Errorf("list after a watch expired: %w", err)
+			}
+			s = stream{from: revision, relisted: true}
+		case errors.Is(err, errUnavailable):
+			w.client.reconnect()
+			if err := w.await(ctx); err != nil {
+				return err
+			}
+		case err != nil:
+			return fmt.Errorf("watch of %s from %d: %w", w.told.selector, s.from, err)
+		}
+	}
+}
+
+// connection reads one watch to its end into s. It returns nil where the server ended it as it should.
+func (w *watcher) connection(ctx context.Context, s *stream, until func() int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var timeout time.Duration
+	if w.rng != nil {
+		timeout = max(time.Second, time.Duration(w.rng.Int64N(int64(maxWatch))))
+	}
+	resp, err := w.client.watch(ctx, w.told.selector, s.from, timeout)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return refusal(resp)
+	}
+	var body io.Reader = resp.Body
+	if w.reader != nil {
+		body = w.reader(ctx, body)
+	}
+	lines := json.NewDecoder(body)
+	for {
+		e, err := next(lines)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.events = append(s.events, e)
+		if end := until(); end > 0 && e.revision >= end {
+			return nil
+		}
+	}
+}
+
+func refusal(resp *http.Response) error {
+	var st status
+	if err := json.NewDecoder(resp.Body).Decode(&st); err != nil {
+		return fmt.Errorf("%w: %s", errUnavailable, resp.Status)
+	}
+	return failure(st)
+}
+
+func failure(st status) error {
+	if st.Code == http.StatusGone {
+		return fmt.Errorf("%w: %s", errExpired, st.Message)
+	}
+	_, err := st.outcome()
+	return err
+}
+
+// next reads one event.
+func next(lines *json.Decoder) (event, error) {
+	var line struct {
+		Type   string
+		Object json.RawMessage
+	}
+	if err := lines.Decode(&line); err != nil {
+		if errors.Is(err, io.EOF) {
+			return event{}, io.EOF
+		}
+		return event{}, fmt.Errorf("%w: %w", errUnavailable, err)
+	}
+	if line.Type == "ERROR" {
+		var st status
+		if err := json.Unmarshal(line.Object, &st); err != nil {
+			return event{}, fmt.Errorf("read an error: %w", err)
+		}
+		return event{}, failure(st)
+	}
+	var doc document
+	if err := json.Unmarshal(line.Object, &doc); err != nil {
+		return event{}, fmt.Errorf("read an object: %w", err)
+	}
+	if line.Type == bookmark {
+		revision, err := strconv.ParseInt(doc.Metadata.ResourceVersion, 10, 64)
+		return event{kind: bookmark, object: object{revision: revision}}, err
+	}
+	o, err := doc.object()
+	return event{kind: line.Type, object: o}, err
+}

@@ -1,0 +1,133 @@
+package robustness
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+)
+
+// writer writes objects that nobody else writes, one request after another, and knows what must be there. It is for
+// one goroutine; others may look while none of its requests is under way.
+type writer struct {
+	id   int
+	rng  *rand.Rand
+	send func(func() (outcome, error)) (outcome, error)
+	c    *client
+	// objects is how many names it has.
+	objects int
+	// acknowledged are its objects, by name, as it was told that they are.
+	acknowledged map[string]object
+	// pending is the request whose outcome is unknown, nil where there is none.
+	pending *attempt
+	// puts and deletions are what it was told was done.
+	puts, deletions []object
+	// doubtful are the requests whose outcome was unknown once.
+	doubtful []attempt
+	count    int
+	last     int64 // the newest revision it was told
+}
+
+// attempt is a write under way: from one object to another, empty names standing for none.
+type attempt struct{ before, after object }
+
+// write makes one request. The outcome is unknown where the server went away.
+func (w *writer) write(ctx context.Context) (outcome, error) {
+	w.count++
+	o := object{
+		name:  fmt.Sprintf("w%02d-%d", w.id, w.rng.IntN(w.objects)),
+		value: fmt.Sprintf("%d-%d", w.id, w.count),
+		group: string(rune('a' + w.rng.IntN(3))),
+	}
+	before, there := w.acknowledged[o.name]
+	var got object
+	try := attempt{before, o}
+	request := func() (out outcome, err error) {
+		got, out, err = w.c.create(ctx, o)
+		return out, err
+	}
+	switch {
+	case there && w.rng.IntN(4) == 0:
+		try.after = object{}
+		request = func() (out outcome, err error) {
+			got, out, err = w.c.remove(ctx, o.name, 0)
+			return out, err
+		}
+	case there:
+		if w.rng.IntN(2) == 0 {
+			o.revision = before.revision
+		}
+		request = func() (out outcome, err error) {
+			got, out, err = w.c.update(ctx, o)
+			return out, err
+		}
+	}
+	out, err := w.send(request)
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("write %s: %w", o.name, err)
+	case out == unknown:
+		w.pending = &try
+		w.doubtful = append(w.doubtful, try)
+		return unknown, nil
+	case out != done:
+		return out, fmt.Errorf("write %s, which only one client does: %s", o.name, out)
+	}
+	return done, w.acknowledge(try, got)
+}
+
+func (w *writer) acknowledge(try attempt, got object) error {
+	if got.revision <= w.last {
+		return fmt.Errorf("a write of %s has revision %d, after %d", got.name, got.revision, w.last)
+	}
+	w.last = got.revision
+	if try.after.name == "" {
+		if got.value != try.before.value {
+			return fmt.Errorf("deletion of %s returned value %q, not %q", got.name, got.value, try.before.value)
+		}
+		delete(w.acknowledged, got.name)
+		w.deletions = append(w.deletions, got)
+		return nil
+	}
+	if got.value != try.after.value || got.group != try.after.group {
+		return fmt.Errorf("wrote %v, was answered %v", try.after, got)
+	}
+	w.acknowledged[got.name] = got
+	w.puts = append(w.puts, got)
+	return nil
+}
+
+// settle compares what is there, as of a revision, with what must be, and learns how the pending request ended. It
+// removes the writer's objects from what is there.
+func (w *writer) settle(there map[string]object, revision int64) error {
+	if revision < w.last {
+		return fmt.Errorf("the store is at revision %d, a write was acknowledged at %d", revision, w.last)
+	}
+	for i := range w.objects {
+		name := fmt.Sprintf("w%02d-%d", w.id, i)
+		got, present := there[name]
+		delete(there, name)
+		want, acknowledged := w.acknowledged[name]
+		if present == acknowledged && got == want {
+			continue
+		}
+		if p := w.pending; p != nil && p.made(name, got, present) {
+			if present {
+				w.acknowledged[name] = got
+			} else {
+				delete(w.acknowledged, name)
+			}
+			continue
+		}
+		return fmt.Errorf("%s: acknowledged %v (%t), there is %v (%t)", name, want, acknowledged, got, present)
+	}
+	w.pending, w.last = nil, revision
+	return nil
+}
+
+// made tells whether what became of an object is what the attempt would have made of it.
+func (a attempt) made(name string, got object, present bool) bool {
+	if a.after.name == "" {
+		return a.before.name == name && !present
+	}
+	return a.after.name == name && present && got.value == a.after.value && got.group == a.after.group
+}
