@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,16 @@ func call[T any](ctx context.Context, s *Store, a asked, f func(context.Context,
 	all, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	pause := firstPause
+	var reason error // why it took so long
 	for {
 		var to peer.Peer
 		answer, err = attempt(all, a, &to, f)
+		switch code(err) {
+		case codes.Unavailable:
+			reason = err
+		case codes.DeadlineExceeded:
+			err = cmp.Or(reason, err)
+		}
 		if err == nil {
 			s.failing.Store(0)
 			return answer, nil

@@ -22,6 +22,9 @@ const (
 // tells none while a watch still reads history.
 const progressPause = 50 * time.Millisecond
 
+// reopenPause is the time between two attempts to take up a watch again.
+const reopenPause = 200 * time.Millisecond
+
 // watch is a kv.Watch: a queue in front of a source.
 type watch struct {
 	s          *Store
@@ -36,7 +39,7 @@ type watch struct {
 	wanted chan kv.Revision
 
 	// What follows belongs to run.
-	source *source // nil while the queue must drain first
+	source *source // nil while the queue must drain first, or etcd is away
 	queue  queue
 	// next: events before this revision are in the queue, or were not asked for.
 	next kv.Revision
@@ -97,9 +100,10 @@ func (w *watch) run() {
 	for err == nil {
 		err = w.step()
 	}
-	if w.source != nil {
-		w.source.close()
+	if w.ctx.Err() != nil {
+		err = errEnded
 	}
+	w.detach()
 	w.cancel()
 	w.s.mu.Lock()
 	delete(w.s.mu.watches, w)
@@ -115,8 +119,7 @@ func (w *watch) run() {
 
 func (w *watch) step() error {
 	if w.source == nil && w.queue.empty() {
-		var err error
-		if w.source, err = w.open(); err != nil {
+		if err := w.reopen(); err != nil || w.source == nil {
 			return err
 		}
 	}
@@ -134,8 +137,9 @@ func (w *watch) step() error {
 	}
 	select {
 	case a, ok := <-answers:
-		if !ok {
-			return fmt.Errorf("%w: the watch of etcd ended", kv.ErrUnavailable)
+		if !ok || errors.Is(a.err, kv.ErrUnavailable) {
+			w.detach() // etcd's client gave up, for want of a leader for example
+			return nil
 		}
 		return w.take(a)
 	case out <- w.queue.first():
@@ -170,10 +174,36 @@ func (w *watch) take(a answer) error {
 	w.seen = revision
 	w.next = max(w.next, revision+1)
 	if w.queue.full() {
+		w.detach()
+	}
+	return nil
+}
+
+// detach closes the source. A new one is opened when the queue is empty.
+func (w *watch) detach() {
+	if w.source != nil {
 		w.source.close()
 		w.source = nil
 	}
-	return nil
+}
+
+// reopen goes on where the last source ended. While etcd cannot be reached it
+// leaves the watch without one, and is to be called again.
+func (w *watch) reopen() (err error) {
+	w.source, err = w.open()
+	if err == nil {
+		w.progress(w.want)
+		return nil
+	}
+	if !errors.Is(err, kv.ErrUnavailable) {
+		return err
+	}
+	select {
+	case <-time.After(reopenPause):
+		return nil
+	case <-w.ctx.Done():
+		return errEnded
+	}
 }
 
 // progress has the receiver told that everything up to a revision was delivered,
