@@ -95,7 +95,7 @@ func Start(t testing.TB, opts Options) *Cluster {
 			t.Fatalf("start member %d of etcd: %v", i, err)
 		}
 		// What a proxy knows of a link is the id of who dials.
-		c.Members[i].peers.owner = c.Members[i].id()
+		shared.own(c.Members[i].peers, c.Members[i].id())
 	}
 	return c
 }

@@ -15,7 +15,7 @@ type proxy struct {
 	listener net.Listener
 	target   string
 	links    *links // nil for clients: nobody is refused
-	owner    string // id of the member behind it
+	owner    string // id of the member behind it; guarded by links.mu
 
 	mu     sync.Mutex
 	open   map[net.Conn]string // connections, and who dialled
@@ -34,17 +34,24 @@ type links struct {
 // set cuts a member off, or lets it in again.
 func (l *links) set(id string, cut bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.cut[id] = cut
-	l.mu.Unlock()
 	for _, p := range l.proxies {
 		p.closeIf(func(from string) bool { return cut && (from == id || p.owner == id) })
 	}
 }
 
-func (l *links) passes(from, to string) bool {
+// own says which member stands behind a proxy.
+func (l *links) own(p *proxy, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.cut[from] && !l.cut[to]
+	p.owner = id
+}
+
+func (l *links) pass(from string, p *proxy) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.cut[from] && !l.cut[p.owner]
 }
 
 func newProxy(t testing.TB, target string, links *links) *proxy {
@@ -100,7 +107,7 @@ func (p *proxy) serve(conn net.Conn) {
 	var head []byte
 	if p.links != nil {
 		var err error
-		if from, head, err = who(conn); err != nil || !p.links.passes(from, p.owner) {
+		if from, head, err = who(conn); err != nil || !p.links.pass(from, p) {
 			return
 		}
 	}
@@ -115,13 +122,18 @@ func (p *proxy) serve(conn net.Conn) {
 	p.mu.Lock()
 	p.open[conn] = from
 	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.open, conn)
+	}()
+	if p.links != nil && !p.links.pass(from, p) {
+		return // it was cut off meanwhile, before this connection could be closed
+	}
 	var copying sync.WaitGroup
 	copying.Go(func() { p.pass(to, conn); to.Close(); conn.Close() })
 	copying.Go(func() { p.pass(conn, to); to.Close(); conn.Close() })
 	copying.Wait()
-	p.mu.Lock()
-	delete(p.open, conn)
-	p.mu.Unlock()
 }
 
 func (p *proxy) pass(to io.Writer, from io.Reader) {
