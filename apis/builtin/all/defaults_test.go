@@ -54,15 +54,9 @@ var later = map[string][]string{
 // since137 are creations whose answer would be another one now, by the gate
 // of the feature that is on since.
 var since137 = map[string]string{
-	"deployments.apps_v1/create-faults 445": "GenericWorkload",
-	"pods.v1/create-faults 511":             "ContainerStopSignals",
-	"pods.v1/create-faults 1775":            "ClusterTrustBundleProjection",
-	"pods.v1/create-faults 1778":            "PodCertificateRequest",
-	"pods.v1/create-faults 1961":            "GenericWorkload",
-	"pods.v1/extra-cases 41":                "ClusterTrustBundleProjection",
-	"pods.v1/extra-cases 63":                "ContainerStopSignals",
-	"pods.v1/extra-cases 127":               "GenericWorkload",
-	"podtemplates.v1/create-faults 183":     "GenericWorkload",
+	"pods.v1/create-faults 1775": "ClusterTrustBundleProjection",
+	"pods.v1/create-faults 1778": "PodCertificateRequest",
+	"pods.v1/extra-cases 41":     "ClusterTrustBundleProjection",
 }
 
 // TestCreations prepares for creation what a recorded kube-apiserver created,

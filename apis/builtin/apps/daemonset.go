@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 )
 
 // startTemplateGeneration has the count there from the start, so that whoever writes
@@ -25,10 +26,12 @@ func startTemplateGeneration(ds *appsv1.DaemonSet) {
 // prepareDaemonSet gives the template its first generation. It is counted in
 // an annotation, which clients may set on creation only.
 func prepareDaemonSet(_ context.Context, ds *appsv1.DaemonSet) {
+	podspec.DropDisabled(&ds.Spec.Template.Spec, nil)
 	setTemplateGeneration(ds, max(templateGeneration(ds), 1))
 }
 
 func prepareDaemonSetUpdate(_ context.Context, ds, old *appsv1.DaemonSet) {
+	podspec.DropDisabled(&ds.Spec.Template.Spec, &old.Spec.Template.Spec)
 	generation := templateGeneration(old)
 	if !equality.Semantic.DeepEqual(ds.Spec.Template, old.Spec.Template) {
 		generation++

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 )
 
 // V1 is apps/v1.
@@ -27,20 +28,23 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[appsv1.Deployment]{
 			Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Categories: all,
 			Status: true, StatusKeeps: []string{"metadata.labels"}, Generation: true, SpecChanged: deploymentChanged,
-			Default: defaultDeployment, CreateWarnings: deploymentWarnings,
-			Columns: deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
+			Default: defaultDeployment, Prepare: podspec.Prepare(deploymentPods), PrepareUpdate: podspec.PrepareUpdate(deploymentPods),
+			CreateWarnings: deploymentWarnings,
+			Columns:        deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.ReplicaSet]{
 			Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all,
 			Status: true, Generation: true,
-			Default: defaultReplicaSet, CreateWarnings: replicaSetWarnings,
-			Columns: replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
+			Default: defaultReplicaSet, Prepare: podspec.Prepare(replicaSetPods), PrepareUpdate: podspec.PrepareUpdate(replicaSetPods),
+			CreateWarnings: replicaSetWarnings,
+			Columns:        replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.StatefulSet]{
 			Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validation.NameIsDNSLabel,
-			Default: defaultStatefulSet, Warnings: statefulSetWarnings,
-			Columns: statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
+			Default: defaultStatefulSet, Prepare: podspec.Prepare(statefulSetPods), PrepareUpdate: podspec.PrepareUpdate(statefulSetPods),
+			Warnings: statefulSetWarnings,
+			Columns:  statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
 		}),
 	}}
 }

@@ -40,6 +40,10 @@ func defaultJob(job *batchv1.Job) {
 	podspec.Default(&spec.Template.Spec)
 }
 
+func jobPods(job *batchv1.Job) *corev1.PodSpec { return &job.Spec.Template.Spec }
+
+func cronJobPods(cj *batchv1.CronJob) *corev1.PodSpec { return &cj.Spec.JobTemplate.Spec.Template.Spec }
+
 // labelJob gives a job without labels those of its template. They share one
 // map, so that what prepareJob adds to the template shows on the job as well:
 // clients look for jobs by these labels.

@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 )
 
 // V1 is batch/v1.
@@ -16,13 +17,14 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[batchv1.CronJob]{
 			Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validateCronJobName,
-			Default: defaultCronJob, CreateWarnings: cronJobWarnings,
-			Columns: cronJobColumns(),
+			Default: defaultCronJob, Prepare: podspec.Prepare(cronJobPods), PrepareUpdate: podspec.PrepareUpdate(cronJobPods),
+			CreateWarnings: cronJobWarnings,
+			Columns:        cronJobColumns(),
 		}),
 		builtin.Resource(builtin.Row[batchv1.Job]{
 			Name: "jobs", Kind: "Job", Namespaced: true, Categories: all,
 			Status: true, Generation: true, OrphanByDefault: true, OrphanWarning: orphanWarning,
-			Default: defaultJob, Prepare: prepareJob, CreateWarnings: jobWarnings,
+			Default: defaultJob, Prepare: prepareJob, PrepareUpdate: podspec.PrepareUpdate(jobPods), CreateWarnings: jobWarnings,
 			SelectableFields: []string{successfulField}, Fields: jobFields, FieldLabel: jobFieldLabel,
 			Columns: jobColumns(),
 		}),

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 )
 
 const orphanWarning = "child pods are preserved by default when jobs are deleted; " +
@@ -40,6 +41,7 @@ func jobFieldLabel(label, value string) (string, string, error) {
 // by the UID, unless the client wants to take care of that itself. What the
 // client has set is left for validation to refuse.
 func prepareJob(_ context.Context, job *batchv1.Job) {
+	podspec.DropDisabled(jobPods(job), nil)
 	if job.Spec.ManualSelector != nil && *job.Spec.ManualSelector {
 		return
 	}

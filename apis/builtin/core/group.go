@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 )
 
 // V1 is v1 of the core group. Events are served in events.k8s.io/v1 as well.
@@ -32,13 +33,15 @@ func V1() builtin.Group {
 		builtin.Resource(persistentVolumeClaims()),
 		builtin.Resource(builtin.Row[corev1.PodTemplate]{
 			Name: "podtemplates", Kind: "PodTemplate", Namespaced: true, Generation: true, ReturnDeleted: true,
-			Default: defaultPodTemplate, Columns: podTemplateColumns(),
+			Default: defaultPodTemplate, Prepare: podspec.Prepare(podTemplatePods), PrepareUpdate: podspec.PrepareUpdate(podTemplatePods),
+			Columns: podTemplateColumns(),
 		}),
 		builtin.Resource(builtin.Row[corev1.ReplicationController]{
 			Name: "replicationcontrollers", Kind: "ReplicationController", ShortNames: []string{"rc"},
 			Categories: []string{"all"}, Namespaced: true, StoragePath: "controllers",
 			Status: true, Generation: true, OrphanByDefault: true,
-			Default: defaultReplicationController, Columns: replicationControllerColumns(),
+			Default: defaultReplicationController, Prepare: podspec.Prepare(replicationControllerPods), PrepareUpdate: podspec.PrepareUpdate(replicationControllerPods),
+			Columns:          replicationControllerColumns(),
 			SelectableFields: []string{"status.replicas"}, Fields: replicationControllerFields,
 			Subresources: []builtin.Subresource{builtin.ScaleSubresource(replicationControllerScale())},
 		}),

@@ -30,14 +30,18 @@ func nodes() builtin.Row[corev1.Node] {
 	}
 }
 
-// prepareNode drops what kubelets were once configured by.
+// prepareNode drops what kubelets were once configured by, and a field whose
+// feature is off (InPlacePodVerticalScalingSchedulerPreemption).
 func prepareNode(_ context.Context, node *corev1.Node) {
-	node.Spec.ConfigSource, node.Status.Config = nil, nil
+	node.Spec.ConfigSource, node.Status.Config, node.Spec.PodPreemptionPolicy = nil, nil, nil
 }
 
 func prepareNodeUpdate(_ context.Context, node, old *corev1.Node) {
 	if old.Spec.ConfigSource == nil {
 		node.Spec.ConfigSource = nil
+	}
+	if old.Spec.PodPreemptionPolicy == nil {
+		node.Spec.PodPreemptionPolicy = nil
 	}
 }
 

@@ -8,13 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 )
 
 func pods() builtin.Row[corev1.Pod] {
 	return builtin.Row[corev1.Pod]{
 		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
 		Status: true, Generation: true, ReturnDeleted: true,
-		Default: defaultPod, Prepare: preparePod, PrepareUpdate: keepPodResources, GracePeriod: podGracePeriod,
+		Default: defaultPod, Prepare: preparePod, PrepareUpdate: preparePodUpdate, GracePeriod: podGracePeriod,
 		StatusKeeps: []string{"metadata.ownerReferences"}, PrepareStatus: preparePodStatus,
 		SelectableFields: podFieldKeys(),
 		IndexFields:      []string{"spec.nodeName"},
@@ -28,6 +29,7 @@ func pods() builtin.Row[corev1.Pod] {
 }
 
 func preparePod(_ context.Context, pod *corev1.Pod) {
+	podspec.DropDisabled(&pod.Spec, nil)
 	completePodResources(&pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
 	if len(pod.Spec.SchedulingGates) > 0 {
@@ -37,6 +39,13 @@ func preparePod(_ context.Context, pod *corev1.Pod) {
 		})
 	}
 	mergeLabelKeys(pod)
+}
+
+func preparePodUpdate(_ context.Context, pod, old *corev1.Pod) {
+	if pod.Spec.Resources == nil { // the client may not know them
+		pod.Spec.Resources = old.Spec.Resources.DeepCopy()
+	}
+	podspec.DropDisabled(&pod.Spec, &old.Spec)
 }
 
 // alignPodIPs makes podIP the first of podIPs, for clients that write or read

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,13 +40,6 @@ func completePodResources(spec *corev1.PodSpec) {
 			limit = request
 		}
 		addMissing(&whole.Limits, corev1.ResourceList{name: limit})
-	}
-}
-
-// keepPodResources keeps them for clients that do not know them.
-func keepPodResources(_ context.Context, pod, old *corev1.Pod) {
-	if pod.Spec.Resources == nil {
-		pod.Spec.Resources = old.Spec.Resources.DeepCopy()
 	}
 }
 

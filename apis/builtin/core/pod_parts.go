@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
@@ -27,6 +28,7 @@ func podPart(name string, take func(to, sent *corev1.Pod), validate func(pod, ol
 				sent, pod := obj.(*corev1.Pod), old.(*corev1.Pod).DeepCopy()
 				keepRequest(pod, sent)
 				take(pod, sent)
+				podspec.DropDisabled(&pod.Spec, &old.(*corev1.Pod).Spec)
 				*sent = *pod
 			},
 			ValidateUpdate: func(_ context.Context, obj, old codec.Object) field.ErrorList {

@@ -12,6 +12,17 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
+func podTemplatePods(template *corev1.PodTemplate) *corev1.PodSpec { return &template.Template.Spec }
+
+// replicationControllerPods returns nil where there is no template, which
+// validation refuses.
+func replicationControllerPods(rc *corev1.ReplicationController) *corev1.PodSpec {
+	if rc.Spec.Template == nil {
+		return nil
+	}
+	return &rc.Spec.Template.Spec
+}
+
 func replicationControllerFields(rc *corev1.ReplicationController) fields.Set {
 	return fields.Set{"status.replicas": strconv.Itoa(int(rc.Status.Replicas))}
 }
