@@ -20,6 +20,7 @@ type member struct {
 	omit   omission
 	isZero func(unsafe.Pointer) bool // for omitZero
 	encode encodeFunc
+	decode decodeFunc
 }
 
 // omission says when a field is left out.

@@ -1,0 +1,364 @@
+package jsonplan
+
+import (
+	"encoding"
+	"encoding/base64"
+	"encoding/json"
+	"reflect"
+	"sync"
+	"unsafe"
+)
+
+// Decode reads a JSON object into v, a pointer to a struct that is empty. It is
+// true where sigs.k8s.io/json would read the same without an error, not even a
+// strict one. Otherwise v is spoilt, and that package must be asked what, if
+// anything, is wrong. Text in v shares memory with a copy of data.
+func Decode(data []byte, v any) bool {
+	rv := reflect.ValueOf(v)
+	if rv.Kind() != reflect.Pointer || rv.Type().Elem().Kind() != reflect.Struct || rv.IsNil() || readsItself(rv.Type()) {
+		return false
+	}
+	r := reader{data: string(data)}
+	i := r.space(0)
+	if r.at(i) != '{' {
+		return false
+	}
+	i = readPlanOf(rv.Type().Elem())(&r, i, rv.UnsafePointer())
+	return r.ended(i)
+}
+
+// DecodeDocument is Decode for an object without a type; integers are int64.
+func DecodeDocument(data []byte) (map[string]any, bool) {
+	r := reader{data: string(data)}
+	i := r.space(0)
+	if r.at(i) != '{' {
+		return nil, false
+	}
+	document, i := r.documentMap(i)
+	return document, r.ended(i)
+}
+
+func (r *reader) ended(i int) bool { return i >= 0 && r.space(i) == len(r.data) }
+
+// decodeFunc reads the value that begins at i into the memory at p, which is
+// empty. It returns where the value ends, or bad.
+type decodeFunc func(r *reader, i int, p unsafe.Pointer) int
+
+// bad is no position: what was read is not for us to understand.
+const bad = -1
+
+//nolint:gochecknoglobals // what is kept follows from types alone and never changes
+var readPlans sync.Map // reflect.Type to decodeFunc
+
+// readPlanOf returns how values of a type are read.
+func readPlanOf(t reflect.Type) decodeFunc {
+	if known, ok := readPlans.Load(t); ok {
+		return known.(decodeFunc)
+	}
+	// As in planOf.
+	var ready sync.WaitGroup
+	ready.Add(1)
+	var plan decodeFunc
+	held, loaded := readPlans.LoadOrStore(t, decodeFunc(func(r *reader, i int, p unsafe.Pointer) int {
+		ready.Wait()
+		return plan(r, i, p)
+	}))
+	if loaded {
+		return held.(decodeFunc)
+	}
+	plan = newReadPlan(t)
+	ready.Done()
+	readPlans.Store(t, plan)
+	return plan
+}
+
+func newReadPlan(t reflect.Type) decodeFunc {
+	if known := knownReadPlan(t); known != nil {
+		return known
+	}
+	if t.Kind() == reflect.Pointer {
+		return pointerReadPlan(t)
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return unmarshalerPlan(t)
+	}
+	if readsItself(reflect.PointerTo(t)) {
+		return cannotRead
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return readBool
+	case reflect.String:
+		if t == reflect.TypeFor[json.Number]() {
+			return cannotRead
+		}
+		return readText
+	case reflect.Int32:
+		return readInt32
+	case reflect.Int64, reflect.Int:
+		return readInt64
+	case reflect.Slice:
+		return sliceReadPlan(t)
+	case reflect.Map:
+		return mapReadPlan(t)
+	case reflect.Struct:
+		return structReadPlan(t)
+	case reflect.Interface:
+		if t.NumMethod() == 0 {
+			return readAny
+		}
+	}
+	return cannotRead
+}
+
+func readsItself(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[json.Unmarshaler]()) || t.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+func cannotRead(*reader, int, unsafe.Pointer) int { return bad }
+
+func unmarshalerPlan(t reflect.Type) decodeFunc {
+	return func(r *reader, i int, p unsafe.Pointer) int {
+		end := r.skip(i)
+		if end == bad {
+			return bad
+		}
+		if err := reflect.NewAt(t, p).Interface().(json.Unmarshaler).UnmarshalJSON([]byte(r.data[i:end])); err != nil {
+			return bad
+		}
+		return end
+	}
+}
+
+func readText(r *reader, i int, p unsafe.Pointer) int {
+	if r.at(i) == 'n' {
+		return r.literal(i, "null")
+	}
+	s, end := r.text(i)
+	if end != bad {
+		*(*string)(p) = s
+	}
+	return end
+}
+
+func readBool(r *reader, i int, p unsafe.Pointer) int {
+	switch r.at(i) {
+	case 't':
+		*(*bool)(p) = true
+		return r.literal(i, "true")
+	case 'f':
+		return r.literal(i, "false")
+	}
+	return r.literal(i, "null")
+}
+
+func readInt64(r *reader, i int, p unsafe.Pointer) int {
+	if r.at(i) == 'n' {
+		return r.literal(i, "null")
+	}
+	n, end := r.integer(i)
+	if end != bad {
+		*(*int64)(p) = n
+	}
+	return end
+}
+
+func readInt32(r *reader, i int, p unsafe.Pointer) int {
+	if r.at(i) == 'n' {
+		return r.literal(i, "null")
+	}
+	n, end := r.integer(i)
+	if end == bad || int64(int32(n)) != n {
+		return bad
+	}
+	*(*int32)(p) = int32(n)
+	return end
+}
+
+func readAny(r *reader, i int, p unsafe.Pointer) int {
+	v, end := r.document(i)
+	if end != bad {
+		*(*any)(p) = v
+	}
+	return end
+}
+
+func pointerReadPlan(t reflect.Type) decodeFunc {
+	e := t.Elem()
+	if e.Kind() == reflect.Pointer {
+		return cannotRead
+	}
+	elem := readPlanOf(e)
+	return func(r *reader, i int, p unsafe.Pointer) int {
+		if r.at(i) == 'n' {
+			return r.literal(i, "null")
+		}
+		target := reflect.New(e).UnsafePointer()
+		*(*unsafe.Pointer)(p) = target
+		return elem(r, i, target)
+	}
+}
+
+func structReadPlan(t reflect.Type) decodeFunc {
+	members, ok := membersOf(t)
+	if !ok || len(members) > 256 {
+		return cannotRead
+	}
+	index := make(map[string]int, len(members))
+	for i := range members {
+		index[members[i].name] = i
+		members[i].decode = readPlanOf(members[i].t)
+	}
+	return func(r *reader, i int, p unsafe.Pointer) int {
+		if r.at(i) == 'n' {
+			return r.literal(i, "null")
+		}
+		var seen [4]uint64
+		i, more := r.open(i, '{', '}')
+		for next := 0; more; next++ {
+			// Go's clients write members in the order of the struct.
+			end := bad
+			if next < len(members) {
+				end = r.literal(i, members[next].key[1:])
+			}
+			if end == bad {
+				name, after := r.text(i)
+				at, ok := index[name]
+				if !ok || after == bad {
+					return bad
+				}
+				next, end = at, r.colon(after)
+			}
+			if seen[next>>6]&(1<<(next&63)) != 0 || end == bad {
+				return bad
+			}
+			seen[next>>6] |= 1 << (next & 63)
+			m := &members[next]
+			i, more = r.next(m.decode(r, r.space(end), unsafe.Add(p, m.offset)), '}')
+		}
+		return i
+	}
+}
+
+func sliceReadPlan(t reflect.Type) decodeFunc {
+	e := t.Elem()
+	switch {
+	case e.Kind() == reflect.Uint8:
+		return readBytes
+	case e == reflect.TypeFor[string]():
+		return readTexts
+	}
+	elem, size := readPlanOf(e), e.Size()
+	return func(r *reader, i int, p unsafe.Pointer) int {
+		if r.at(i) == 'n' {
+			return r.literal(i, "null")
+		}
+		s := reflect.NewAt(t, p).Elem()
+		i, more := r.open(i, '[', ']')
+		if !more && i != bad {
+			s.Set(reflect.MakeSlice(t, 0, 0))
+		}
+		for n := 0; more; n++ {
+			if n == s.Cap() {
+				s.Grow(max(1, n))
+			}
+			s.SetLen(n + 1)
+			i, more = r.next(elem(r, i, unsafe.Add(s.UnsafePointer(), uintptr(n)*size)), ']')
+		}
+		return i
+	}
+}
+
+func readTexts(r *reader, i int, p unsafe.Pointer) int {
+	if r.at(i) == 'n' {
+		return r.literal(i, "null")
+	}
+	list := []string{}
+	i, more := r.open(i, '[', ']')
+	for more {
+		var s string
+		i, more = r.next(readText(r, i, unsafe.Pointer(&s)), ']')
+		list = append(list, s)
+	}
+	*(*[]string)(p) = list
+	return i
+}
+
+func readBytes(r *reader, i int, p unsafe.Pointer) int {
+	if r.at(i) == 'n' {
+		return r.literal(i, "null")
+	}
+	s, end := r.text(i)
+	if end == bad {
+		return bad
+	}
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		return bad
+	}
+	*(*[]byte)(p) = b
+	return end
+}
+
+func mapReadPlan(t reflect.Type) decodeFunc {
+	key, value := t.Key(), t.Elem()
+	if key.Kind() != reflect.String || readsItself(reflect.PointerTo(key)) {
+		return cannotRead
+	}
+	if key == reflect.TypeFor[string]() && value == key {
+		return readTextMap
+	}
+	elem := readPlanOf(value)
+	return func(r *reader, i int, p unsafe.Pointer) int {
+		if r.at(i) == 'n' {
+			return r.literal(i, "null")
+		}
+		i, more := r.open(i, '{', '}')
+		if i == bad {
+			return bad
+		}
+		m := reflect.MakeMap(t)
+		reflect.NewAt(t, p).Elem().Set(m)
+		for more {
+			name, after := r.text(i)
+			at := r.colon(after)
+			if at == bad {
+				return bad
+			}
+			k, v := reflect.New(key).Elem(), reflect.New(value)
+			k.SetString(name)
+			i, more = r.next(elem(r, r.space(at), v.UnsafePointer()), '}')
+			before := m.Len()
+			if m.SetMapIndex(k, v.Elem()); m.Len() == before {
+				return bad
+			}
+		}
+		return i
+	}
+}
+
+func readTextMap(r *reader, i int, p unsafe.Pointer) int {
+	if r.at(i) == 'n' {
+		return r.literal(i, "null")
+	}
+	i, more := r.open(i, '{', '}')
+	if i == bad {
+		return bad
+	}
+	m := map[string]string{}
+	*(*map[string]string)(p) = m
+	for more {
+		name, after := r.text(i)
+		at := r.colon(after)
+		if at == bad {
+			return bad
+		}
+		var value string
+		i, more = r.next(readText(r, r.space(at), unsafe.Pointer(&value)), '}')
+		before := len(m)
+		if m[name] = value; len(m) == before {
+			return bad
+		}
+	}
+	return i
+}

@@ -1,0 +1,352 @@
+package jsonplan
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+	"unicode/utf8"
+)
+
+// reader is a JSON text. Positions are handed from hand to hand, as bytes are by
+// a writer.
+type reader struct {
+	data  string
+	depth int
+}
+
+// maxDepth is how deep values may be nested; sigs.k8s.io/json goes further.
+const maxDepth = 1000
+
+// at returns the byte at a position; 0, which no JSON holds, at the end.
+func (r *reader) at(i int) byte {
+	if uint(i) < uint(len(r.data)) {
+		return r.data[i]
+	}
+	return 0
+}
+
+// space returns the first position from i on that is not space.
+func (r *reader) space(i int) int {
+	for uint(i) < uint(len(r.data)) {
+		if c := r.data[i]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			break
+		}
+		i++
+	}
+	return i
+}
+
+// literal reads what must stand at i.
+func (r *reader) literal(i int, want string) int {
+	if uint(i) < uint(len(r.data)) && len(r.data)-i >= len(want) && r.data[i:i+len(want)] == want {
+		return i + len(want)
+	}
+	return bad
+}
+
+// open reads the beginning of an object or list. It returns where the first
+// member is, or, if there is none, the end.
+func (r *reader) open(i int, begin, end byte) (_ int, more bool) {
+	if r.at(i) != begin || r.depth == maxDepth {
+		return bad, false
+	}
+	i = r.space(i + 1)
+	if r.at(i) == end {
+		return i + 1, false
+	}
+	r.depth++
+	return i, true
+}
+
+// next reads what follows a member that ends at i. It returns where the next
+// one is, or, if there is none, the end.
+func (r *reader) next(i int, end byte) (_ int, more bool) {
+	if i == bad {
+		return bad, false
+	}
+	i = r.space(i)
+	switch r.at(i) {
+	case ',':
+		return r.space(i + 1), true
+	case end:
+		r.depth--
+		return i + 1, false
+	}
+	return bad, false
+}
+
+// colon reads what stands between the name of a member, which ends at i, and
+// its value.
+func (r *reader) colon(i int) int {
+	if i == bad {
+		return bad
+	}
+	i = r.space(i)
+	if r.at(i) != ':' {
+		return bad
+	}
+	return r.space(i + 1)
+}
+
+// ordinary is the length of the beginning of b that can be copied from a JSON
+// string as it is.
+func ordinary(b []byte) int {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := x^'"'*ones, x^'\\'*ones
+		if m := ((x-0x20*ones)&^x | (quote-ones)&^quote | (slash-ones)&^slash | x) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c < 0x20 || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			break
+		}
+	}
+	return i
+}
+
+// text reads a string.
+func (r *reader) text(i int) (string, int) {
+	if r.at(i) != '"' {
+		return "", bad
+	}
+	start := i + 1
+	i = start + ordinary(bytesOf(r.data[start:]))
+	if r.at(i) == '"' {
+		return r.data[start:i], i + 1
+	}
+	return r.unusualText(start, i)
+}
+
+// unusualText reads a string that begins at start and is ordinary up to i.
+func (r *reader) unusualText(start, i int) (string, int) {
+	var unescaped []byte
+	for {
+		i += ordinary(bytesOf(r.data[i:]))
+		switch c := r.at(i); {
+		case c == '"':
+			if unescaped == nil {
+				return r.data[start:i], i + 1
+			}
+			return string(append(unescaped, r.data[start:i]...)), i + 1
+		case c == '\\':
+			unescaped = append(unescaped, r.data[start:i]...)
+			if unescaped, i = r.escape(unescaped, i+1); i == bad {
+				return "", bad
+			}
+			start = i
+		case c >= utf8.RuneSelf:
+			found, size := utf8.DecodeRuneInString(r.data[i:])
+			if found == utf8.RuneError && size == 1 {
+				return "", bad
+			}
+			i += size
+		default:
+			return "", bad
+		}
+	}
+}
+
+// escape appends what an escape sequence stands for, of which i is after the
+// backslash. Halves of surrogates are left to others.
+func (r *reader) escape(dst []byte, i int) ([]byte, int) {
+	switch c := r.at(i); c {
+	case '"', '\\', '/':
+		return append(dst, c), i + 1
+	case 'b':
+		return append(dst, '\b'), i + 1
+	case 'f':
+		return append(dst, '\f'), i + 1
+	case 'n':
+		return append(dst, '\n'), i + 1
+	case 'r':
+		return append(dst, '\r'), i + 1
+	case 't':
+		return append(dst, '\t'), i + 1
+	case 'u':
+		code, ok := r.hex(i + 1)
+		if !ok || code >= 0xd800 && code < 0xe000 {
+			return dst, bad
+		}
+		return utf8.AppendRune(dst, code), i + 5
+	}
+	return dst, bad
+}
+
+func (r *reader) hex(i int) (code rune, ok bool) {
+	for j := i; j < i+4; j++ {
+		c := r.at(j)
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		code = code<<4 | rune(c)
+	}
+	return code, true
+}
+
+// integer reads a number without fraction or exponent, of at most 18 digits.
+func (r *reader) integer(i int) (int64, int) {
+	negative := r.at(i) == '-'
+	if negative {
+		i++
+	}
+	start, n := i, int64(0)
+	for c := r.at(i); c >= '0' && c <= '9'; c = r.at(i) {
+		n = n*10 + int64(c-'0')
+		if i++; i-start > 18 {
+			return 0, bad
+		}
+	}
+	if i == start || r.data[start] == '0' && i-start > 1 {
+		return 0, bad
+	}
+	if c := r.at(i); c == '.' || c == 'e' || c == 'E' {
+		return 0, bad
+	}
+	if negative {
+		n = -n
+	}
+	return n, i
+}
+
+// number returns where a number ends.
+func (r *reader) number(i int) int {
+	digits := func() bool {
+		start := i
+		for c := r.at(i); c >= '0' && c <= '9'; c = r.at(i) {
+			i++
+		}
+		return i > start
+	}
+	if r.at(i) == '-' {
+		i++
+	}
+	first := i
+	if !digits() || r.data[first] == '0' && i-first > 1 {
+		return bad
+	}
+	if r.at(i) == '.' {
+		i++
+		if !digits() {
+			return bad
+		}
+	}
+	if c := r.at(i); c == 'e' || c == 'E' {
+		i++
+		if c := r.at(i); c == '+' || c == '-' {
+			i++
+		}
+		if !digits() {
+			return bad
+		}
+	}
+	return i
+}
+
+// skip returns where a value of any kind ends.
+func (r *reader) skip(i int) int {
+	switch r.at(i) {
+	case '{':
+		i, more := r.open(i, '{', '}')
+		for more {
+			at := r.colon(r.skipText(i))
+			if at == bad {
+				return bad
+			}
+			i, more = r.next(r.skip(at), '}')
+		}
+		return i
+	case '[':
+		i, more := r.open(i, '[', ']')
+		for more {
+			i, more = r.next(r.skip(i), ']')
+		}
+		return i
+	case '"':
+		return r.skipText(i)
+	case 't':
+		return r.literal(i, "true")
+	case 'f':
+		return r.literal(i, "false")
+	case 'n':
+		return r.literal(i, "null")
+	}
+	return r.number(i)
+}
+
+func (r *reader) skipText(i int) int {
+	_, end := r.text(i)
+	return end
+}
+
+// document reads a value without a type.
+func (r *reader) document(i int) (any, int) {
+	switch c := r.at(i); c {
+	case '{':
+		return r.documentMap(i)
+	case '[':
+		return r.documentList(i)
+	case '"':
+		return r.text(i)
+	case 't':
+		return true, r.literal(i, "true")
+	case 'f':
+		return false, r.literal(i, "false")
+	case 'n':
+		return nil, r.literal(i, "null")
+	}
+	if n, end := r.integer(i); end != bad {
+		return n, end
+	}
+	end := r.number(i)
+	if end == bad {
+		return nil, bad
+	}
+	text := r.data[i:end]
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, end
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, bad
+	}
+	return f, end
+}
+
+func (r *reader) documentMap(i int) (map[string]any, int) {
+	m := map[string]any{}
+	i, more := r.open(i, '{', '}')
+	for more {
+		name, after := r.text(i)
+		at := r.colon(after)
+		if at == bad {
+			return nil, bad
+		}
+		v, end := r.document(at)
+		before := len(m)
+		if m[name] = v; len(m) == before {
+			return nil, bad
+		}
+		i, more = r.next(end, '}')
+	}
+	return m, i
+}
+
+func (r *reader) documentList(i int) ([]any, int) {
+	list := []any{}
+	i, more := r.open(i, '[', ']')
+	for more {
+		var v any
+		v, i = r.document(i)
+		list = append(list, v)
+		i, more = r.next(i, ']')
+	}
+	return list, i
+}
