@@ -19,6 +19,8 @@ import (
 type Document struct {
 	draw    func() (*drawing, error)
 	version version
+	// digest makes the ETag without drawing; it may be nil.
+	digest func() string
 	// Modified is when the resources it describes became as they are.
 	Modified time.Time
 
@@ -66,6 +68,9 @@ func newContent(plain []byte) (Content, error) {
 func (d *Document) ETag() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.tag == "" && d.digest != nil {
+		d.tag = d.digest()
+	}
 	if d.tag == "" {
 		drawn, err := d.draw()
 		if err != nil {
@@ -128,7 +133,9 @@ func (d *Document) drawLocked() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.tag == "" {
+	if d.tag == "" && d.digest != nil {
+		d.tag = d.digest()
+	} else if d.tag == "" {
 		d.tag = drawn.etag()
 	}
 	d.json = content

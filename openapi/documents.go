@@ -140,6 +140,9 @@ func (d *Documents) putLocked(path string, s *source) {
 		draw:     func() (*drawing, error) { return drawV3(d.library, s, d.about) },
 		Modified: time.Now(),
 	}
+	if s.part != nil {
+		d.documents[path].digest = s.part.Digest
+	}
 }
 
 // changedLocked forgets what covers all parts.

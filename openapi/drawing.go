@@ -29,7 +29,11 @@ func (s *source) read(l *library) ([]item, map[string]Schema, error) {
 			return nil, nil, fmt.Errorf("schemas of %s: %w", s.part.GroupVersion, err)
 		}
 	}
-	items, err := partItems(l, s.part, schemas)
+	part := *s.part
+	if part.Describe != nil {
+		part.Resources = part.Describe()
+	}
+	items, err := partItems(l, &part, schemas)
 	return items, schemas, err
 }
 

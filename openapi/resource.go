@@ -39,6 +39,12 @@ type Resource struct {
 type Part struct {
 	GroupVersion schema.GroupVersion
 	Resources    []Resource
+	// Describe, where not nil, returns the resources instead. It is called,
+	// possibly concurrently, whenever a document is drawn.
+	Describe func() []Resource
+	// Digest, where not nil, identifies all that the part describes, so that
+	// nothing has to be drawn to tell whether it is the same as before.
+	Digest func() string
 	// Custom says that the resources are custom ones: their media types and
 	// some parameters differ, and the group is not described.
 	Custom bool

@@ -24,6 +24,8 @@ const (
 	DefaultSecurePort              = 6443
 	DefaultEtcdPrefix              = "/registry"
 	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
+	DefaultEtcdCompactionInterval  = 5 * time.Minute
+	DefaultEtcdCheckTimeout        = 2 * time.Second
 	DefaultEventTTL                = time.Hour
 	DefaultRequestTimeout          = time.Minute
 	DefaultMinRequestTimeout       = 30 * time.Minute
@@ -63,10 +65,20 @@ type Config struct {
 	// version.
 	AuthorizationModes []string
 
-	EtcdPrefix            string         // "": /registry
-	ServiceClusterIPRange []netip.Prefix // one or two; none: 10.0.0.0/24
-	EventTTL              time.Duration  // 0: 1h
-	WithoutWatchCache     bool
+	// EtcdServers are URLs of an etcd cluster that keeps the objects instead of
+	// the store in DataDir.
+	EtcdServers []string
+	EtcdTLS     EtcdTLSConfig
+	// EtcdCompactionInterval is how often history older than that is forgotten
+	// in etcd. 0: 5m; less: never by this server.
+	EtcdCompactionInterval time.Duration
+	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
+	// "etcd-readiness" of either store. 0: 2s.
+	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
+	EtcdPrefix                          string         // "": /registry
+	ServiceClusterIPRange               []netip.Prefix // one or two; none: 10.0.0.0/24
+	EventTTL                            time.Duration  // 0: 1h
+	WithoutWatchCache                   bool
 	// CacheMemoryLimit is how many bytes of encoded objects are kept beside the
 	// stored ones, to be sent again. 0: 256 MiB, NoLimit: any number.
 	CacheMemoryLimit int64
@@ -105,6 +117,12 @@ type TLSConfig struct {
 	CipherSuites []uint16 // of crypto/tls, for TLS 1.2; none: Go's
 }
 
+// EtcdTLSConfig says how this server and etcd know each other.
+type EtcdTLSConfig struct {
+	CAFile            string // "": the operating system's authorities
+	CertFile, KeyFile string // this server's, for etcd; both or none
+}
+
 // SNICertificate is a certificate for some host names.
 type SNICertificate struct {
 	CertFile, KeyFile string
@@ -126,6 +144,9 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.BindAddress, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	setDefault(&c.SecurePort, DefaultSecurePort)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
+	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
+	setDefault(&c.EtcdHealthTimeout, DefaultEtcdCheckTimeout)
+	setDefault(&c.EtcdReadyTimeout, DefaultEtcdCheckTimeout)
 	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
 	setDefault(&c.EventTTL, DefaultEventTTL)
 	setDefault(&c.RequestTimeout, DefaultRequestTimeout)
@@ -189,6 +210,15 @@ func (c Config) check() error {
 	}
 	if !strings.HasPrefix(c.EtcdPrefix, "/") {
 		problem("--etcd-prefix is %q; it must start with /", c.EtcdPrefix)
+	}
+	if c.EtcdHealthTimeout < 0 {
+		problem("--etcd-healthcheck-timeout is %s; it cannot be negative", c.EtcdHealthTimeout)
+	}
+	if c.EtcdReadyTimeout < 0 {
+		problem("--etcd-readycheck-timeout is %s; it cannot be negative", c.EtcdReadyTimeout)
+	}
+	if err := c.checkEtcd(); err != nil {
+		problem("%w", err)
 	}
 	if err := filters.CheckCORS(c.CORSAllowedOrigins); err != nil {
 		problem("--cors-allowed-origins: %w", err)

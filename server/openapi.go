@@ -6,10 +6,10 @@ import (
 	"mainstay.dev/mainstay/route"
 )
 
-// openAPIParts describes the catalogue for the OpenAPI documents.
-func openAPIParts(catalog *route.Catalog) []openapi.Part {
+// openAPIParts describes what is always served for the OpenAPI documents.
+func openAPIParts(source route.Source) []openapi.Part {
 	var parts []openapi.Part
-	for _, group := range catalog.Groups() {
+	for _, group := range source.Groups() {
 		for _, version := range group.Versions {
 			part := openapi.Part{GroupVersion: version.GroupVersion}
 			for _, r := range version.Resources {

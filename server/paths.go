@@ -56,7 +56,7 @@ func (p *paths) find(path string) http.Handler {
 
 // ownPaths lists what installPaths answers for.
 func ownPaths(config Config) []string {
-	list := []string{"/", "/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz", "/version"}
+	list := []string{"/", "/healthz", "/livez", SnapshotPath, "/metrics", "/metrics/slis", "/readyz", "/version"}
 	if !config.WithoutProfiling {
 		list = append(list, "/debug/pprof")
 	}
@@ -77,6 +77,7 @@ func (s *Server) installPaths() error {
 
 	slis := prometheus.NewRegistry()
 	metrics := telemetry.NewHealthMetrics(slis)
+	s.paths.handle(SnapshotPath, http.HandlerFunc(s.snapshot))
 	s.paths.handle("/metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	s.paths.handle("/metrics/slis", promhttp.HandlerFor(slis, promhttp.HandlerOpts{}))
 	for path, checks := range s.checks() {
@@ -117,22 +118,19 @@ func static(contentType string, body []byte) http.Handler {
 	})
 }
 
-// storageTimeout is how long the store may take to say that it is well.
-const storageTimeout = 2 * time.Second
-
 // checks are the health checks by path, under the names of kube-apiserver where
 // it has the same.
 func (s *Server) checks() map[string][]telemetry.Check {
-	storage := func(name string) telemetry.Check {
+	storage := func(name string, timeout time.Duration) telemetry.Check {
 		return telemetry.Check{Name: name, Run: func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, storageTimeout)
+			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			return s.backend.Health(ctx)
 		}}
 	}
 	live := append([]telemetry.Check{telemetry.Ping()}, s.config.Checks...)
-	live = append(live, storage("etcd"))
-	ready := append(slices.Clone(live), storage("etcd-readiness"))
+	live = append(live, storage("etcd", s.config.EtcdHealthTimeout))
+	ready := append(slices.Clone(live), storage("etcd-readiness", s.config.EtcdReadyTimeout))
 	ready = append(ready, s.api.Ready...)
 	ready = append(ready, telemetry.Check{Name: "shutdown", Run: func(context.Context) error {
 		if s.stopping.Load() {

@@ -16,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters"
@@ -47,11 +48,17 @@ type api struct {
 // installAPI puts resources on top of s.backend.
 func (s *Server) installAPI() (api, error) {
 	var errs []error
-	resources := builtin.Build(s.rowEnv(&errs), all.Groups())
+	env := s.rowEnv(&errs)
+	static := route.NewStatic(builtin.Build(env, all.Groups()))
 	if err := errors.Join(errs...); err != nil {
 		return api{}, err
 	}
-	catalog := route.NewCatalog(route.NewStatic(resources))
+	documents := openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Parts: openAPIParts(static)})
+	customs, err := s.openCustom(env, static, documents)
+	if err != nil {
+		return api{}, err
+	}
+	catalog := route.NewCatalog(static, customs)
 	answers := endpoints.New(endpoints.Config{
 		Admission:       s.admission(catalog),
 		TypeConverter:   openapi.NewTypeConverter(),
@@ -62,7 +69,6 @@ func (s *Server) installAPI() (api, error) {
 		},
 		Logger: s.logger,
 	})
-	documents := openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Parts: openAPIParts(catalog)})
 	others := describe(discovery.NewHandler(catalog), documents.Handler(s.logger))
 	return api{
 		Handler: &route.Handler{Catalog: catalog, API: answers, Others: others},
@@ -93,15 +99,21 @@ func (s *Server) rowEnv(errs *[]error) *builtin.Env {
 }
 
 func (s *Server) openResource(spec builtin.StorageSpec) (storage.Interface, error) {
-	spec.Kind.Memory = s.encodings
+	return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, spec.IndexFields, true)
+}
+
+// openKind opens the storage of a kind, cached where that is wanted and the
+// server has a watch cache.
+func (s *Server) openKind(path string, kind *codec.Kind, namespaced bool, resource schema.GroupResource, indexFields []string, cached bool) (storage.Interface, error) {
+	kind.Memory = s.encodings
 	store, err := storage.New(storage.Config{
-		Backend: s.backend, Prefix: s.config.EtcdPrefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
-		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Metrics: s.storageMetrics,
+		Backend: s.backend, Prefix: s.config.EtcdPrefix, ResourcePrefix: path, Kind: kind,
+		Namespaced: namespaced, GroupResource: resource, Metrics: s.storageMetrics,
 	})
-	if err != nil || s.feed == nil {
+	if err != nil || s.feed == nil || !cached {
 		return store, err
 	}
-	return cache.New(cache.Config{Store: store, Feed: s.feed, IndexFields: spec.IndexFields})
+	return cache.New(cache.Config{Store: store, Feed: s.feed, IndexFields: indexFields})
 }
 
 // admission is the ordered list of plugins.

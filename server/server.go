@@ -4,6 +4,7 @@
 // process but the process. It answers for no resource itself.
 //
 // Imports: admission, admission/plugin, apis/builtin, apis/builtin/all,
+// apis/custom,
 // codec, discovery, endpoints, filters, filters/authn, filters/authz, openapi, pki,
 // request, rest, route, storage, storage/cache, storage/kv,
 // storage/kv/embedded, telemetry.
@@ -21,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"mainstay.dev/mainstay/apis/custom"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/pki"
@@ -54,6 +56,8 @@ type Server struct {
 	backend    kv.Backend
 	feed       *cache.Feed // nil without a watch cache
 	stopFeed   func()
+	custom     *custom.Source
+	stopCustom func()
 	api        api
 }
 
@@ -122,6 +126,7 @@ func (s *Server) open() error {
 	if s.api, err = s.installAPI(); err != nil {
 		return fmt.Errorf("install the API: %w", err)
 	}
+	s.startCustom()
 	if err := s.bootstrap(context.Background()); err != nil {
 		return fmt.Errorf("create what every cluster has: %w", err)
 	}
@@ -131,6 +136,9 @@ func (s *Server) open() error {
 // close takes down what open brought up, in reverse.
 func (s *Server) close() error {
 	var errs []error
+	if s.stopCustom != nil {
+		s.stopCustom()
+	}
 	if s.stopFeed != nil {
 		s.stopFeed()
 	}

@@ -33,6 +33,9 @@ func (s *Server) openPKI() error {
 }
 
 func (s *Server) openStorage() error {
+	if len(s.config.EtcdServers) > 0 {
+		return s.openEtcd()
+	}
 	store, err := embedded.Open(embedded.Config{
 		Dir:        s.dir.store(),
 		Retention:  s.config.HistoryRetention,

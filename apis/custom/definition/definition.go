@@ -142,9 +142,18 @@ func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 	SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue, Reason: "InstanceDeletionPending",
-		Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will occur soon",
+		Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
 	})
 }
 
 // Held tells that a definition cannot be deleted at once.
 func Held(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.DeletionTimestamp == nil }
+
+// InternalSchema returns a schema in the form that package schema compiles.
+func InternalSchema(props *apiextensionsv1.JSONSchemaProps) (*apiextensions.JSONSchemaProps, error) {
+	out := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props.DeepCopy(), out, nil); err != nil {
+		return nil, fmt.Errorf("convert schema: %w", err)
+	}
+	return out, nil
+}

@@ -17,6 +17,13 @@ func (s *Schema) Complete(doc map[string]any) {
 	w.object(s, doc, true)
 }
 
+// Fill gives missing members their defaults, and drops nothing that the schema
+// does not know.
+func (s *Schema) Fill(doc map[string]any) {
+	w := walk{defaults: true}
+	w.object(s, doc, true)
+}
+
 // Prune drops the members that the schema does not know. It returns their paths
 // where report is set, sorted.
 func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {

@@ -1,0 +1,21 @@
+// Package custom serves the resources that CustomResourceDefinitions define. A
+// Source is a part of the catalogue like any other; it follows the stored
+// definitions and keeps of each no more than a small entry: names, versions,
+// and whether it is established. Everything else (compiled schemas, stores,
+// columns, merge schemas, OpenAPI) is made of the stored definition when it is
+// first used, per version, and dropped when it has not been used for a while.
+//
+// The concepts, each in the file of its name:
+//
+//   - entry: what is always known of a definition.
+//   - snapshot: all entries, immutable, with the names that are taken.
+//   - source: the snapshot of now, and what follows from a change.
+//   - establish: the loop that accepts names, and removes what was deleted.
+//   - family: what use has made of a definition: its versions as served.
+//   - served: one version: its resources, opened on first use.
+//
+// What definitions themselves must look like is package definition's affair.
+//
+// Imports: apis/custom/definition, apis/custom/schema, codec, openapi,
+// registry, rest, storage.
+package custom

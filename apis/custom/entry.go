@@ -1,0 +1,133 @@
+package custom
+
+import (
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
+
+	"mainstay.dev/mainstay/apis/custom/definition"
+)
+
+// entry is what is always known of a definition. It is immutable.
+type entry struct {
+	name                 string
+	uid                  types.UID
+	revision, generation int64
+
+	group      string
+	namespaced bool
+	// wanted are the names asked for, accepted those that were free.
+	wanted, accepted names
+	versions         []entryVersion // in order of preference
+
+	namesAccepted, established, terminating bool
+	// family is what use has made of this generation; shared with later
+	// entries of the same.
+	family *family
+}
+
+type entryVersion struct {
+	name              string
+	served, storage   bool
+	status, scale     bool
+	deprecated        bool
+	deprecationNotice string
+}
+
+type names struct {
+	plural, singular, kind, listKind string
+	shortNames, categories           []string
+}
+
+func namesOf(n *apiextensionsv1.CustomResourceDefinitionNames) names {
+	return names{n.Plural, n.Singular, n.Kind, n.ListKind, n.ShortNames, n.Categories}
+}
+
+func (n names) equal(other names) bool {
+	return n.plural == other.plural && n.singular == other.singular && n.kind == other.kind && n.listKind == other.listKind &&
+		slices.Equal(n.shortNames, other.shortNames) && slices.Equal(n.categories, other.categories)
+}
+
+// api returns the names as a status holds them.
+func (n names) api() apiextensionsv1.CustomResourceDefinitionNames {
+	return apiextensionsv1.CustomResourceDefinitionNames{
+		Plural: n.plural, Singular: n.singular, Kind: n.kind, ListKind: n.listKind, ShortNames: n.shortNames, Categories: n.categories,
+	}
+}
+
+// newEntry makes the entry of a definition at a revision. It keeps none of the
+// definition but strings.
+func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *entry {
+	e := &entry{
+		name: crd.Name, uid: crd.UID, revision: revision, generation: crd.Generation, group: crd.Spec.Group,
+		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		wanted:     namesOf(&crd.Spec.Names), accepted: namesOf(&crd.Status.AcceptedNames),
+		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
+		established:   definition.IsTrue(crd, apiextensionsv1.Established),
+		terminating:   crd.DeletionTimestamp != nil,
+	}
+	for i := range crd.Spec.Versions {
+		e.versions = append(e.versions, newEntryVersion(&crd.Spec.Versions[i]))
+	}
+	slices.SortStableFunc(e.versions, func(a, b entryVersion) int { return version.CompareKubeAwareVersionStrings(b.name, a.name) })
+	return e
+}
+
+func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) entryVersion {
+	out := entryVersion{name: v.Name, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
+	if v.DeprecationWarning != nil {
+		out.deprecationNotice = *v.DeprecationWarning
+	}
+	if v.Subresources != nil {
+		out.status, out.scale = v.Subresources.Status != nil, v.Subresources.Scale != nil
+	}
+	return out
+}
+
+// isServed tells whether requests for the resource are answered.
+func (e *entry) isServed() bool { return e.established || e.namesAccepted }
+
+func (e *entry) groupVersion(version string) schema.GroupVersion {
+	return schema.GroupVersion{Group: e.group, Version: version}
+}
+
+// version returns a version that is served, nil where it is not.
+func (e *entry) version(name string) *entryVersion {
+	for i := range e.versions {
+		if v := &e.versions[i]; v.name == name && v.served {
+			return v
+		}
+	}
+	return nil
+}
+
+func (e *entry) storageVersion() *entryVersion {
+	for i := range e.versions {
+		if e.versions[i].storage {
+			return &e.versions[i]
+		}
+	}
+	return &e.versions[0] // no definition without one is stored
+}
+
+// same tells whether another entry is of the same definition, as it was.
+func (e *entry) same(other *entry) bool {
+	return e.uid == other.uid && e.generation == other.generation
+}
+
+// groupVersions are the group versions that the definition is served in.
+func (e *entry) groupVersions() []schema.GroupVersion {
+	if e == nil || !e.isServed() {
+		return nil
+	}
+	var served []schema.GroupVersion
+	for i := range e.versions {
+		if e.versions[i].served {
+			served = append(served, e.groupVersion(e.versions[i].name))
+		}
+	}
+	return served
+}

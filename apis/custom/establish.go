@@ -1,0 +1,409 @@
+package custom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/apis/custom/definition"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+const (
+	// retryDelay is how long the loop waits before it does again what failed.
+	retryDelay = time.Second
+	// sweepPeriod is how often the loop looks for what is not used any more.
+	sweepPeriod = 30 * time.Second
+	// cleaners is how many definitions are emptied at the same time.
+	cleaners = 4
+)
+
+// Run follows the stored definitions until ctx ends: it accepts names and
+// establishes definitions, one after the other, so that of two that want the
+// same name one is first; it removes what was deleted, and drops what is not
+// used. It is one of the few things that take time for a definition nobody
+// uses, and they are done once.
+func (s *Source) Run(ctx context.Context) error {
+	l := &loop{Source: s, atWork: make(chan struct{}, cleaners), cleaning: map[types.UID]bool{}}
+	defer l.cleaners.Wait()
+	for ctx.Err() == nil {
+		if err := l.follow(ctx); err != nil && ctx.Err() == nil {
+			s.logger.Warn("following definitions begins anew", "err", err)
+			pause(ctx, retryDelay)
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// Load reads all definitions that are stored. It is called before requests are
+// answered, and whenever a watch has to begin anew.
+func (s *Source) Load(ctx context.Context) error {
+	_, err := s.load(ctx)
+	return err
+}
+
+func (s *Source) load(ctx context.Context) (revision int64, err error) {
+	list, err := s.config.Definitions.List(ctx, "", rest.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("list definitions: %w", err)
+	}
+	there := map[string]bool{}
+	for record, err := range list.Items {
+		if err != nil {
+			return 0, fmt.Errorf("list definitions: %w", err)
+		}
+		crd, err := crdOf(record)
+		if err != nil {
+			return 0, err
+		}
+		there[crd.Name] = true
+		s.put(newEntry(crd, record.Revision()), true)
+	}
+	for _, g := range s.current.Load().groups {
+		for _, e := range g.entries {
+			if !there[e.name] {
+				s.remove(e.group, e.wanted.plural, list.Revision)
+			}
+		}
+	}
+	return list.Revision, nil
+}
+
+// loop is what Run works with.
+type loop struct {
+	*Source
+	// cleaning are the deleted definitions that are being emptied; it is the
+	// loop's goroutine's. atWork holds as many as may be emptied at a time.
+	cleaning map[types.UID]bool
+	atWork   chan struct{}
+	cleaners sync.WaitGroup
+}
+
+// follow loads, and then watches, until something fails.
+func (l *loop) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	revision, err := l.load(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range l.current.Load().groups {
+		for _, e := range g.entries {
+			if err := l.settleEntry(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+	w, err := l.config.Definitions.Watch(ctx, "", rest.ListOptions{ResourceVersion: fmt.Sprint(revision)})
+	if err != nil {
+		return fmt.Errorf("watch definitions: %w", err)
+	}
+	defer func() { _ = w.Close() }()
+	batches, failed := make(chan []rest.Event), make(chan error, 1)
+	go func() { // ends with ctx, which ends with this call
+		failed <- pump(ctx, w, batches)
+	}()
+	sweep := time.NewTicker(sweepPeriod)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return err
+		case events := <-batches:
+			err = l.take(ctx, events)
+		case <-sweep.C:
+			l.sweep(time.Now())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pump hands on the events of a watch, batch by batch.
+func pump(ctx context.Context, w rest.Watch, batches chan<- []rest.Event) error {
+	for {
+		events, err := w.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("watch definitions: %w", err)
+		}
+		select {
+		case batches <- slices.Clone(events):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *loop) take(ctx context.Context, events []rest.Event) error {
+	for i := range events {
+		event := &events[i]
+		if event.Type == apiwatch.Bookmark {
+			continue
+		}
+		crd, err := crdOf(event.Record)
+		if err != nil {
+			l.logger.Error("a definition cannot be read and is not served", "name", event.Record.Name().Name, "err", err)
+			continue
+		}
+		if event.Type == apiwatch.Deleted {
+			delete(l.cleaning, crd.UID)
+			l.remove(crd.Spec.Group, crd.Spec.Names.Plural, event.Record.Revision())
+			err = l.settleGroup(ctx, crd.Spec.Group)
+		} else {
+			l.put(newEntry(crd, event.Record.Revision()), true)
+			err = l.settle(ctx, crd)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleGroup looks at the definitions of a group that did not get all the names
+// they want: some may be free now.
+func (l *loop) settleGroup(ctx context.Context, name string) error {
+	g := l.current.Load().groups[name]
+	if g == nil {
+		return nil
+	}
+	for _, e := range g.entries {
+		if err := l.settleEntry(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleEntry settles a definition of which the entry says that it is needed.
+func (l *loop) settleEntry(ctx context.Context, e *entry) error {
+	switch {
+	case e.terminating:
+		l.clean(ctx, e.name, e.uid)
+	case !e.namesAccepted || !e.established:
+		return l.writeConditions(ctx, e.name, e.uid)
+	}
+	return nil
+}
+
+// settle writes the conditions of a definition where they are not what they
+// should be, and sees to its end where it was deleted. The definition is only
+// looked at.
+func (l *loop) settle(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+	if crd.DeletionTimestamp != nil {
+		l.clean(ctx, crd.Name, crd.UID)
+		return nil
+	}
+	trial := *crd
+	trial.Status.Conditions = slices.Clone(crd.Status.Conditions)
+	if !l.judge(&trial) {
+		return nil
+	}
+	return l.writeConditions(ctx, crd.Name, crd.UID)
+}
+
+func (l *loop) writeConditions(ctx context.Context, name string, uid types.UID) error {
+	var before names
+	written, err := l.write(ctx, name, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		if crd.UID != uid || crd.DeletionTimestamp != nil {
+			return false // the watch will tell of another one
+		}
+		before = namesOf(&crd.Status.AcceptedNames)
+		return l.judge(crd)
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the status of definition %s: %w", name, err)
+	}
+	if err := l.Observe(written); err != nil {
+		return err
+	}
+	crd, err := crdOf(written)
+	if err != nil || namesOf(&crd.Status.AcceptedNames).equal(before) {
+		return err
+	}
+	return l.settleGroup(ctx, crd.Spec.Group) // names may have been given back
+}
+
+// write changes a definition's status and returns what is stored then. Where
+// change says that there is nothing to change, nothing is written.
+func (l *loop) write(ctx context.Context, name string, change func(*apiextensionsv1.CustomResourceDefinition) bool) (*codec.Record, error) {
+	return l.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		if current == nil {
+			return nil, storage.WriteOptions{}, storage.ErrNotFound
+		}
+		obj, err := current.Object()
+		if err != nil {
+			return nil, storage.WriteOptions{}, err
+		}
+		crd := obj.(*apiextensionsv1.CustomResourceDefinition)
+		was := crd.DeepCopy()
+		if !change(crd) {
+			return was, storage.WriteOptions{}, nil // not written: nothing differs
+		}
+		recordStatus(crd)
+		// It is served from now on, so that nobody who reads that it is
+		// established finds it missing.
+		if definition.IsTrue(crd, apiextensionsv1.Established) && !definition.IsTrue(was, apiextensionsv1.Established) {
+			l.foresee(crd)
+		}
+		return crd, storage.WriteOptions{}, nil
+	}, storage.UpdateOptions{})
+}
+
+// foresee serves a definition that is about to be established.
+func (l *loop) foresee(crd *apiextensionsv1.CustomResourceDefinition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.current.Load()
+	old := now.find(crd.Spec.Group, crd.Spec.Names.Plural)
+	if old == nil || old.uid != crd.UID || old.generation != crd.Generation {
+		return
+	}
+	e := newEntry(crd, old.revision)
+	e.family = old.family
+	l.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
+}
+
+// sweep drops what has not been used for a while.
+func (l *loop) sweep(now time.Time) {
+	since := now.Add(-l.config.Idle)
+	for _, g := range l.current.Load().groups {
+		for _, e := range g.entries {
+			e.family.forget(since)
+		}
+	}
+}
+
+// clean begins to remove the objects of a deleted definition, and then the
+// definition. Many are deleted at once; few are emptied at a time.
+func (l *loop) clean(ctx context.Context, name string, uid types.UID) {
+	if l.cleaning[uid] {
+		return
+	}
+	l.cleaning[uid] = true
+	l.cleaners.Go(func() { // ends with ctx, or when nothing is left
+		for ctx.Err() == nil && !l.empty(ctx, name, uid) {
+			pause(ctx, retryDelay) // objects with finalizers are waited for
+		}
+	})
+}
+
+// empty tells whether nothing is left.
+func (l *loop) empty(ctx context.Context, name string, uid types.UID) bool {
+	select {
+	case l.atWork <- struct{}{}:
+		defer func() { <-l.atWork }()
+	case <-ctx.Done():
+		return false
+	}
+	left, err := l.emptyOnce(ctx, name, uid)
+	if err != nil && ctx.Err() == nil {
+		l.logger.Warn("the objects of a definition cannot be removed yet", "definition", name, "err", err)
+	}
+	return err == nil && !left
+}
+
+// emptyOnce deletes what can be deleted; left tells that it is not all.
+func (l *loop) emptyOnce(ctx context.Context, name string, uid types.UID) (left bool, err error) {
+	crd, _, err := l.read(ctx, name)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (crd.UID != uid || !slices.Contains(crd.Finalizers, definition.CleanupFinalizer)) {
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	if definition.IsTrue(crd, apiextensionsv1.Established) {
+		if left, err = l.deleteObjects(ctx, crd); left || err != nil {
+			return true, err
+		}
+	}
+	_, err = l.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		return withoutFinalizer(current, uid)
+	}, storage.UpdateOptions{})
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return true, fmt.Errorf("let go of definition %s: %w", name, err)
+	}
+	return false, nil
+}
+
+func withoutFinalizer(current *codec.Record, uid types.UID) (codec.Object, storage.WriteOptions, error) {
+	if current == nil {
+		return nil, storage.WriteOptions{}, storage.ErrNotFound
+	}
+	obj, err := current.Object()
+	if err != nil {
+		return nil, storage.WriteOptions{}, err
+	}
+	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if crd.UID != uid {
+		return nil, storage.WriteOptions{}, storage.ErrNotFound
+	}
+	left := slices.DeleteFunc(slices.Clone(crd.Finalizers), func(f string) bool { return f == definition.CleanupFinalizer })
+	if len(left) == 0 {
+		return nil, storage.WriteOptions{}, storage.Remove{Last: crd} // shown as it last was, finalizer and all
+	}
+	crd.Finalizers = left
+	return crd, storage.WriteOptions{}, nil
+}
+
+// deleteObjects asks for the deletion of all objects.
+func (l *loop) deleteObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (left bool, err error) {
+	e := l.current.Load().find(crd.Spec.Group, crd.Spec.Names.Plural)
+	if e == nil || e.uid != crd.UID || len(e.versions) == 0 {
+		return false, fmt.Errorf("definition %s is not known yet", crd.Name)
+	}
+	in := newServing(l.Source, e, e.storageVersion())
+	in.passing = true
+	objects := instances{in.served}
+	everything := rest.ListOptions{}
+	deleted, err := objects.DeleteCollection(ctx, "", nil, metav1.DeleteOptions{}, everything)
+	if err != nil {
+		return true, fmt.Errorf("delete the objects: %w", err)
+	}
+	any := false
+	for range deleted.Items {
+		any = true
+	}
+	if !any {
+		return false, nil
+	}
+	if _, err := l.write(ctx, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return definition.SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
+			Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue,
+			Reason: "InstanceDeletionInProgress", Message: "CustomResource deletion is in progress",
+		})
+	}); err != nil {
+		return true, fmt.Errorf("write the status of definition %s: %w", crd.Name, err)
+	}
+	list, err := objects.List(ctx, "", rest.ListOptions{Limit: 1})
+	if err != nil {
+		return true, fmt.Errorf("look for objects: %w", err)
+	}
+	for range list.Items {
+		return true, nil
+	}
+	return false, nil
+}

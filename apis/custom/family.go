@@ -1,0 +1,148 @@
+package custom
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"mainstay.dev/mainstay/apis/custom/definition"
+	"mainstay.dev/mainstay/apis/custom/schema"
+	"mainstay.dev/mainstay/rest"
+)
+
+// family is what use has made of one generation of a definition.
+type family struct {
+	// terminating: nothing is created any more.
+	terminating atomic.Bool
+	// life ends when the definition changes or goes, and with it open watches.
+	life   context.Context
+	retire context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		// serving are the versions in use; schemas those compiled. Both are nil
+		// while nothing is.
+		serving map[string]*serving
+		schemas map[string]*compiled
+	}
+}
+
+// serving is a version in use, with its resources by subresource. It stands
+// apart from served so that nothing that resources refer to refers to them.
+type serving struct {
+	*served
+	resources map[string]*rest.Resource
+}
+
+// compiled is the schema of a version.
+type compiled struct {
+	*schema.Schema
+	// keepUnknown: the definition is an old one, without pruning.
+	keepUnknown bool
+}
+
+func newFamily() *family {
+	life, retire := context.WithCancel(context.Background())
+	return &family{life: life, retire: retire}
+}
+
+// resource returns a resource of a version, which is then in use.
+func (s *Source) resource(e *entry, v *entryVersion, subresource string) *rest.Resource {
+	f := e.family
+	f.mu.Lock()
+	in := f.mu.serving[v.name]
+	if in == nil {
+		in = newServing(s, e, v)
+		if f.mu.serving == nil {
+			f.mu.serving = map[string]*serving{}
+		}
+		f.mu.serving[v.name] = in
+	}
+	f.mu.Unlock()
+	in.used.Store(time.Now().UnixNano())
+	return in.resources[subresource]
+}
+
+// forget drops what has not been used since a time.
+func (f *family) forget(since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, in := range f.mu.serving {
+		if in.watches.Load() == 0 && in.used.Load() < since.UnixNano() {
+			delete(f.mu.serving, name)
+		}
+	}
+	if len(f.mu.serving) == 0 {
+		f.mu.serving, f.mu.schemas = nil, nil
+	}
+}
+
+// schema returns the compiled schema of a version of a definition.
+func (f *family) schema(ctx context.Context, s *Source, name, version string) (*compiled, error) {
+	f.mu.Lock()
+	have := f.mu.schemas[version]
+	f.mu.Unlock()
+	if have != nil {
+		return have, nil
+	}
+	crd, _, err := s.read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	made, err := compile(crd, version)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.schemas == nil {
+		f.mu.schemas = map[string]*compiled{}
+	}
+	if have := f.mu.schemas[version]; have != nil {
+		return have, nil // somebody was faster
+	}
+	f.mu.schemas[version] = made
+	return made, nil
+}
+
+// versionOf finds a version in a definition.
+func versionOf(crd *apiextensionsv1.CustomResourceDefinition, name string) (*apiextensionsv1.CustomResourceDefinitionVersion, error) {
+	for i := range crd.Spec.Versions {
+		if crd.Spec.Versions[i].Name == name {
+			return &crd.Spec.Versions[i], nil
+		}
+	}
+	return nil, fmt.Errorf("definition %s has no version %s", crd.Name, name)
+}
+
+func compile(crd *apiextensionsv1.CustomResourceDefinition, version string) (*compiled, error) {
+	v, err := versionOf(crd, version)
+	if err != nil {
+		return nil, err
+	}
+	props := &apiextensions.JSONSchemaProps{Type: "object"}
+	if v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
+		if props, err = definition.InternalSchema(v.Schema.OpenAPIV3Schema); err != nil {
+			return nil, fmt.Errorf("schema of %s in version %s: %w", crd.Name, version, err)
+		}
+	}
+	made, err := schema.Compile(props)
+	if err != nil {
+		return nil, fmt.Errorf("compile the schema of %s in version %s: %w", crd.Name, version, err)
+	}
+	return &compiled{Schema: made, keepUnknown: crd.Spec.PreserveUnknownFields}, nil
+}
+
+// complete makes a stored document one of the schema.
+func (c *compiled) complete(doc map[string]any) {
+	if c.keepUnknown {
+		c.Fill(doc)
+		return
+	}
+	c.Complete(doc)
+}

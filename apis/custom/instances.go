@@ -1,0 +1,156 @@
+package custom
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+)
+
+// instances is the REST storage of the objects of a version: the generic store,
+// opened when it is first asked for something.
+type instances struct{ served *served }
+
+var (
+	_ rest.Getter            = instances{}
+	_ rest.Lister            = instances{}
+	_ rest.Watcher           = instances{}
+	_ rest.Creater           = instances{}
+	_ rest.Updater           = instances{}
+	_ rest.GracefulDeleter   = instances{}
+	_ rest.CollectionDeleter = instances{}
+)
+
+// Get implements rest.Getter.
+func (i instances) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
+	o, err := i.served.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.store.Get(ctx, name, options)
+}
+
+// List implements rest.Lister.
+func (i instances) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
+	o, err := i.served.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.store.List(ctx, namespace, options)
+}
+
+// Watch implements rest.Watcher. A change of the definition ends it.
+func (i instances) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
+	o, err := i.served.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w, err := o.store.Watch(ctx, namespace, options)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	i.served.watches.Add(1)
+	life := i.served.family.life
+	return &watch{Watch: w, served: i.served, life: life, ctx: ctx, cancel: cancel, stop: context.AfterFunc(life, cancel)}, nil
+}
+
+// watch is a watch that ends, in good order, with the definition as it is.
+type watch struct {
+	rest.Watch
+	served *served
+	life   context.Context // the definition's
+	ctx    context.Context // the watch's: ends with either
+	cancel context.CancelFunc
+	stop   func() bool
+}
+
+// Next implements rest.Watch.
+func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
+	events, err := w.Watch.Next(w.ctx)
+	if err != nil && ctx.Err() == nil && w.life.Err() != nil {
+		return nil, rest.ErrWatchClosed
+	}
+	return events, err
+}
+
+// Close implements rest.Watch.
+func (w *watch) Close() error {
+	w.stop()
+	w.cancel()
+	w.served.watches.Add(-1)
+	return w.Watch.Close()
+}
+
+// Create implements rest.Creater.
+func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
+	if i.served.family.terminating.Load() {
+		refused := apierrors.NewMethodNotSupported(i.served.group, "create")
+		refused.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
+		return nil, refused
+	}
+	o, err := i.served.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.store.Create(ctx, obj, validate, options)
+}
+
+// Update implements rest.Updater.
+func (i instances) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	o, err := i.served.open(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	options.AllowCreate = options.AllowCreate && !i.served.family.terminating.Load()
+	return o.store.Update(ctx, name, update, options)
+}
+
+// Delete implements rest.GracefulDeleter.
+func (i instances) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
+	o, err := i.served.open(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return o.store.Delete(ctx, name, validate, options)
+}
+
+// DeleteCollection implements rest.CollectionDeleter.
+func (i instances) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
+	o, err := i.served.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.store.DeleteCollection(ctx, namespace, validate, options, list)
+}
+
+// statuses is the REST storage of /status.
+type statuses struct{ served *served }
+
+var (
+	_ rest.Getter  = statuses{}
+	_ rest.Updater = statuses{}
+)
+
+// Get implements rest.Getter.
+func (s statuses) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
+	o, err := s.served.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.store.Get(ctx, name, options)
+}
+
+// Update implements rest.Updater.
+func (s statuses) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+	o, err := s.served.open(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return o.status.Update(ctx, name, update, options)
+}

@@ -1,0 +1,179 @@
+package custom
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/version"
+
+	"mainstay.dev/mainstay/apis/custom/schema"
+	"mainstay.dev/mainstay/codec"
+)
+
+func comparePriority(a, b string) int { return version.CompareKubeAwareVersionStrings(a, b) }
+
+func newObject() codec.Object { return &unstructured.Unstructured{Object: map[string]any{}} }
+
+func content(obj codec.Object) map[string]any { return obj.(*unstructured.Unstructured).Object }
+
+// newKind makes the kind of a version: itself the hub, so that requests, rules
+// and managed fields are all in the version that clients speak, with all others
+// of the definition beside it, as storage may hold any of them.
+func (sv *served) newKind(e *entry) *codec.Kind {
+	hub := &codec.Version{GVK: sv.gvk, New: newObject, Untyped: true, Accept: sv.accept, Default: sv.completes(sv.version.name)}
+	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: sv.fields}
+	stored := e.storageVersion().name
+	for i := range e.versions {
+		name := e.versions[i].name
+		if name == sv.version.name {
+			continue
+		}
+		other := &codec.Version{
+			GVK: e.groupVersion(name).WithKind(e.wanted.kind), New: newObject, Untyped: true,
+			Default: sv.completes(name), ToHub: sv.converts(sv.version.name), FromHub: sv.converts(name),
+		}
+		kind.Versions = append(kind.Versions, other)
+		if name == stored {
+			kind.Stored = other
+		}
+	}
+	return kind
+}
+
+// schemaOf returns the schema of any version of the definition.
+func (sv *served) schemaOf(version string) (*compiled, error) {
+	if o := sv.opened.Load(); o != nil && version == sv.version.name {
+		return o.compiled, nil
+	}
+	return sv.family.schema(context.Background(), sv.source, sv.name, version)
+}
+
+// completes returns what makes stored documents ones of a version. Where its
+// schema cannot be had, they stay as they are.
+func (sv *served) completes(version string) func(codec.Object) {
+	return func(obj codec.Object) {
+		compiled, err := sv.schemaOf(version)
+		if err != nil {
+			sv.source.logger.Error("an object was not completed", "definition", sv.name, "version", version, "name", obj.GetName(), "err", err)
+			return
+		}
+		doc := content(obj)
+		// What is malformed is dropped: errors are for writers.
+		_, _ = schema.CoerceMetadata(doc, false, true)
+		_, _ = compiled.CoerceEmbedded(doc, false, true)
+		compiled.complete(doc)
+	}
+}
+
+// converts returns the conversion to a version by the strategy None: nothing
+// changes but the apiVersion, and what the version does not know goes.
+func (sv *served) converts(version string) func(codec.Object) (codec.Object, error) {
+	gvk := sv.gvk.GroupKind().WithVersion(version)
+	return func(obj codec.Object) (codec.Object, error) {
+		compiled, err := sv.schemaOf(version)
+		if err != nil {
+			return nil, fmt.Errorf("convert %s to %s: %w", obj.GetName(), gvk.GroupVersion(), err)
+		}
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		if !compiled.keepUnknown {
+			compiled.Prune(content(obj), false)
+		}
+		return obj, nil
+	}
+}
+
+// accept makes an object of what a client sent.
+func (sv *served) accept(obj codec.Object, report bool) ([]error, error) {
+	u := obj.(*unstructured.Unstructured)
+	if u.Object == nil {
+		u.Object = map[string]any{}
+	}
+	if err := sv.checkType(u.Object); err != nil {
+		return nil, err
+	}
+	compiled, err := sv.schemaOf(sv.version.name)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	paths, err := schema.CoerceMetadata(u.Object, report, false)
+	if err != nil {
+		return nil, err
+	}
+	if !compiled.keepUnknown {
+		paths = append(paths, compiled.Prune(u.Object, report)...)
+	}
+	embedded, err := compiled.CoerceEmbedded(u.Object, report, false)
+	if err != nil {
+		return nil, err
+	}
+	var unknown []error
+	for _, path := range append(paths, embedded...) {
+		unknown = append(unknown, fmt.Errorf("unknown field %q", path))
+	}
+	return unknown, nil
+}
+
+// checkType compares a document's type with that of the path, which it takes
+// where it has none.
+func (sv *served) checkType(doc map[string]any) error {
+	want := sv.gvk.GroupVersion().String()
+	if got, said := doc["apiVersion"]; said && got != want && got != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%v) does not match the expected API version (%s)", got, want))
+	}
+	if got, said := doc["kind"]; said && got != sv.gvk.Kind && got != "" {
+		name, _, _ := unstructured.NestedString(doc, "metadata", "name")
+		return apierrors.NewInvalid(sv.gvk.GroupKind(), name, field.ErrorList{field.Invalid(field.NewPath("kind"), got, "must be "+sv.gvk.Kind)})
+	}
+	doc["apiVersion"], doc["kind"] = want, sv.gvk.Kind
+	return nil
+}
+
+// fields are the values that field selectors look at.
+func (sv *served) fields(obj codec.Object) fields.Set {
+	o, err := sv.open(context.Background())
+	if err != nil || len(o.selectable) == 0 {
+		return nil
+	}
+	set := fields.Set{}
+	for _, s := range o.selectable {
+		set[s.label] = s.value(content(obj))
+	}
+	return set
+}
+
+// fieldLabel accepts the keys of field selectors.
+func (sv *served) fieldLabel(label, value string) (string, string, error) {
+	if label == "metadata.name" || label == "metadata.namespace" && sv.scoped {
+		return label, value, nil
+	}
+	o, err := sv.open(context.Background())
+	if err != nil {
+		return "", "", apierrors.NewInternalError(err)
+	}
+	for _, s := range o.selectable {
+		if s.label == label {
+			return label, value, nil
+		}
+	}
+	return "", "", fmt.Errorf("field label not supported: %s", label)
+}
+
+// text is how a scalar of a document is compared with a selector.
+func text(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return value
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return string(encoded)
+}

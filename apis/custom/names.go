@@ -1,0 +1,143 @@
+package custom
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/custom/definition"
+)
+
+// taken are the names that other definitions of a group have been given.
+type taken struct{ resources, kinds map[string]bool }
+
+// takenBeside returns the names given to others than the definition of a name.
+func (g *group) takenBeside(name string) taken {
+	t := taken{map[string]bool{}, map[string]bool{}}
+	if g == nil {
+		return t
+	}
+	for _, e := range g.entries {
+		if e.name == name {
+			continue
+		}
+		for _, n := range append([]string{e.accepted.plural, e.accepted.singular}, e.accepted.shortNames...) {
+			t.resources[n] = true
+		}
+		t.kinds[e.accepted.kind], t.kinds[e.accepted.listKind] = true, true
+	}
+	return t
+}
+
+// conflict is why a name was not given.
+type conflict struct{ reason, message string }
+
+// give returns the names that a definition gets: those it wants and that are
+// free, and otherwise those it had. why is nil where it gets all.
+func (t taken) give(wanted, had names) (given names, why *conflict) {
+	given = had
+	check := func(used map[string]bool, reason string, want []string) bool {
+		for _, name := range want {
+			if used[name] {
+				why = &conflict{reason, fmt.Sprintf("%q is already in use", name)}
+				return false
+			}
+		}
+		return true
+	}
+	if check(t.resources, "PluralConflict", []string{wanted.plural}) {
+		given.plural = wanted.plural
+	}
+	if check(t.resources, "SingularConflict", []string{wanted.singular}) {
+		given.singular = wanted.singular
+	}
+	if check(t.resources, "ShortNamesConflict", wanted.shortNames) {
+		given.shortNames = wanted.shortNames
+	}
+	if check(t.kinds, "KindConflict", []string{wanted.kind}) {
+		given.kind = wanted.kind
+	}
+	if check(t.kinds, "ListKindConflict", []string{wanted.listKind}) {
+		given.listKind = wanted.listKind
+	}
+	given.categories = wanted.categories
+	return given, why
+}
+
+// judge writes into a definition's status what follows from its names and its
+// group. It tells whether anything changed.
+func (l *loop) judge(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	changed := approvalCondition(crd)
+	had := namesOf(&crd.Status.AcceptedNames)
+	given, why := l.current.Load().groups[crd.Spec.Group].takenBeside(crd.Name).give(namesOf(&crd.Spec.Names), had)
+	if !given.equal(had) {
+		crd.Status.AcceptedNames, changed = given.api(), true
+	}
+	accepted := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, Reason: "NoConflicts", Message: "no conflicts found",
+	}
+	established := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted",
+		Message: "the initial names have been accepted",
+	}
+	if why != nil {
+		accepted.Status, accepted.Reason, accepted.Message = apiextensionsv1.ConditionFalse, why.reason, why.message
+		established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "NotAccepted", "not all names are accepted"
+	}
+	changed = definition.SetCondition(crd, accepted) || changed
+	if !definition.IsTrue(crd, apiextensionsv1.Established) { // once is for ever
+		changed = definition.SetCondition(crd, established) || changed
+	}
+	return changed
+}
+
+// approvalCondition says of a definition in a group of the community whether it
+// was approved.
+func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	if !definition.IsProtected(crd.Spec.Group) {
+		had := len(crd.Status.Conditions)
+		crd.Status.Conditions = slices.DeleteFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextensionsv1.KubernetesAPIApprovalPolicyConformant
+		})
+		return len(crd.Status.Conditions) != had
+	}
+	condition := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse,
+	}
+	state, words := definition.ApprovalOf(crd.Annotations)
+	condition.Message = words
+	switch state {
+	case definition.Approved:
+		condition.Status, condition.Reason = apiextensionsv1.ConditionTrue, "ApprovedAnnotation"
+	case definition.ApprovalBypassed:
+		condition.Reason = "UnapprovedAnnotation"
+	case definition.ApprovalInvalid:
+		condition.Reason = "InvalidAnnotation"
+	case definition.ApprovalMissing:
+		condition.Reason = "MissingAnnotation"
+	}
+	return definition.SetCondition(crd, condition)
+}
+
+// statusManager is under which name the server's own writes of a status are
+// accounted for.
+const statusManager = "kube-apiserver"
+
+// recordStatus notes that the server wrote the conditions and accepted names.
+func recordStatus(crd *apiextensionsv1.CustomResourceDefinition) {
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	entry := metav1.ManagedFieldsEntry{
+		Manager: statusManager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
+		Time: &now, FieldsType: "FieldsV1", FieldsV1: statusFields(crd), Subresource: "status",
+	}
+	for i := range crd.ManagedFields {
+		if m := &crd.ManagedFields[i]; m.Manager == entry.Manager && m.Operation == entry.Operation && m.Subresource == entry.Subresource {
+			*m = entry
+			return
+		}
+	}
+	crd.ManagedFields = append(crd.ManagedFields, entry)
+}

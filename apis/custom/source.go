@@ -1,0 +1,250 @@
+package custom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// DefaultIdle is how long what use has made of a definition is kept.
+const DefaultIdle = 5 * time.Minute
+
+// Config is what a Source is made of.
+type Config struct {
+	// Definitions keeps the CustomResourceDefinitions. It is read and watched
+	// all the time, so it should not be a cache of its own. Required.
+	Definitions storage.Interface
+	// Storage opens the storage of the objects of a version. Required.
+	Storage func(StorageSpec) (storage.Interface, error)
+	// Changed is told of group versions whose resources are not what they were.
+	// It is called with a lock held: it may read the Source, and not wait for
+	// it; nil: nobody is told.
+	Changed func([]schema.GroupVersion)
+	// Idle is how long what use has made is kept unused; 0 means DefaultIdle.
+	Idle   time.Duration
+	Logger *slog.Logger
+}
+
+// StorageSpec says what a storage is to hold.
+type StorageSpec struct {
+	// Path below the storage prefix, as "example.com/widgets".
+	Path       string
+	Kind       *codec.Kind
+	Namespaced bool
+	Resource   schema.GroupResource
+	// Passing: it is read once and then not again; a cache would not pay.
+	Passing bool
+}
+
+// Source has the resources that stored definitions define. It is safe for
+// concurrent use.
+type Source struct {
+	config Config
+	logger *slog.Logger
+
+	current atomic.Pointer[snapshot]
+
+	// mu is held while the snapshot is exchanged, and Changed told of it.
+	mu struct {
+		sync.Mutex
+		// watched is the revision up to which the watch has come. What a write
+		// reports late is not taken for news.
+		watched int64
+	}
+}
+
+// New returns a source without resources. Load gives it those that are stored;
+// Run keeps it current.
+func New(config Config) (*Source, error) {
+	var errs []error
+	if config.Definitions == nil {
+		errs = append(errs, errors.New("Definitions is required"))
+	}
+	if config.Storage == nil {
+		errs = append(errs, errors.New("Storage is required"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("custom resources: %w", err)
+	}
+	if config.Idle == 0 {
+		config.Idle = DefaultIdle
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Source{config: config, logger: config.Logger}
+	s.current.Store(newSnapshot())
+	return s, nil
+}
+
+// Find returns a resource or subresource, nil where there is none.
+func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Resource {
+	e := s.current.Load().find(gv.Group, name)
+	if e == nil || !e.isServed() {
+		return nil
+	}
+	v := e.version(gv.Version)
+	if v == nil {
+		return nil
+	}
+	return s.resource(e, v, subresource)
+}
+
+// Groups returns all there is, in order of names.
+func (s *Source) Groups() []rest.Group {
+	snapshot := s.current.Load()
+	var groups []rest.Group
+	for _, name := range slices.Sorted(maps.Keys(snapshot.groups)) {
+		if g, served := snapshot.groups[name].restGroup(name); served {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// Group returns one group.
+func (s *Source) Group(name string) (rest.Group, bool) {
+	g := s.current.Load().groups[name]
+	if g == nil {
+		return rest.Group{}, false
+	}
+	return g.restGroup(name)
+}
+
+// Serves tells whether anything is served in a group version.
+func (s *Source) Serves(gv schema.GroupVersion) bool {
+	g := s.current.Load().groups[gv.Group]
+	if g == nil {
+		return false
+	}
+	for _, e := range g.entries {
+		if e.isServed() && e.version(gv.Version) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Generation grows with every change of what is served.
+func (s *Source) Generation() uint64 { return s.current.Load().generation }
+
+// Observe takes note of a definition that was just written, so that whoever
+// wrote it finds it in effect. It may be called with old news.
+func (s *Source) Observe(record *codec.Record) error {
+	crd, err := crdOf(record)
+	if err != nil {
+		return err
+	}
+	s.put(newEntry(crd, record.Revision()), false)
+	return nil
+}
+
+func crdOf(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, fmt.Errorf("read definition %s: %w", record.Name().Name, err)
+	}
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return nil, fmt.Errorf("read definition %s: it is a %T", record.Name().Name, obj)
+	}
+	return crd, nil
+}
+
+// put takes an entry in, if it is news. watched tells that the watch reports it.
+func (s *Source) put(e *entry, watched bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if watched {
+		s.mu.watched = max(s.mu.watched, e.revision)
+	} else if e.revision <= s.mu.watched {
+		return
+	}
+	now := s.current.Load()
+	old := now.find(e.group, e.wanted.plural)
+	if old != nil && old.revision >= e.revision {
+		return
+	}
+	if old != nil && old.same(e) {
+		e.family = old.family
+	} else {
+		e.family = newFamily()
+		if old != nil {
+			old.family.retire()
+		}
+	}
+	if e.terminating {
+		e.family.terminating.Store(true)
+	}
+	s.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
+}
+
+// remove takes an entry out.
+func (s *Source) remove(group, plural string, revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.watched = max(s.mu.watched, revision)
+	now := s.current.Load()
+	old := now.find(group, plural)
+	if old == nil || old.revision > revision {
+		return
+	}
+	old.family.retire()
+	s.exchangeLocked(now.with(group, plural, nil), old, nil)
+}
+
+func (s *Source) exchangeLocked(next *snapshot, old, e *entry) {
+	if old != nil && e != nil && looksSame(old, e) {
+		next.generation-- // nothing that discovery shows
+		s.current.Store(next)
+		return
+	}
+	s.current.Store(next)
+	if s.config.Changed == nil {
+		return
+	}
+	changed := append(old.groupVersions(), e.groupVersions()...)
+	slices.SortFunc(changed, func(a, b schema.GroupVersion) int { return compareGroupVersions(a, b) })
+	if changed = slices.Compact(changed); len(changed) > 0 {
+		s.config.Changed(changed)
+	}
+}
+
+func compareGroupVersions(a, b schema.GroupVersion) int {
+	switch {
+	case a == b:
+		return 0
+	case a.Group < b.Group || a.Group == b.Group && a.Version < b.Version:
+		return -1
+	}
+	return 1
+}
+
+// looksSame tells that two entries are served alike.
+func looksSame(a, b *entry) bool {
+	return a.same(b) && a.isServed() == b.isServed() && a.accepted.equal(b.accepted)
+}
+
+// read returns a definition as it is stored.
+func (s *Source) read(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, int64, error) {
+	record, err := s.config.Definitions.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read definition %s: %w", name, err)
+	}
+	crd, err := crdOf(record)
+	return crd, record.Revision(), err
+}

@@ -1,0 +1,102 @@
+package custom
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// typeConverter knows the merge schemas of a definition, for server-side apply
+// and managed fields. Those of a version are made when it is first met.
+type typeConverter struct {
+	served   *served
+	versions sync.Map // name -> managedfields.TypeConverter
+}
+
+var _ managedfields.TypeConverter = (*typeConverter)(nil)
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (c *typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	converter, err := c.version(obj.GetObjectKind().GroupVersionKind().Version)
+	if err != nil {
+		return nil, err
+	}
+	return converter.ObjectToTyped(obj, opts...)
+}
+
+// TypedToObject implements managedfields.TypeConverter.
+func (c *typeConverter) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
+	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
+}
+
+func (c *typeConverter) version(name string) (managedfields.TypeConverter, error) {
+	if made, ok := c.versions.Load(name); ok {
+		return made.(managedfields.TypeConverter), nil
+	}
+	crd, _, err := c.served.source.read(context.Background(), c.served.name)
+	if err != nil {
+		return nil, err
+	}
+	made, err := newTypeConverter(crd, name)
+	if err != nil {
+		return nil, fmt.Errorf("merge schema of %s in version %s: %w", crd.Name, name, err)
+	}
+	// Values of different converters cannot be merged: all take the first.
+	kept, _ := c.versions.LoadOrStore(name, made)
+	return kept.(managedfields.TypeConverter), nil
+}
+
+func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
+	v, err := versionOf(crd, version)
+	if err != nil {
+		return managedfields.NewTypeConverter(nil, false) // says so in the words that are looked for
+	}
+	m := modelMaker{crd: crd, version: v}
+	doc, err := m.object(forMerging)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	models := map[string]*spec.Schema{}
+	for name, source := range map[string][]byte{m.name(crd.Spec.Names.Kind): encoded, metaModels + "ObjectMeta": []byte(objectMetaModel), metaModels + "OwnerReference": []byte(ownerReferenceModel)} {
+		model := &spec.Schema{}
+		if err := json.Unmarshal(source, model); err != nil {
+			return nil, fmt.Errorf("read model %s: %w", name, err)
+		}
+		models[name] = model
+	}
+	return managedfields.NewTypeConverter(models, crd.Spec.PreserveUnknownFields)
+}
+
+// How metadata is merged.
+const (
+	objectMetaModel = `{"type":"object","properties":{
+"annotations":{"type":"object","additionalProperties":{"type":"string"}},
+"creationTimestamp":{"type":"string","format":"date-time"},
+"deletionGracePeriodSeconds":{"type":"integer","format":"int64"},
+"deletionTimestamp":{"type":"string","format":"date-time"},
+"finalizers":{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":"set"},
+"generateName":{"type":"string"},
+"generation":{"type":"integer","format":"int64"},
+"labels":{"type":"object","additionalProperties":{"type":"string"}},
+"managedFields":{"type":"array","items":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"x-kubernetes-list-type":"atomic"},
+"name":{"type":"string"},
+"namespace":{"type":"string"},
+"ownerReferences":{"type":"array","items":{"$ref":"#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference"},"x-kubernetes-list-map-keys":["uid"],"x-kubernetes-list-type":"map"},
+"resourceVersion":{"type":"string"},
+"selfLink":{"type":"string"},
+"uid":{"type":"string"}}}`
+	ownerReferenceModel = `{"type":"object","required":["apiVersion","kind","name","uid"],"x-kubernetes-map-type":"atomic","properties":{
+"apiVersion":{"type":"string"},"blockOwnerDeletion":{"type":"boolean"},"controller":{"type":"boolean"},
+"kind":{"type":"string"},"name":{"type":"string"},"uid":{"type":"string"}}}`
+)

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/custom"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage"
+)
+
+// openCustom makes the source of the resources that definitions define, and
+// loads the definitions that are stored.
+func (s *Server) openCustom(env *builtin.Env, static *route.Static, documents *openapi.Documents) (*custom.Source, error) {
+	definitions := env.Store(schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"})
+	direct, err := storage.New(storage.Config{
+		Backend: s.backend, Prefix: s.config.EtcdPrefix, ResourcePrefix: definitionsPath, Kind: definitions.Kind,
+		GroupResource: definitions.Resource, Metrics: s.storageMetrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var source *custom.Source
+	source, err = custom.New(custom.Config{
+		Definitions: direct,
+		Storage: func(spec custom.StorageSpec) (storage.Interface, error) {
+			return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, nil, !spec.Passing)
+		},
+		Changed: func(versions []schema.GroupVersion) { describeCustom(documents, static, source, versions) },
+		Logger:  s.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := source.Load(context.Background()); err != nil {
+		return nil, err
+	}
+	definitions.Storage = observed{definitions.Storage, source}
+	s.custom = source
+	return source, nil
+}
+
+// definitionsPath is where definitions are stored.
+const definitionsPath = apiextensionsv1.GroupName + "/customresourcedefinitions"
+
+// startCustom lets the source of custom resources follow the definitions, until
+// stopCustom.
+func (s *Server) startCustom() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // ends with stopCustom
+		defer close(done)
+		if err := s.custom.Run(ctx); err != nil {
+			s.logger.Error("custom resources stopped following their definitions", "err", err)
+		}
+	}()
+	s.stopCustom = func() { cancel(); <-done }
+}
+
+// describeCustom tells the OpenAPI documents of group versions that changed.
+// Those that are built in are described as they are.
+func describeCustom(documents *openapi.Documents, static *route.Static, source *custom.Source, versions []schema.GroupVersion) {
+	for _, gv := range versions {
+		if isStatic(static, gv) {
+			continue
+		}
+		if !source.Serves(gv) {
+			documents.Remove(gv)
+			continue
+		}
+		documents.Set(openapi.Part{
+			GroupVersion: gv, Custom: true,
+			Describe: func() []openapi.Resource { return customResources(source, gv) },
+			Digest:   func() string { return source.Digest(gv) },
+			Schemas: func() (map[string]openapi.Schema, error) {
+				return source.Schemas(context.Background(), gv)
+			},
+		})
+	}
+}
+
+func isStatic(static *route.Static, gv schema.GroupVersion) bool {
+	group, _ := static.Group(gv.Group)
+	for _, v := range group.Versions {
+		if v.GroupVersion == gv {
+			return true
+		}
+	}
+	return false
+}
+
+func customResources(source *custom.Source, gv schema.GroupVersion) []openapi.Resource {
+	var resources []openapi.Resource
+	group, _ := source.Group(gv.Group)
+	for _, v := range group.Versions {
+		if v.GroupVersion != gv {
+			continue
+		}
+		for _, r := range v.Resources {
+			resources = append(resources, openAPIResource(v, r))
+		}
+	}
+	return resources
+}
+
+// observed tells the source of custom resources of each definition that was
+// written, before whoever wrote it is told: what they ask for next is there.
+type observed struct {
+	storage.Interface
+	source *custom.Source
+}
+
+// Create implements storage.Interface.
+func (o observed) Create(ctx context.Context, obj codec.Object, options storage.WriteOptions) (*codec.Record, error) {
+	record, err := o.Interface.Create(ctx, obj, options)
+	return record, o.observe(record, err, options.DryRun)
+}
+
+// Update implements storage.Interface.
+func (o observed) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
+	removed := false
+	record, err := o.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		obj, write, err := update(current)
+		removed = errors.As(err, &storage.Remove{})
+		return obj, write, err
+	}, options)
+	return record, o.observe(record, err, options.DryRun || removed)
+}
+
+func (o observed) observe(record *codec.Record, err error, unwritten bool) error {
+	if err != nil || unwritten || record == nil {
+		return err
+	}
+	if err := o.source.Observe(record); err != nil {
+		return fmt.Errorf("take up the definition: %w", err)
+	}
+	return nil
+}
