@@ -46,7 +46,6 @@ func TestClientGo(t *testing.T) {
 			for _, b := range behaviours {
 				t.Run(b.name, func(t *testing.T) {
 					t.Parallel()
-					skipAwaited(t)
 					b.run(t, newClients(t, srv.RESTConfig()))
 				})
 			}

@@ -112,11 +112,14 @@ func changeEdit(t *testing.T, k *kubectl) {
 }
 
 func changeEditInvalid(t *testing.T, k *kubectl) {
-	k.ok(args("create deployment web --image=nginx")...)
-	k.env = editor(k, "s/replicas: 1/replicas: -1/")
-	// The second time the editor leaves the file as it is, and kubectl gives up.
-	k.fails(1, `deployments.apps "web" is invalid`, args("edit deployment web")...)
-	k.prints("1", "get", "deployment", "web", "-o", "jsonpath={.spec.replicas}")
+	createLabelled(k, map[string]string{"a": "tier: front"})
+	k.env = editor(k, "s/tier: front/tier: -front-/")
+	// The second time the editor changes nothing any more, and kubectl gives up.
+	stderr := k.fails(1, `configmaps "a" is invalid`, args("edit cm a")...)
+	if !strings.Contains(stderr, "Edit cancelled") {
+		t.Errorf("kubectl does not give up:\n%s", stderr)
+	}
+	k.prints("front", "get", "cm", "a", "-o", "jsonpath={.metadata.labels.tier}")
 }
 
 func changeReplace(t *testing.T, k *kubectl) {

@@ -7,7 +7,6 @@ import (
 
 var creating = []kubectlBehaviour{
 	{"makes objects from flags", createFromFlags},
-	{"gets addresses and ports for services", createServices},
 	{"makes config maps and secrets from files", createFromFiles},
 	{"makes RBAC objects", createRBAC},
 	{"makes a job from a cron job", createJobFromCronJob},
@@ -17,7 +16,6 @@ var creating = []kubectlBehaviour{
 	{"runs a pod", runPod},
 	{"exposes a deployment", expose},
 	{"autoscales a deployment", autoscale},
-	{"asks for a token", createToken},
 	{"prints what it would create", createDryClient},
 }
 
@@ -45,18 +43,6 @@ func createFromFlags(t *testing.T, k *kubectl) {
 		k.prints(want, commandLine...)
 	}
 	k.prints("*/5 * * * *", "get", "cronjob", "often", "-o", "jsonpath={.spec.schedule}")
-}
-
-func createServices(t *testing.T, k *kubectl) {
-	k.ok(args("create service clusterip plain --tcp=80:8080")...)
-	k.ok(args("create service nodeport outside --tcp=80")...)
-	k.ok(args("create service clusterip headless --clusterip=None")...)
-	k.matches(`NAME +TYPE +CLUSTER-IP +EXTERNAL-IP +PORT\(S\) +AGE +SELECTOR\nplain +ClusterIP +[0-9.]+ +<none> +80/TCP +\d+s +app=plain\n`,
-		"get", "service", "plain", "-o", "wide")
-	k.matches(`^3[0-2]\d{3}$`, "get", "service", "outside", "-o", "jsonpath={.spec.ports[0].nodePort}")
-	k.prints("None", "get", "service", "headless", "-o", "jsonpath={.spec.clusterIP}")
-	taken := k.ok("get", "service", "plain", "-o", "jsonpath={.spec.clusterIP}")
-	k.fails(1, "provided IP is already allocated", "create", "service", "clusterip", "second", "--tcp=80", "--clusterip="+taken)
 }
 
 func createFromFiles(t *testing.T, k *kubectl) {
@@ -131,12 +117,6 @@ func autoscale(t *testing.T, k *kubectl) {
 	k.prints("horizontalpodautoscaler.autoscaling/web autoscaled", args("autoscale deployment web --min=2 --max=5 --cpu=80%")...)
 	k.prints("2 5", "get", "hpa", "web", "-o", "jsonpath={.spec.minReplicas} {.spec.maxReplicas}")
 	k.matches(`NAME +REFERENCE +TARGETS +MINPODS +MAXPODS +REPLICAS +AGE\nweb +Deployment/web +cpu: <unknown>/80% +2 +5 +0 +`, "get", "hpa", "web")
-}
-
-func createToken(t *testing.T, k *kubectl) {
-	if token := k.ok(args("create token default --duration=10m")...); strings.Count(token, ".") != 2 {
-		t.Errorf("%q is no token", token)
-	}
 }
 
 func createDryClient(t *testing.T, k *kubectl) {

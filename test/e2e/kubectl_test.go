@@ -32,7 +32,6 @@ func TestKubectl(t *testing.T) {
 			for _, b := range behaviours {
 				t.Run(b.name, func(t *testing.T) {
 					t.Parallel()
-					skipAwaited(t)
 					b.run(t, newKubectl(t, srv, home))
 				})
 			}

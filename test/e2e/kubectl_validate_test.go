@@ -45,21 +45,21 @@ func validateDuplicate(t *testing.T, k *kubectl) {
 }
 
 func validateFaults(t *testing.T, k *kubectl) {
-	stderr := k.failsWith(`apiVersion: apps/v1
-kind: Deployment
-metadata: {name: Not_A_Name}
-spec:
-  replicas: -2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: other}}
-    spec: {containers: [{name: c}]}
-`, 1, `The Deployment "Not_A_Name" is invalid:`, "create", "-f", "-")
+	stderr := k.failsWith(`apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: Not_A_Name
+  labels: {tier: -front-}
+  annotations: {"not a key": x}
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: "", uid: ""}]
+  finalizers: [unqualified]
+`, 1, `The ConfigMap "Not_A_Name" is invalid:`, "create", "-f", "-")
 	for _, fault := range []string{
 		`metadata.name: Invalid value: "Not_A_Name"`,
-		"spec.replicas: Invalid value: -2: must be greater than or equal to 0",
-		"`selector` does not match template `labels`",
-		"spec.template.spec.containers[0].image: Required value",
+		`metadata.labels: Invalid value: "-front-"`,
+		`metadata.annotations: Invalid value: "not a key"`,
+		`metadata.ownerReferences`,
+		`metadata.finalizers[0]: Invalid value: "unqualified"`,
 	} {
 		if !strings.Contains(stderr, fault) {
 			t.Errorf("no %q in\n%s", fault, stderr)
@@ -80,11 +80,12 @@ func validateKind(t *testing.T, k *kubectl) {
 }
 
 func validateImmutable(t *testing.T, k *kubectl) {
-	k.ok(args("create deployment web --image=nginx")...)
-	k.fails(1, "spec.selector: Invalid value:", "patch", "deployment", "web", "--type=merge", "-p",
-		`{"spec":{"selector":{"matchLabels":{"app":"other"}}}}`)
-	k.fails(1, "the name of the object (other) does not match the name on the URL (web)", "patch", "deployment", "web", "--type=merge", "-p", `{"metadata":{"name":"other"}}`)
-	k.ok(args("create secret generic s --from-literal=a=b")...)
-	k.ok("patch", "secret", "s", "-p", `{"immutable":true}`)
-	k.fails(1, "field is immutable when `immutable` is set", "patch", "secret", "s", "-p", `{"data":{"a":"b3RoZXI="}}`)
+	k.okWith(configMap("c", "a: b"), "create", "-f", "-")
+	k.fails(1, "the name of the object (other) does not match the name on the URL (c)", "patch", "cm", "c", "--type=merge", "-p",
+		`{"metadata":{"name":"other"}}`)
+	k.fails(1, "the namespace of the provided object does not match the namespace sent on the request", "patch", "cm", "c", "--type=merge", "-p",
+		`{"metadata":{"namespace":"other"}}`)
+	k.fails(1, "metadata.deletionTimestamp: Invalid value:", "patch", "cm", "c", "--type=merge", "-p",
+		`{"metadata":{"deletionTimestamp":"2020-01-01T00:00:00Z"}}`)
+	k.prints("c", "get", "cm", "c", "-o", "jsonpath={.metadata.name}{.metadata.deletionTimestamp}")
 }

@@ -1,0 +1,208 @@
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	churnWriters = 6
+	churnObjects = 5
+	// churnPadding makes objects large, so that what the server holds in memory of the past is a small part of what
+	// happens: 64 MiB, of churnWrites times this. Annotations are limited to 256 KiB.
+	churnPadding = 200 << 10
+	churnWrites  = 480
+	// churnHistory is how long the store can be watched from, beyond that.
+	churnHistory = 200 * time.Millisecond
+)
+
+// TestChurn has large objects change all the time while some watchers read as fast as they can, some slowly and one not
+// at all until all is over, and the server forgets history almost at once. Whoever falls behind too far is told so, and
+// lists anew; in between, and for all others, every guarantee holds.
+func TestChurn(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		flags []string
+	}{
+		{"cached", nil},
+		{"uncached", []string{"--watch-cache=false"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			churn(t, random(t), append(tt.flags, "--history-retention="+churnHistory.String()))
+		})
+	}
+}
+
+func churn(t *testing.T, rng *rand.Rand, flags []string) {
+	in := newInstance(t, flags...)
+	looker := in.client(t)
+	_, start, _, err := looker.list(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var end atomic.Int64
+	over := make(chan struct{})
+	watchers := churnWatchers(t, in, rng, over)
+	watching, watchCtx := errgroup.WithContext(t.Context())
+	for _, w := range watchers {
+		watching.Go(func() error { return w.follow(watchCtx, start, end.Load) })
+	}
+	puts, deletions, err := churnWrite(watchCtx, t, in, rng)
+	close(over)
+	if err != nil {
+		t.Fatal(errors.Join(err, watching.Wait()))
+	}
+	expectForgotten(t, looker, start)
+	last, out, err := looker.create(t.Context(), object{name: "last", value: "last", group: "a"})
+	if err != nil || out != done {
+		t.Fatalf("last write: %s: %v", out, err)
+	}
+	end.Store(last.revision)
+	changes, err := chronicle(nil, append(puts, last), deletions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watching.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	checkChurn(t, watchers, changes)
+}
+
+// churnWatchers returns the fast, the slow and the stalled.
+func churnWatchers(t *testing.T, in *instance, rng *rand.Rand, over <-chan struct{}) []*watcher {
+	slowly := func(bytesPerTick int) func(context.Context, io.Reader) io.Reader {
+		return func(ctx context.Context, r io.Reader) io.Reader { return &slowReader{ctx, r, bytesPerTick, over} }
+	}
+	stalled := func(ctx context.Context, r io.Reader) io.Reader { return &stalledReader{ctx, r, over} }
+	var watchers []*watcher
+	for _, w := range []watcher{
+		{told: watched{selector: selector{}}},
+		{told: watched{selector: selector{}}, rng: branch(rng)},
+		{told: watched{selector: selector{group: "a"}}},
+		{told: watched{selector: selector{}}, reader: slowly(256 << 10)},
+		{told: watched{selector: selector{}}, reader: slowly(32 << 10)},
+		{told: watched{selector: selector{group: "a"}}, reader: slowly(32 << 10)},
+		{told: watched{selector: selector{}}, reader: stalled},
+	} {
+		w.client, w.await, w.relist = in.client(t), in.serving, true
+		watchers = append(watchers, &w)
+	}
+	return watchers
+}
+
+// churnWrite writes and deletes, and returns what was done.
+func churnWrite(ctx context.Context, t *testing.T, in *instance, rng *rand.Rand) (puts, deletions []object, err error) {
+	writing, ctx := errgroup.WithContext(ctx)
+	var count atomic.Int64
+	var writers []*writer
+	for id := range churnWriters {
+		u := in.user(t)
+		u.padding = strings.Repeat("x", churnPadding)
+		w := &writer{
+			id: id, rng: branch(rng), send: u.request, c: u.client, objects: churnObjects,
+			acknowledged: map[string]object{},
+		}
+		writers = append(writers, w)
+		writing.Go(func() error {
+			for count.Add(1) <= churnWrites {
+				if out, err := w.write(ctx); err != nil || out != done {
+					return fmt.Errorf("write: %s: %w", out, err)
+				}
+			}
+			return nil
+		})
+	}
+	err = writing.Wait()
+	for _, w := range writers {
+		puts = append(puts, w.puts...)
+		deletions = append(deletions, w.deletions...)
+	}
+	return puts, deletions, err
+}
+
+// expectForgotten waits until a watch from the beginning is refused, which shows that history is as short as the test
+// means it to be.
+func expectForgotten(t *testing.T, c *client, start int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w := &watcher{client: c}
+	for {
+		s := stream{from: start}
+		err := w.connection(ctx, &s, func() int64 { return start + 1 })
+		if errors.Is(err, errExpired) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("a watch from the beginning is not refused as expired: %v", err)
+		}
+	}
+}
+
+func checkChurn(t *testing.T, watchers []*watcher, changes []change) {
+	t.Helper()
+	for i, w := range watchers {
+		if err := w.told.check(changes); err != nil {
+			t.Error(err)
+		}
+		events := 0
+		for _, s := range w.told.streams {
+			events += len(changesOf(s.events))
+		}
+		t.Logf("watcher %d, of %s: %d events of %d over %d connections, expired %d times",
+			i, w.told.selector, events, len(w.told.selector.project(changes)), len(w.told.streams), w.expired)
+	}
+	stalled := watchers[len(watchers)-1]
+	if stalled.expired == 0 {
+		t.Error("the watcher that stalled was not told that it had fallen behind: the test shows nothing")
+	}
+}
+
+// slowTick is how often a slow reader reads.
+const slowTick = 20 * time.Millisecond
+
+// slowReader reads so many bytes per tick, until all is over.
+type slowReader struct {
+	ctx   context.Context
+	r     io.Reader
+	bytes int
+	over  <-chan struct{}
+}
+
+func (s *slowReader) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(slowTick):
+		p = p[:min(len(p), s.bytes)]
+	case <-s.over:
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	}
+	return s.r.Read(p)
+}
+
+// stalledReader reads nothing until all is over.
+type stalledReader struct {
+	ctx  context.Context
+	r    io.Reader
+	over <-chan struct{}
+}
+
+func (s *stalledReader) Read(p []byte) (int, error) {
+	select {
+	case <-s.over:
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	}
+	return s.r.Read(p)
+}

@@ -1,0 +1,320 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/apis/example"
+	upstream "k8s.io/apiserver/pkg/storage"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/apiserver/pkg/storage/value"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// root starts the keys that the suites use.
+const root = "/pods/"
+
+// Store is an upstream storage of pods over ours.
+type Store struct {
+	objects     storage.Interface
+	backend     kv.Backend
+	scheme      *runtime.Scheme
+	kind        *codec.Kind
+	namespaced  bool
+	transformer *transformer
+}
+
+var _ upstream.Interface = (*Store)(nil)
+var _ storagetesting.InterfaceWithPrefixTransformer = (*Store)(nil)
+var _ storagetesting.InterfaceWithTransformerOverride = (*Store)(nil)
+
+// name is the name for a key, if that is the key of an object.
+func (s *Store) name(key string) (types.NamespacedName, bool) {
+	switch parts := split(key); {
+	case s.namespaced && len(parts) == 2:
+		return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, true
+	case !s.namespaced && len(parts) == 1:
+		return types.NamespacedName{Name: parts[0]}, true
+	}
+	return types.NamespacedName{}, false
+}
+
+func split(key string) []string {
+	return strings.FieldsFunc(strings.TrimPrefix(key, root), func(r rune) bool { return r == '/' })
+}
+
+// Versioner implements upstream's Interface.
+func (s *Store) Versioner() upstream.Versioner { return upstream.APIObjectVersioner{} }
+
+// Create implements upstream's Interface.
+func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	pod, err := s.toStored(obj)
+	if err != nil {
+		return err
+	}
+	if pod.ResourceVersion != "" {
+		return upstream.ErrResourceVersionSetOnCreate // our registry refuses it
+	}
+	record, err := s.objects.Create(ctx, pod, storage.WriteOptions{TTL: time.Duration(ttl) * time.Second})
+	if err != nil {
+		return s.explain(key, err)
+	}
+	return s.fromRecord(record, out)
+}
+
+// Get implements upstream's Interface.
+func (s *Store) Get(ctx context.Context, key string, opts upstream.GetOptions, out runtime.Object) error {
+	name, ok := s.name(key)
+	err := storage.ErrNotFound
+	if ok {
+		var record *codec.Record
+		record, err = s.objects.Get(ctx, name, storage.ReadOptions{ResourceVersion: opts.ResourceVersion})
+		if err == nil {
+			return s.fromRecord(record, out)
+		}
+	}
+	if errors.Is(err, storage.ErrNotFound) && opts.IgnoreNotFound {
+		*out.(*example.Pod) = example.Pod{}
+		return nil
+	}
+	return s.explain(key, err)
+}
+
+// GetList implements upstream's Interface.
+func (s *Store) GetList(ctx context.Context, key string, opts upstream.ListOptions, out runtime.Object) error {
+	namespace, options := s.options(key, opts)
+	if faults := storage.ValidateListOptions(options, false); len(faults) > 0 {
+		return faults.ToAggregate()
+	}
+	list, err := s.objects.List(ctx, namespace, options)
+	if err != nil {
+		return s.explain(key, err)
+	}
+	pods := out.(*example.PodList)
+	*pods = example.PodList{Items: []example.Pod{}}
+	for record, err := range list.Items {
+		if err != nil {
+			return s.explain(key, err)
+		}
+		var pod example.Pod
+		if err := s.fromRecord(record, &pod); err != nil {
+			return err
+		}
+		pods.Items = append(pods.Items, pod)
+	}
+	pods.ResourceVersion = strconv.FormatInt(list.Revision, 10)
+	pods.Continue, pods.RemainingItemCount = list.Continue, list.Remaining
+	return nil
+}
+
+// options returns what a list or watch of a key is in our terms.
+func (s *Store) options(key string, opts upstream.ListOptions) (namespace string, _ rest.ListOptions) {
+	options := rest.ListOptions{
+		Labels: opts.Predicate.Label, Fields: opts.Predicate.Field,
+		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,
+		Limit: opts.Predicate.Limit, Continue: opts.Predicate.Continue,
+		AllowBookmarks: opts.Predicate.AllowWatchBookmarks, SendInitialEvents: opts.SendInitialEvents,
+	}
+	name, one := s.name(key)
+	parts := split(key)
+	switch {
+	case !opts.Recursive && one:
+		only := fields.OneTermEqualSelector("metadata.name", name.Name)
+		if options.Fields != nil {
+			only = fields.AndSelectors(options.Fields, only)
+		}
+		options.Fields = only
+		return name.Namespace, options
+	case opts.Recursive && len(parts) == 0:
+	case opts.Recursive && len(parts) == 1 && s.namespaced:
+		namespace = parts[0]
+	default:
+		options.Labels = labels.Nothing()
+	}
+	return namespace, options
+}
+
+// GuaranteedUpdate implements upstream's Interface.
+func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool, preconditions *upstream.Preconditions, try upstream.UpdateFunc, cached runtime.Object) error {
+	name, _ := s.name(key)
+	options, err := s.updateOptions(name, preconditions, cached)
+	if err != nil {
+		return err
+	}
+	record, err := s.objects.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		var pod example.Pod
+		var meta upstream.ResponseMeta
+		if current != nil {
+			if err := s.fromRecord(current, &pod); err != nil {
+				return nil, storage.WriteOptions{}, err
+			}
+			meta.ResourceVersion = uint64(current.Revision())
+		} else if !ignoreNotFound {
+			return nil, storage.WriteOptions{}, upstream.NewKeyNotFoundError(key, 0)
+		} else if err := preconditions.Check(key, &pod); err != nil {
+			return nil, storage.WriteOptions{}, err
+		}
+		updated, ttl, err := try(&pod, meta)
+		if err != nil {
+			return nil, storage.WriteOptions{}, err
+		}
+		var write storage.WriteOptions
+		if ttl != nil {
+			write.TTL = time.Duration(*ttl) * time.Second
+		}
+		stored, err := s.toStored(updated)
+		return stored, write, err
+	}, options)
+	if err != nil {
+		return s.explain(key, err)
+	}
+	return s.fromRecord(record, out)
+}
+
+// Delete implements upstream's Interface.
+func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *upstream.Preconditions, validate upstream.ValidateObjectFunc, cached runtime.Object, _ upstream.DeleteOptions) error {
+	name, ok := s.name(key)
+	if !ok {
+		return upstream.NewKeyNotFoundError(key, 0)
+	}
+	options, err := s.updateOptions(name, preconditions, cached)
+	if err != nil {
+		return err
+	}
+	record, err := s.objects.Delete(ctx, name, func(obj codec.Object) error {
+		var pod example.Pod
+		if err := s.fromStored(obj.DeepCopyObject().(codec.Object), &pod); err != nil {
+			return err
+		}
+		return validate(ctx, &pod)
+	}, options)
+	if err != nil {
+		return s.explain(key, err)
+	}
+	return s.fromRecord(record, out)
+}
+
+// updateOptions makes a record of the object that a caller suggests as the current one.
+func (s *Store) updateOptions(name types.NamespacedName, preconditions *upstream.Preconditions, cached runtime.Object) (storage.UpdateOptions, error) {
+	var options storage.UpdateOptions
+	if preconditions != nil {
+		options.Preconditions = &metav1.Preconditions{UID: preconditions.UID, ResourceVersion: preconditions.ResourceVersion}
+	}
+	if cached == nil {
+		return options, nil
+	}
+	pod, err := s.toStored(cached)
+	if err != nil {
+		return options, err
+	}
+	revision, err := strconv.ParseInt(pod.ResourceVersion, 10, 64)
+	if err != nil {
+		return options, fmt.Errorf("read the resourceVersion of the suggested object: %w", err)
+	}
+	encoded, err := s.kind.EncodeStored(pod)
+	if err != nil {
+		return options, err
+	}
+	options.Cached = codec.NewRecord(s.kind, name, encoded, revision)
+	return options, nil
+}
+
+// explain returns upstream's error for ours.
+func (s *Store) explain(key string, err error) error {
+	var precondition *storage.PreconditionError
+	var future *storage.FutureRevisionError
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return upstream.NewKeyNotFoundError(key, 0)
+	case errors.Is(err, storage.ErrExists):
+		return upstream.NewKeyExistsError(key, 0)
+	case errors.As(err, &precondition):
+		return upstream.NewInvalidObjError(key, err.Error())
+	case errors.As(err, &future):
+		return upstream.NewTooLargeResourceVersionError(uint64(future.Asked), uint64(future.Current), 1)
+	}
+	return err
+}
+
+// Stats implements upstream's Interface, but for sizes.
+func (s *Store) Stats(ctx context.Context) (upstream.Stats, error) {
+	n, err := s.objects.Count(ctx)
+	return upstream.Stats{ObjectCount: n}, err
+}
+
+// ReadinessCheck implements upstream's Interface.
+func (s *Store) ReadinessCheck() error { return nil }
+
+// RequestWatchProgress implements upstream's Interface.
+func (s *Store) RequestWatchProgress(ctx context.Context) error {
+	return s.backend.RequestProgress(ctx)
+}
+
+// GetCurrentResourceVersion implements upstream's Interface.
+func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
+	revision, err := s.backend.CurrentRevision(ctx)
+	return uint64(revision), err
+}
+
+// EnableResourceSizeEstimation implements upstream's Interface.
+func (s *Store) EnableResourceSizeEstimation(upstream.KeysFunc) error {
+	return errors.New("sizes are not estimated")
+}
+
+// CompactRevision implements upstream's Interface.
+func (s *Store) CompactRevision() int64 {
+	revision, err := s.backend.CompactedRevision(context.Background())
+	if err != nil {
+		return 0
+	}
+	return int64(revision)
+}
+
+// UpdatePrefixTransformer implements storagetesting.InterfaceWithPrefixTransformer.
+func (s *Store) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+	return s.UpdateTransformer(func(original value.Transformer) value.Transformer {
+		copied := *original.(*storagetesting.PrefixTransformer)
+		return modify(&copied)
+	})
+}
+
+// UpdateTransformer implements storagetesting.InterfaceWithTransformerOverride.
+func (s *Store) UpdateTransformer(modify storagetesting.TransformerModifier) func() {
+	original := s.transformer.current.Load()
+	modified := modify(*original)
+	s.transformer.current.Store(&modified)
+	return func() { s.transformer.current.Store(original) }
+}
+
+// transformer is a storage.Transformer over one of upstream's that can be exchanged.
+type transformer struct{ current atomic.Pointer[value.Transformer] }
+
+func newTransformer(t value.Transformer) *transformer {
+	var exchanged transformer
+	exchanged.current.Store(&t)
+	return &exchanged
+}
+
+// FromStorage implements storage.Transformer.
+func (t *transformer) FromStorage(ctx context.Context, data []byte, key string) ([]byte, bool, error) {
+	return (*t.current.Load()).TransformFromStorage(ctx, data, value.DefaultContext(key))
+}
+
+// ToStorage implements storage.Transformer.
+func (t *transformer) ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error) {
+	return (*t.current.Load()).TransformToStorage(ctx, plain, value.DefaultContext(key))
+}
