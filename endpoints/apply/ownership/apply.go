@@ -38,8 +38,7 @@ func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, mana
 	w := k.worker()
 	defer k.done(w)
 	if len(entries) == 0 {
-		// Resets do not matter to somebody who never reads them: as apimachinery,
-		// the account begins as if all were written through this resource.
+		// The account begins as if all there is had been written just now.
 		if entries, err = k.update(w, k.empty(), live, nil, beforeApply); err != nil {
 			return nil
 		}
@@ -72,10 +71,10 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 		self.manager = "unknown"
 	}
 	n := len(w.stack)
-	w.fieldsOf(k.schema.root, applied.Object, reading{owned: true, checked: true})
+	w.fieldsOf(k.root, applied.Object, reading{owned: true, checked: true})
 	own := w.exclude(w.take(n), k.reset)
 	before := k.document(w, live)
-	merged, _ := w.merge(k.schema.root, doc{before, true}, doc{applied.Object, true})
+	merged, _ := w.merge(k.root, doc{before, true}, doc{applied.Object, true})
 	after, _ := merged.(map[string]any)
 	if w.err != nil || after == nil {
 		return nil, errUncovered
@@ -89,7 +88,9 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 	last := e.nodes
 	e.setNodes(own)
 	if !contains(own, last) {
-		after = w.prune(k.schema, after, last, w.all(entries, e, own))
+		if after = w.prune(k.schema, after, last, w.all(entries, e, own)); after == nil {
+			return nil, errUncovered
+		}
 	}
 	entries, err := k.settleOthers(w, entries, self, before, after, force)
 	if err != nil {
@@ -113,7 +114,7 @@ func (w *worker) all(entries []entry, e *entry, own []node) []node {
 // force that must be nothing that they own.
 func (k *Kind) settleOthers(w *worker, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
 	n := len(w.stack)
-	w.document(k.schema.root, doc{before, true}, doc{after, true}, sameValue)
+	w.document(k.root, doc{before, true}, doc{after, true}, sameValue)
 	changes := w.exclude(w.take(n), k.reset)
 	if w.err != nil {
 		return nil, w.err

@@ -273,3 +273,19 @@ func BenchmarkApply(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkParse reads the set of a pod's creator, which is not in the cache.
+func BenchmarkParse(b *testing.B) {
+	l := loads(b)["pod"]
+	k := ours(b, l.fixture, "", nil)
+	obj := copyOf(l.obj)
+	k.Update(l.empty(), obj, "controller")
+	raw := obj.GetManagedFields()[0].FieldsV1.GetRawBytes()
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := parse(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -19,11 +19,11 @@ type Cache struct {
 const maxCached = 256 << 10
 
 type cacheKey struct {
-	schema *schemaOf
+	schema schemaOf
 	text   string
 }
 
-func (c *Cache) get(s *schemaOf, raw []byte) *fieldSet {
+func (c *Cache) get(s schemaOf, raw []byte) *fieldSet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if set := c.recent[cacheKey{s, string(raw)}]; set != nil {
@@ -36,7 +36,7 @@ func (c *Cache) get(s *schemaOf, raw []byte) *fieldSet {
 	return set
 }
 
-func (c *Cache) put(s *schemaOf, raw []byte, set *fieldSet) {
+func (c *Cache) put(s schemaOf, raw []byte, set *fieldSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.putLocked(cacheKey{s, string(raw)}, set)

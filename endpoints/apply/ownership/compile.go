@@ -28,9 +28,9 @@ type planKey struct {
 }
 
 // compile makes the plan of a pointer to a struct.
-func compile(s *schemaOf, goType reflect.Type) *plan {
+func compile(s schemaOf, goType reflect.Type) *plan {
 	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
-	p := c.plan(goType, s.root)
+	p := c.plan(goType, s.root())
 	for _, l := range c.lists {
 		c.finish(l)
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 
 	"mainstay.dev/mainstay/codec"
 )
@@ -31,7 +32,8 @@ type Kind struct {
 	gvk         schema.GroupVersionKind
 	apiVersion  string
 	subresource string
-	schema      *schemaOf
+	schema      schemaOf
+	root        smd.TypeRef
 	plan        *plan // nil for objects without a Go type
 	goType      reflect.Type
 	// reset are the fields that are not owned by who writes them, as a set.
@@ -54,12 +56,13 @@ func New(config Config) *Kind {
 	sample := v.New()
 	sample.GetObjectKind().SetGroupVersionKind(v.GVK)
 	typed, err := config.Converter.ObjectToTyped(sample)
-	if err != nil {
+	if err != nil || typed.TypeRef().NamedType == nil {
 		return nil
 	}
+	of := schemaOf{typed.Schema(), *typed.TypeRef().NamedType}
 	k := &Kind{
 		version: v, gvk: v.GVK, apiVersion: v.GVK.GroupVersion().String(), subresource: config.Subresource,
-		schema: &schemaOf{typed.Schema(), typed.TypeRef()}, goType: reflect.TypeOf(sample), cache: config.Cache,
+		schema: of, root: of.root(), goType: reflect.TypeOf(sample), cache: config.Cache,
 	}
 	if k.cache == nil {
 		k.cache = &Cache{}

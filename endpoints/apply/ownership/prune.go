@@ -9,25 +9,25 @@ import (
 // prune returns a merged document without what its manager applied last time,
 // but not now, and nobody else claims. managed are all fields that anybody
 // owns, those applied now among them.
-func (d *differ) prune(s *schemaOf, merged map[string]any, last, managed []node) map[string]any {
-	lastNamed := d.named(s, s.root, last)
-	inMerged := d.named(s, s.root, d.fields(s, merged))
-	inPruned := d.named(s, s.root, d.fields(s, d.without(s.root, merged, lastNamed)))
+func (d *differ) prune(s schemaOf, merged map[string]any, last, managed []node) map[string]any {
+	lastNamed := d.named(s, s.root(), last)
+	inMerged := d.named(s, s.root(), d.fields(s, merged))
+	inPruned := d.named(s, s.root(), d.fields(s, d.without(s.root(), merged, lastNamed)))
 
 	// What went away with an item, though somebody owns it, comes back.
-	kept := d.union(inPruned, d.named(s, s.root, managed))
-	pruned := d.without(s.root, merged, d.subtract(inMerged, kept))
+	kept := d.union(inPruned, d.named(s, s.root(), managed))
+	pruned := d.without(s.root(), merged, d.subtract(inMerged, kept))
 
 	// What went away with an item, though the manager never applied it, too.
-	inPruned = d.named(s, s.root, d.fields(s, pruned))
-	out, _ := d.without(s.root, merged, d.intersect(d.subtract(inMerged, inPruned), lastNamed)).(map[string]any)
+	inPruned = d.named(s, s.root(), d.fields(s, pruned))
+	out, _ := d.without(s.root(), merged, d.intersect(d.subtract(inMerged, inPruned), lastNamed)).(map[string]any)
 	return out
 }
 
 // fields are the fields that a conforming document sets.
-func (d *differ) fields(s *schemaOf, v any) []node {
+func (d *differ) fields(s schemaOf, v any) []node {
 	n := len(d.stack)
-	d.fieldsOf(s.root, v, reading{owned: true, repeats: true})
+	d.fieldsOf(s.root(), v, reading{owned: true, repeats: true})
 	return d.take(n)
 }
 
@@ -44,7 +44,7 @@ func (b *builder) intersect(x, y []node) []node {
 
 // named returns a set together with the declared fields that lead to its
 // members.
-func (b *builder) named(s *schemaOf, ref smd.TypeRef, set []node) []node {
+func (b *builder) named(s schemaOf, ref smd.TypeRef, set []node) []node {
 	atom, _ := s.schema.Resolve(ref)
 	n := len(b.stack)
 	for i := range set {

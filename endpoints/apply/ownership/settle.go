@@ -4,22 +4,24 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// A schemaOf is the merge schema of one kind. It is immutable.
+// A schemaOf is the merge schema of one kind: a type of a schema, by name.
 type schemaOf struct {
 	schema *smd.Schema
-	root   smd.TypeRef
+	name   string
 }
+
+func (s schemaOf) root() smd.TypeRef { return smd.TypeRef{NamedType: &s.name} }
 
 // settle tells whether a set agrees with a merge schema: fields below one that
 // is atomic by now have to give way to that one, which this package leaves to
 // structured-merge-diff, for it happens once after an upgrade.
-func (s *schemaOf) settle(set []node) bool {
-	return s.settled(s.root, set, false)
+func (s schemaOf) settle(set []node) bool {
+	return s.settled(s.root(), set, false)
 }
 
 // settled looks at what is below a field; whole says that the field is in the
 // set and nothing below it is.
-func (s *schemaOf) settled(ref smd.TypeRef, below []node, whole bool) bool {
+func (s schemaOf) settled(ref smd.TypeRef, below []node, whole bool) bool {
 	atom, ok := s.schema.Resolve(ref)
 	if !ok {
 		return false
@@ -44,7 +46,7 @@ func (s *schemaOf) settled(ref smd.TypeRef, below []node, whole bool) bool {
 	return false
 }
 
-func (s *schemaOf) settledChildren(list []node, ref func(element) (smd.TypeRef, bool)) bool {
+func (s schemaOf) settledChildren(list []node, ref func(element) (smd.TypeRef, bool)) bool {
 	for i := range list {
 		n := &list[i]
 		child, ok := ref(n.element)

@@ -128,7 +128,7 @@ func (k *Kind) conforms(w *worker, obj codec.Object) bool {
 	if k.plan != nil {
 		return k.plan.conforms(reflect.ValueOf(obj))
 	}
-	w.fieldsOf(k.schema.root, obj.(*unstructured.Unstructured).Object, reading{checked: true, repeats: true})
+	w.fieldsOf(k.root, obj.(*unstructured.Unstructured).Object, reading{checked: true, repeats: true})
 	return w.err == nil
 }
 
@@ -142,7 +142,7 @@ func (k *Kind) compare(w *worker, live, obj codec.Object) ([]node, error) {
 		w.differ.compare(k.plan, present(reflect.ValueOf(live)), present(reflect.ValueOf(obj)))
 	} else {
 		l, r := live.(*unstructured.Unstructured), obj.(*unstructured.Unstructured)
-		w.differ.document(k.schema.root, doc{l.Object, true}, doc{r.Object, true}, sameValue)
+		w.differ.document(k.root, doc{l.Object, true}, doc{r.Object, true}, sameValue)
 	}
 	return w.take(n), w.err
 }

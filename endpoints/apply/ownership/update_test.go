@@ -46,7 +46,7 @@ func steps() int {
 	if n, err := strconv.Atoi(os.Getenv("OWNERSHIP_STEPS")); err == nil {
 		return n
 	}
-	return 10
+	return 5
 }
 
 // TestUpdateAsUpstream writes random objects of all kinds and compares the
