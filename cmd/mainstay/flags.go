@@ -98,7 +98,14 @@ func (f *serveFlags) usage(c *cobra.Command) error {
 func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&c.DataDir, "data-dir", "./"+server.DefaultDataDir, "folder for all that the server keeps: the store, keys, certificates, admin.kubeconfig")
-	flags.DurationVar(&c.HistoryRetention, "history-retention", 5*time.Minute, "how long replaced and deleted objects can still be watched from; less than 0 keeps them for ever")
+	flags.DurationVar(&c.HistoryRetention, "history-retention", 5*time.Minute, "how long replaced and deleted objects can still be watched from in the store in --data-dir; less than 0 keeps them for ever")
+	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, comma-separated, that keeps the objects instead of a store in --data-dir")
+	flags.StringVar(&c.EtcdTLS.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")
+	flags.StringVar(&c.EtcdTLS.CertFile, "etcd-certfile", "", "certificate by which etcd knows this server")
+	flags.StringVar(&c.EtcdTLS.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
+	flags.Var(&zeroIsNever{&c.EtcdCompactionInterval, server.DefaultEtcdCompactionInterval}, "etcd-compaction-interval", "how often history older than that is forgotten in etcd; 0 leaves that to others")
+	flags.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", server.DefaultEtcdCheckTimeout, "time that the check \"etcd\" of the store may take")
+	flags.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", server.DefaultEtcdCheckTimeout, "time that the check \"etcd-readiness\" of the store may take")
 	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys in the store")
 	flags.Var(&only{value: "application/vnd.kubernetes.protobuf"}, "storage-media-type", "encoding of built-in kinds in the store; no other one is supported yet")
 	flags.Var(opposite(&c.WithoutWatchCache), "watch-cache", "answer reads and watches from memory")

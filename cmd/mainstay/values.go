@@ -170,6 +170,28 @@ func (z *zeroIsDefault) Set(value string) error {
 func (z *zeroIsDefault) String() string { return strconv.Itoa(z.preset) }
 func (z *zeroIsDefault) Type() string   { return "int" }
 
+// zeroIsNever is a period of which 0 means never.
+type zeroIsNever struct {
+	to     *time.Duration
+	preset time.Duration
+}
+
+func (z *zeroIsNever) Set(value string) error {
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil:
+		return errors.New("it is not a duration such as 5m")
+	case d < 0:
+		return errors.New("it cannot be negative")
+	case d == 0:
+		d = -1
+	}
+	*z.to = d
+	return nil
+}
+func (z *zeroIsNever) String() string { return z.preset.String() }
+func (z *zeroIsNever) Type() string   { return "duration" }
+
 // seconds is a duration as a number of seconds.
 type seconds struct {
 	to     *time.Duration

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/etcd"
+)
+
+// etcdPatience is how long a server that starts waits for etcd.
+const etcdPatience = 20 * time.Second
+
+// etcdConfig is where the objects are, if they are in etcd.
+func (c Config) etcdConfig() etcd.Config {
+	return etcd.Config{
+		Endpoints:          c.EtcdServers,
+		CAFile:             c.EtcdTLS.CAFile,
+		CertFile:           c.EtcdTLS.CertFile,
+		KeyFile:            c.EtcdTLS.KeyFile,
+		HealthPrefix:       c.EtcdPrefix,
+		CompactionInterval: c.EtcdCompactionInterval,
+	}
+}
+
+func (c Config) checkEtcd() error {
+	if len(c.EtcdServers) == 0 {
+		if c.EtcdTLS != (EtcdTLSConfig{}) {
+			return errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile need --etcd-servers")
+		}
+		return nil
+	}
+	if err := c.etcdConfig().Check(); err != nil {
+		return fmt.Errorf("--etcd-servers: %w", err)
+	}
+	return nil
+}
+
+// openEtcd makes etcd the store, once it answers.
+func (s *Server) openEtcd() error {
+	config := s.config.etcdConfig()
+	config.Logger, config.Registerer = s.logger, s.registry
+	where := strings.Join(config.Endpoints, ",")
+	store, err := etcd.Open(config)
+	if err != nil {
+		return fmt.Errorf("use etcd at %s: %w", where, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), etcdPatience)
+	defer cancel()
+	err = store.Await(ctx)
+	if errors.Is(err, kv.ErrUnavailable) {
+		err = fmt.Errorf("no answer for %s: %w", etcdPatience, err)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("use etcd at %s: %w", where, err), store.Close())
+	}
+	s.backend = store
+	return nil
+}
