@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
 // protobufMagic opens every protobuf encoding of an API object.
@@ -57,6 +59,8 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	if media == JSON {
 		// The common case in one pass: a well-formed object of this version.
 		// What has a fault is read again below, where faults get their words.
+		// Text of the object shares memory; who keeps a piece of it for long
+		// should copy that.
 		if obj, ok := v.decodePlainJSON(body, strict); ok {
 			return obj, nil
 		}
@@ -90,6 +94,10 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 	if v.Untyped {
 		return v.decodePlainUntyped(obj, body, strict)
 	}
+	if jsonplan.Decode(body, obj) {
+		return obj, v.claim(obj)
+	}
+	obj = v.New() // the other was spoilt
 	if strict {
 		strictErrs, err := kjson.UnmarshalStrict(body, obj)
 		if err != nil || len(strictErrs) > 0 {
@@ -105,6 +113,10 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return nil, false
+	}
+	if content, ok := jsonplan.DecodeDocument(body); ok {
+		u.Object = content
+		return u, v.claim(u)
 	}
 	content := map[string]any{}
 	if strict {
@@ -211,6 +223,10 @@ func excerpt(body []byte) string {
 // int64; isJSON tells which it was.
 func UnmarshalDocument(body []byte, into *map[string]any) (isJSON bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		if document, ok := jsonplan.DecodeDocument(body); ok {
+			*into = document
+			return true, nil
+		}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, into); err == nil {
 			return true, nil
 		}

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -61,8 +62,7 @@ func NewRecord(kind *Kind, name types.NamespacedName, value []byte, revision int
 // not only after a restart.
 func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	r := &Record{
-		name:     types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()},
-		revision: revision, kind: kind, value: value,
+		name: nameOf(obj), revision: revision, kind: kind, value: value,
 	}
 	asWritten := value != nil && !kind.Hub.Untyped
 	r.exact.Store(asWritten && kind.storesHub())
@@ -76,6 +76,17 @@ func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	obj.GetObjectKind().SetGroupVersionKind(kind.Hub.GVK)
 	r.object.Store(&decoded{obj, asWritten})
 	return r
+}
+
+// nameOf returns a copy of an object's name: the object's own may be part of the
+// text of a whole request.
+func nameOf(obj Object) types.NamespacedName {
+	namespace := obj.GetNamespace()
+	both := namespace + obj.GetName()
+	if len(both) == len(namespace) || namespace == "" {
+		both = strings.Clone(both)
+	}
+	return types.NamespacedName{Namespace: both[:len(namespace)], Name: both[len(namespace):]}
 }
 
 func setRevision(obj Object, revision int64) {

@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -88,7 +90,7 @@ func (r *Record) kindFields() (pairs, error) {
 	set := r.kind.Fields(obj)
 	known := make(pairs, 0, len(set))
 	for field, value := range set {
-		known = append(known, pair{field, value})
+		known = append(known, pair{field, strings.Clone(value)}) // which may be part of a whole request's text
 	}
 	r.fields.Store(&known)
 	return known, nil

@@ -87,9 +87,12 @@ func (k *Kind) decodeStoredProtobuf(value []byte) (Object, error) {
 
 func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {
 	if k.Hub.Untyped {
-		content := map[string]any{}
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &content); err != nil {
-			return nil, err
+		content, ok := jsonplan.DecodeDocument(value)
+		if !ok {
+			content = map[string]any{}
+			if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &content); err != nil {
+				return nil, err
+			}
 		}
 		u := &unstructured.Unstructured{Object: content}
 		v, err := k.storedVersion(u.GetAPIVersion(), u.GetKind())
