@@ -17,7 +17,7 @@ func statusFields(crd *apiextensionsv1.CustomResourceDefinition) *metav1.FieldsV
 		"plural": given.Plural != "", "kind": given.Kind != "", "singular": given.Singular != "", "listKind": given.ListKind != "",
 		"shortNames": len(given.ShortNames) > 0, "categories": len(given.Categories) > 0,
 	} {
-		if said || name == "plural" || name == "kind" { // those two are always written
+		if said {
 			set.Insert(fieldpath.MakePathOrDie("status", "acceptedNames", name))
 		}
 	}

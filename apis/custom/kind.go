@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -127,7 +128,7 @@ func (sv *served) checkType(doc map[string]any) error {
 	}
 	if got, said := doc["kind"]; said && got != sv.gvk.Kind && got != "" {
 		name, _, _ := unstructured.NestedString(doc, "metadata", "name")
-		return apierrors.NewInvalid(sv.gvk.GroupKind(), name, field.ErrorList{field.Invalid(field.NewPath("kind"), got, "must be "+sv.gvk.Kind)})
+		return apierrors.NewInvalid(runtimeschema.GroupKind{Group: sv.gvk.Group, Kind: fmt.Sprint(got)}, name, field.ErrorList{field.Invalid(field.NewPath("kind"), got, "must be "+sv.gvk.Kind)})
 	}
 	doc["apiVersion"], doc["kind"] = want, sv.gvk.Kind
 	return nil

@@ -1,8 +1,10 @@
 package custom
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -140,4 +142,15 @@ func recordStatus(crd *apiextensionsv1.CustomResourceDefinition) {
 		}
 	}
 	crd.ManagedFields = append(crd.ManagedFields, entry)
+	// In the order that managed fields have: who applies first, then by time.
+	slices.SortStableFunc(crd.ManagedFields, func(a, b metav1.ManagedFieldsEntry) int {
+		return cmp.Or(strings.Compare(string(a.Operation), string(b.Operation)), writtenAt(a).Compare(writtenAt(b)), strings.Compare(a.Manager, b.Manager))
+	})
+}
+
+func writtenAt(entry metav1.ManagedFieldsEntry) time.Time {
+	if entry.Time == nil {
+		return time.Time{}
+	}
+	return entry.Time.Time
 }

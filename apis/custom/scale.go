@@ -106,6 +106,7 @@ func (s scales) rescale(ctx context.Context, o *opened, current codec.Object, up
 	if err != nil {
 		return nil, fmt.Errorf("write managed fields: %w", err)
 	}
+	current = current.DeepCopyObject().(codec.Object)
 	if err := unstructured.SetNestedField(content(current), int64(scale.Spec.Replicas), steps(o.scale.SpecReplicasPath)...); err != nil {
 		return nil, fmt.Errorf("set replicas: %w", err)
 	}
