@@ -64,6 +64,9 @@ func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	r := &Record{
 		name: nameOf(obj), revision: revision, kind: kind, value: value,
 	}
+	if value != nil && kind.Hub.Untyped && !kind.stored().isHub() {
+		return r // the stored version may not know all that is in the object
+	}
 	asWritten := value != nil && !kind.Hub.Untyped
 	r.exact.Store(asWritten && kind.storesHub())
 	if asWritten && len(value) > maxWritten {

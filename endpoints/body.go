@@ -111,7 +111,7 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 	}
 	strict, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
-		return apierrors.NewBadRequest(err.Error())
+		return asBadRequest(err)
 	}
 	if fieldValidation == metav1.FieldValidationStrict {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))

@@ -63,6 +63,9 @@ func (c *call) patchType() (types.PatchType, error) {
 			}
 		}
 	}
+	if c.resource.Version.Untyped {
+		return "", unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
+	}
 	return "", errPatchType()
 }
 

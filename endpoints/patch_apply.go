@@ -2,7 +2,9 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,10 +47,13 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 		}
 		merged, err := m.Apply(current, applied, manager, force)
+		if err != nil && c.resource.Version.Untyped {
+			return nil, asInternal(err)
+		}
 		if err != nil {
 			return nil, asBadRequest(err)
 		}
-		return merged, nil
+		return c.completed(merged), nil
 	}, nil
 }
 
@@ -63,4 +68,26 @@ func decodeApplied(body []byte) (map[string]any, error) {
 		return nil, apierrors.NewBadRequest("an applied configuration must be an object with apiVersion, kind and metadata.name")
 	}
 	return content, nil
+}
+
+// asInternal answers what cannot be merged with 500, whoever is at fault, as
+// kube-apiserver does for custom resources.
+func asInternal(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	return statusError(http.StatusInternalServerError, "", "%s", err)
+}
+
+// completed gives the fields that nobody applied their defaults. Typed objects
+// have them from when they got their type.
+func (c *call) completed(merged codec.Object) codec.Object {
+	v := c.resource.Version
+	if !v.Untyped || v.Default == nil {
+		return merged
+	}
+	merged = merged.DeepCopyObject().(codec.Object) // may share memory with the live object
+	v.Default(merged)
+	return merged
 }
