@@ -19,8 +19,6 @@ func allowedGlobals() map[string]string {
 		"filters/authn.uidAttribute":             "an object identifier; its type is a slice",
 		"endpoints.chunkPool":                    "memory to be used again; holds nothing between requests",
 		"endpoints.gzipPool":                     "memory to be used again; holds nothing between requests",
-		"endpoints/apply/ownership.strippedRoot": "a list that is only read",
-		"endpoints/apply/ownership.strippedMeta": "a list that is only read",
 		"openapi.optionsFile":                    "an embedded file",
 		"openapi.anyMedia":                       "a list that is only read",
 		"openapi.builtinMedia":                   "a list that is only read",

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,7 +68,21 @@ func (s *server) sample(t *testing.T, name string) codec.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if definition, ok := hub.(*apiextensionsv1.CustomResourceDefinition); ok {
+		for _, v := range definition.Spec.Versions {
+			dropRules(v.Schema.OpenAPIV3Schema)
+		}
+	}
 	return hub
+}
+
+// dropRules removes validation rules, which definitions may not have yet.
+func dropRules(schema *apiextensionsv1.JSONSchemaProps) {
+	schema.XValidations = nil
+	for name, property := range schema.Properties {
+		dropRules(&property)
+		schema.Properties[name] = property
+	}
 }
 
 func (s *server) create(t *testing.T, name string) codec.Object {
