@@ -4,10 +4,9 @@
 // process but the process. It answers for no resource itself.
 //
 // Imports: admission, admission/plugin, apis/builtin, apis/builtin/all,
-// apis/custom,
-// codec, discovery, endpoints, filters, filters/authn, filters/authz, openapi, pki,
-// request, rest, route, storage, storage/cache, storage/kv,
-// storage/kv/embedded, telemetry.
+// apis/custom, codec, discovery, endpoints, filters, filters/authn,
+// filters/authz, openapi, pki, request, rest, route, storage, storage/cache,
+// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (
