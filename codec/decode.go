@@ -116,7 +116,7 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 	}
 	if content, ok := jsonplan.DecodeDocument(body); ok {
 		u.Object = content
-		return u, v.claim(u)
+		return u, v.Accept != nil || v.claim(u)
 	}
 	content := map[string]any{}
 	if strict {

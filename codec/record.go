@@ -28,8 +28,9 @@ type Record struct {
 
 	// object is a decoded form, present while it is likely to be needed.
 	object atomic.Pointer[decoded]
-	// fields are those of Kind.Fields, once a selector asked for one.
-	fields atomic.Pointer[pairs]
+	// fields are those of Kind.Fields, once a selector asked for one; labels the
+	// object's, once one asked that could not be answered from the value.
+	fields, labels atomic.Pointer[pairs]
 
 	encoding       sync.Mutex // held while encoding, so that it happens once
 	json, protobuf atomic.Pointer[encoding]
@@ -148,6 +149,7 @@ func (r *Record) At(revision int64) *Record {
 	moved := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value}
 	moved.exact.Store(r.exact.Load())
 	moved.fields.Store(r.fields.Load())
+	moved.labels.Store(r.labels.Load())
 	if d := r.object.Load(); r.value == nil && d != nil {
 		copied := d.DeepCopyObject().(Object)
 		setRevision(copied, revision)

@@ -194,3 +194,29 @@ func BenchmarkRecordJSON(b *testing.B) {
 		}
 	})
 }
+
+func TestUntypedRecordSelectors(t *testing.T) {
+	t.Parallel()
+	kind := &codec.Kind{Hub: widgetVersion()}
+	widget := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "w", "namespace": "a", "labels": map[string]any{"app": "web"}},
+	}}
+	value, err := kind.EncodeStored(widget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := types.NamespacedName{Namespace: "a", Name: "w"}
+	for what, r := range map[string]*codec.Record{"written": codec.RecordOf(kind, widget, value, 3), "read": codec.NewRecord(kind, name, value, 3)} {
+		for selector, want := range map[string]bool{"app=web": true, "app!=web": false, "other": false, "!other": true} {
+			label, err := labels.Parse(selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if got, err := r.Matches(label, nil); err != nil || got != want {
+					t.Errorf("%s: %s: %v, %v; want %v", what, selector, got, err, want)
+				}
+			}
+		}
+	}
+}

@@ -13,17 +13,48 @@ const (
 	namespaceField = "metadata.namespace"
 )
 
-// pairs are fields with their values. There are few of a kind, so that looking
+// pairs are fields or labels with their values. There are few, so that looking
 // through them is as fast as a map and takes a third of the memory.
 type pairs []pair
 
-type pair struct{ field, value string }
+type pair struct{ name, value string }
+
+// pairsOf copies the text, which may be part of that of a whole request.
+func pairsOf(set map[string]string) pairs {
+	p := make(pairs, 0, len(set))
+	for name, value := range set {
+		p = append(p, pair{strings.Clone(name), strings.Clone(value)})
+	}
+	return p
+}
+
+// Lookup implements labels.Labels.
+func (p pairs) Lookup(name string) (value string, exists bool) {
+	for i := range p {
+		if p[i].name == name {
+			return p[i].value, true
+		}
+	}
+	return "", false
+}
+
+// Has implements labels.Labels.
+func (p pairs) Has(name string) bool {
+	_, ok := p.Lookup(name)
+	return ok
+}
+
+// Get implements labels.Labels.
+func (p pairs) Get(name string) string {
+	value, _ := p.Lookup(name)
+	return value
+}
 
 // Matches tells whether the selectors choose the object. A nil selector
 // chooses everything.
 func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, error) {
 	if label != nil && !label.Empty() {
-		set, err := r.labels()
+		set, err := r.labelSet()
 		if err != nil || !label.Matches(set) {
 			return false, err
 		}
@@ -36,20 +67,22 @@ func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, er
 	return chosen && known.err == nil, known.err
 }
 
-// labels returns the object's labels: from the stored value where they can be
+// labelSet returns the object's labels: from the stored value where they can be
 // found in it.
-func (r *Record) labels() (labels.Labels, error) {
-	if d := r.object.Load(); d != nil {
-		return labels.Set(d.GetLabels()), nil
-	}
+func (r *Record) labelSet() (labels.Labels, error) {
 	if stored, ok := storedLabelsOf(r.value); ok {
 		return stored, nil
 	}
-	obj, err := r.Shared()
+	if known := r.labels.Load(); known != nil {
+		return known, nil
+	}
+	obj, err := r.look()
 	if err != nil {
 		return nil, err
 	}
-	return labels.Set(obj.GetLabels()), nil
+	known := pairsOf(obj.GetLabels())
+	r.labels.Store(&known)
+	return &known, nil
 }
 
 // Field returns what field selectors see in a field, "" where the kind has no
@@ -69,7 +102,7 @@ func (r *Record) Fields() (fields.Set, error) {
 	}
 	set := make(fields.Set, len(known)+2)
 	for _, p := range known {
-		set[p.field] = p.value
+		set[p.name] = p.value
 	}
 	set[nameField], set[namespaceField] = r.name.Name, r.name.Namespace
 	return set, nil
@@ -87,11 +120,7 @@ func (r *Record) kindFields() (pairs, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := r.kind.Fields(obj)
-	known := make(pairs, 0, len(set))
-	for field, value := range set {
-		known = append(known, pair{field, strings.Clone(value)}) // which may be part of a whole request's text
-	}
+	known := pairsOf(r.kind.Fields(obj))
 	r.fields.Store(&known)
 	return known, nil
 }
@@ -134,10 +163,5 @@ func (f *recordFields) lookup(field string) (string, bool) {
 	if err != nil {
 		f.err = err
 	}
-	for _, p := range known {
-		if p.field == field {
-			return p.value, true
-		}
-	}
-	return "", false
+	return known.Lookup(field)
 }
