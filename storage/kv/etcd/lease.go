@@ -97,3 +97,32 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	s.leases.put(want, &lease{id: int64(granted.ID), ends: began.Add(time.Duration(lasts) * time.Second), keys: 1})
 	return int64(granted.ID), nil
 }
+
+// Expiries returns when keys will expire, for all that do.
+func (s *Store) Expiries(ctx context.Context) (map[string]time.Time, error) {
+	ctx, leave, err := s.enter(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	all, err := call(ctx, s, s.largeRead().named("lease"), func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.LeaseLeasesResponse, error) {
+		return s.client.Leases(ctx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list leases: %w", err)
+	}
+	expiries := make(map[string]time.Time)
+	for _, lease := range all.Leases {
+		left, err := call(ctx, s, s.largeRead().named("lease"), func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.LeaseTimeToLiveResponse, error) {
+			return s.client.TimeToLive(ctx, lease.ID, clientv3.WithAttachedKeys())
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read lease %x: %w", lease.ID, err)
+		}
+		ends := time.Now().Add(time.Duration(left.TTL) * time.Second)
+		for _, key := range left.Keys {
+			expiries[string(key)] = ends
+		}
+	}
+	return expiries, nil
+}

@@ -106,3 +106,15 @@ func (s *summed) check() error {
 	}
 	return nil
 }
+
+// VerifySnapshot reads a snapshot of etcd to its end and compares its sum.
+func VerifySnapshot(r io.Reader) error {
+	s := summed{w: io.Discard, sum: sha256.New()}
+	if _, err := io.Copy(&s, r); err != nil {
+		return fmt.Errorf("read snapshot: %w", err)
+	}
+	if err := s.check(); err != nil {
+		return fmt.Errorf("this is not a whole snapshot of etcd: %w", kv.ErrCorrupt)
+	}
+	return nil
+}
