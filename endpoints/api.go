@@ -69,7 +69,9 @@ func New(config Config) *API {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &API{config: config, managers: apply.NewManagers(config.TypeConverter)}
+	managers := apply.NewManagers(config.TypeConverter)
+	managers.Logger = config.Logger
+	return &API{config: config, managers: managers}
 }
 
 // call is one request for one resource on its way through a verb.

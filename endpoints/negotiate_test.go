@@ -191,7 +191,8 @@ func TestPatchContentTypes(t *testing.T) {
 		}
 	}
 	// Objects without Go types have no strategic merge.
-	a.do("PATCH /apis/example.com/v1/namespaces/a/widgets/w", `{}`, "Content-Type", smpT).want(415, "415: Unsupported Media Type")
+	a.do("PATCH /apis/example.com/v1/namespaces/a/widgets/w", `{}`, "Content-Type", smpT).want(415,
+		"the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 	a.must("PATCH /apis/example.com/v1/namespaces/a/widgets/w", `{}`, "Content-Type", mergeT)
 }
 

@@ -2,13 +2,12 @@ package endpoints
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
@@ -25,13 +24,13 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 	if m == nil {
 		return nil, errPatchType()
 	}
-	content, err := decodeApplied(body)
+	content, isJSON, err := decodeApplied(body)
 	if err != nil {
 		return nil, err
 	}
 	if options.FieldValidation == metav1.FieldValidationStrict {
-		if err := yaml.UnmarshalStrict(body, &map[string]any{}); err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+		if err := checkStrictDocument(body, isJSON); err != nil {
+			return nil, err
 		}
 	}
 	force := options.Force != nil && *options.Force
@@ -47,9 +46,6 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 		}
 		merged, err := m.Apply(current, applied, manager, force)
-		if err != nil && c.resource.Version.Untyped {
-			return nil, asInternal(err)
-		}
 		if err != nil {
 			return nil, asBadRequest(err)
 		}
@@ -59,25 +55,30 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 
 // decodeApplied reads a configuration. JSON is YAML too, but much sooner read
 // as what it is.
-func decodeApplied(body []byte) (map[string]any, error) {
-	content := map[string]any{}
-	if _, err := codec.UnmarshalDocument(body, &content); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+func decodeApplied(body []byte) (content map[string]any, isJSON bool, err error) {
+	content = map[string]any{}
+	isJSON, err = codec.UnmarshalDocument(body, &content)
+	if err != nil {
+		return nil, isJSON, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
 	if len(content) == 0 {
-		return nil, apierrors.NewBadRequest("an applied configuration must be an object with apiVersion, kind and metadata.name")
+		return nil, isJSON, apierrors.NewBadRequest("an applied configuration must be an object with apiVersion, kind and metadata.name")
 	}
-	return content, nil
+	return content, isJSON, nil
 }
 
-// asInternal answers what cannot be merged with 500, whoever is at fault, as
-// kube-apiserver does for custom resources.
-func asInternal(err error) error {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return err
+// checkStrictDocument refuses members that are there twice. What JSON has no
+// fault in is no YAML with one; faults get YAML's words.
+func checkStrictDocument(body []byte, isJSON bool) error {
+	if isJSON {
+		if strict, err := kjson.UnmarshalStrict(body, &map[string]any{}); err == nil && len(strict) == 0 {
+			return nil
+		}
 	}
-	return statusError(http.StatusInternalServerError, "", "%s", err)
+	if err := yaml.UnmarshalStrict(body, &map[string]any{}); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+	}
+	return nil
 }
 
 // completed gives the fields that nobody applied their defaults. Typed objects
