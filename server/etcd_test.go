@@ -69,7 +69,9 @@ func TestTwoServersShareEtcd(t *testing.T) {
 			t.Fatalf("%s: %d %s", step.method, code, body)
 		}
 		_, list := two.do(t, "GET", configMaps, "")
-		var listed struct{ Items []struct{ Data map[string]string } }
+		var listed struct {
+			Items []struct{ Data map[string]string }
+		}
 		if err := json.Unmarshal([]byte(list), &listed); err != nil {
 			t.Fatal(err)
 		}

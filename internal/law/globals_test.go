@@ -12,22 +12,22 @@ import (
 // never are, with the reason why a constant or a function will not do.
 func allowedGlobals() map[string]string {
 	return map[string]string{
-		"codec/jsonplan.plans":                   "follows from types alone; each is worked out once and never changes",
-		"codec/jsonplan.readPlans":               "as plans",
-		"codec/jsonplan.writerPool":              "memory to be used again; holds nothing between objects",
-		"codec/jsonplan.scratchPool":             "memory to be used again; holds nothing between objects",
-		"filters/authn.uidAttribute":             "an object identifier; its type is a slice",
-		"endpoints.chunkPool":                    "memory to be used again; holds nothing between requests",
-		"endpoints.gzipPool":                     "memory to be used again; holds nothing between requests",
-		"openapi.optionsFile":                    "an embedded file",
-		"openapi.anyMedia":                       "a list that is only read",
-		"openapi.builtinMedia":                   "a list that is only read",
-		"openapi.streamMedia":                    "a list that is only read",
-		"openapi.customMedia":                    "a list that is only read",
-		"openapi.builtinPatch":                   "a list that is only read",
-		"openapi.customPatch":                    "a list that is only read",
-		"openapi.textMedia":                      "a list that is only read",
-		"rest.connectVerbs":                      "a table that is only read",
+		"codec/jsonplan.plans":       "follows from types alone; each is worked out once and never changes",
+		"codec/jsonplan.readPlans":   "as plans",
+		"codec/jsonplan.writerPool":  "memory to be used again; holds nothing between objects",
+		"codec/jsonplan.scratchPool": "memory to be used again; holds nothing between objects",
+		"filters/authn.uidAttribute": "an object identifier; its type is a slice",
+		"endpoints.chunkPool":        "memory to be used again; holds nothing between requests",
+		"endpoints.gzipPool":         "memory to be used again; holds nothing between requests",
+		"openapi.optionsFile":        "an embedded file",
+		"openapi.anyMedia":           "a list that is only read",
+		"openapi.builtinMedia":       "a list that is only read",
+		"openapi.streamMedia":        "a list that is only read",
+		"openapi.customMedia":        "a list that is only read",
+		"openapi.builtinPatch":       "a list that is only read",
+		"openapi.customPatch":        "a list that is only read",
+		"openapi.textMedia":          "a list that is only read",
+		"rest.connectVerbs":          "a table that is only read",
 	}
 }
 
