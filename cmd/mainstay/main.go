@@ -3,7 +3,8 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: server, telemetry.
+// Imports: server, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// storage/migrate, telemetry.
 package main
 
 import (
@@ -84,7 +85,7 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServe(signals), newVersion(), newRoutes())
+	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes())
 	return root
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
@@ -20,11 +19,7 @@ func (d Dir) String() string { return d.Path }
 
 // Count implements Place. A folder that is not there holds nothing.
 func (d Dir) Count(ctx context.Context) (n int64, err error) {
-	names, err := os.ReadDir(d.Path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return 0, nil
-	}
-	if err != nil {
+	if there, err := embedded.Exists(d.Path); err != nil || !there {
 		return 0, err
 	}
 	store, err := d.open()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -24,6 +25,20 @@ type Report struct {
 	Bytes int64
 }
 
+// Exists tells whether a directory holds a store, finished or not.
+func Exists(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("list %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); engineFile(name) || name == creating || name == restoring {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Check reads everything in the store in dir and changes nothing. An error that
 // is kv.ErrCorrupt says what is wrong with it; the first fault ends the check.
 // progress is told now and then how many records were read; it may be nil.
@@ -32,10 +47,14 @@ func Check(ctx context.Context, dir string, progress func(records int64)) (Repor
 	if err != nil {
 		return Report{}, err
 	}
-	names, err := d.fs.List(dir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+	there, err := Exists(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	if !there {
 		return Report{}, fmt.Errorf("%w in %s", ErrNoStore, dir)
 	}
+	names, err := d.fs.List(dir)
 	if err != nil {
 		return Report{}, fmt.Errorf("list %s: %w", dir, err)
 	}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/etcd"
+	"mainstay.dev/mainstay/storage/migrate"
+)
+
+// migration is what the command was asked to do.
+type migration struct {
+	from, to string
+	etcd     etcd.Config // without endpoints
+	prefix   string
+	force    bool
+}
+
+func newMigrate(signals <-chan os.Signal) *cobra.Command {
+	var m migration
+	command := &cobra.Command{
+		Use:   "migrate",
+		Short: "Move all objects between a data directory and etcd",
+		Long: `Copy all objects from one place to another, each being a data directory or the
+URLs of an etcd cluster, comma-separated. No server may use either meanwhile.
+
+Values are copied byte by byte and read back. In a data directory objects keep
+their resource versions and the store goes on at a greater revision. In etcd they
+get new ones, which may be smaller: restart the clients that were running.
+
+A target that holds something is refused. With --force its store is put aside, or
+its keys are deleted from etcd.`,
+		Example: `  mainstay migrate --from=/var/lib/mainstay --to=https://10.0.0.1:2379,https://10.0.0.2:2379 \
+    --etcd-cafile=ca.pem --etcd-certfile=client.pem --etcd-keyfile=client.key
+  mainstay migrate --from=http://127.0.0.1:2379 --to=/var/lib/mainstay`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if m.from == "" || m.to == "" {
+				return &usageError{errors.New("--from and --to are needed")}
+			}
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			shown := newProgress(c.ErrOrStderr())
+			result, moved, err := m.run(ctx, shown)
+			shown.end()
+			if err != nil {
+				return fmt.Errorf("migrate: %w", err)
+			}
+			if moved {
+				fmt.Fprintf(c.ErrOrStderr(), "mainstay: warning: %s was written to meanwhile; what came after revision %d was not copied\n", m.from, result.Revision)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "copied %d keys, %d bytes, sha256 %x, from %s to %s\n", result.Keys, result.Bytes, result.Sum, m.from, m.to)
+			return nil
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&m.from, "from", "", "data directory, or URLs of etcd")
+	flags.StringVar(&m.to, "to", "", "data directory, or URLs of etcd")
+	flags.StringVar(&m.etcd.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")
+	flags.StringVar(&m.etcd.CertFile, "etcd-certfile", "", "certificate by which etcd knows this client")
+	flags.StringVar(&m.etcd.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
+	flags.StringVar(&m.prefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys")
+	flags.BoolVar(&m.force, "force", false, "replace what the target holds")
+	return command
+}
+
+// run copies. moved tells that the source was written to meanwhile.
+func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Result, moved bool, err error) {
+	from, closeFrom, err := m.place(ctx, m.from, false)
+	if err != nil {
+		return result, false, err
+	}
+	defer func() { err = errors.Join(err, closeFrom()) }()
+	to, closeTo, err := m.place(ctx, m.to, true)
+	if err != nil {
+		return result, false, err
+	}
+	defer func() { err = errors.Join(err, closeTo()) }()
+	result, err = migrate.Copy(ctx, from, to, migrate.Options{
+		Force:    m.force,
+		Progress: func(stage string, done, total int64) { shown.show("keys "+stage, done, total) },
+	})
+	if err != nil {
+		return result, false, err
+	}
+	if cluster, ok := from.(migrate.Etcd); ok {
+		var now kv.Revision
+		now, err = cluster.Store.CurrentRevision(ctx)
+		moved = now != result.Revision
+	}
+	return result, moved, err
+}
+
+// reachable is how long etcd may take to answer.
+const reachable = 10 * time.Second
+
+// place opens what a flag names.
+func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
+	if !strings.Contains(name, "://") {
+		take := takeStore
+		if target {
+			take = server.TakeDataDir
+		}
+		store, release, err := take(name)
+		return migrate.Dir{Path: store}, release, err
+	}
+	config := m.etcd
+	config.Endpoints, config.HealthPrefix = strings.Split(name, ","), m.prefix
+	store, err := etcd.Open(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("use etcd at %s: %w", name, err)
+	}
+	waiting, cancel := context.WithTimeout(ctx, reachable)
+	defer cancel()
+	if err := store.Await(waiting); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("use etcd at %s: %w", name, err), store.Close())
+	}
+	prefix := strings.TrimSuffix(m.prefix, "/") + "/"
+	return migrate.Etcd{Store: store, Name: name, Prefix: prefix}, store.Close, nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// progress shows on a terminal how far something is, in a line of its own that
+// it draws over. Elsewhere it shows nothing.
+type progress struct {
+	out   io.Writer // nil: shows nothing
+	last  time.Time
+	drawn bool
+}
+
+const (
+	progressPeriod = 100 * time.Millisecond
+	progressWidth  = 30
+)
+
+func newProgress(out io.Writer) *progress {
+	if f, ok := out.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return &progress{out: out}
+		}
+	}
+	return &progress{}
+}
+
+// show draws a bar, or, where total is 0, only what is done.
+func (p *progress) show(what string, done, total int64) {
+	if p.out == nil || time.Since(p.last) < progressPeriod && done != total {
+		return
+	}
+	p.last, p.drawn = time.Now(), true
+	if total <= 0 {
+		fmt.Fprintf(p.out, "\r\x1b[K%s %d", what, done)
+		return
+	}
+	full := int(min(done, total) * progressWidth / total)
+	fmt.Fprintf(p.out, "\r\x1b[K[%s%s] %d/%d %s", strings.Repeat("=", full), strings.Repeat(" ", progressWidth-full), done, total, what)
+}
+
+// end wipes the line.
+func (p *progress) end() {
+	if p.drawn {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+// counted is a reader that shows how much was read.
+type counted struct {
+	io.Reader
+	progress    *progress
+	done, total int64 // bytes; 0: unknown
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.done += int64(n)
+	c.progress.show("bytes", c.done, c.total)
+	return n, err
+}

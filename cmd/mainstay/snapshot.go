@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/kv/etcd"
+)
+
+func newSnapshot(signals <-chan os.Signal) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "snapshot",
+		Short: "Save the store to a file, or make a store of one",
+		Args:  noArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	command.AddCommand(newSnapshotSave(signals), newSnapshotRestore(signals))
+	return command
+}
+
+func newSnapshotSave(signals <-chan os.Signal) *cobra.Command {
+	var dataDir, kubeconfig string
+	command := &cobra.Command{
+		Use:   "save FILE",
+		Short: "Save the store of a running server, or of one that is stopped",
+		Long: `Save a copy of the store, as of one moment, to FILE, which must not exist.
+
+With --kubeconfig the copy comes from a running server, by a user of
+system:masters such as the one in admin.kubeconfig; reads and writes go on
+meanwhile. With --data-dir it comes from the folder of a server that is stopped.
+All sums are checked before FILE appears.
+
+A server over etcd gives a snapshot of etcd, as etcdctl does.`,
+		Example: `  mainstay snapshot save backup.snapshot --kubeconfig=mainstay-data/admin.kubeconfig
+  mainstay snapshot save backup.snapshot --data-dir=/var/lib/mainstay`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			if (dataDir == "") == (kubeconfig == "") {
+				return &usageError{errors.New("one of --data-dir and --kubeconfig is needed")}
+			}
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			shown := newProgress(c.ErrOrStderr())
+			info, err := saveFile(args[0], func(w io.Writer) error {
+				if kubeconfig != "" {
+					return copyRunning(ctx, kubeconfig, w, shown)
+				}
+				return copyStopped(ctx, dataDir, w)
+			})
+			shown.end()
+			if err != nil {
+				return fmt.Errorf("save %s: %w", args[0], err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "saved %s to %s\n", info, args[0])
+			return nil
+		},
+	}
+	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a server that is stopped")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of a running server")
+	return command
+}
+
+func newSnapshotRestore(signals <-chan os.Signal) *cobra.Command {
+	var dataDir string
+	command := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a store of a snapshot",
+		Long: `Make a store of the snapshot FILE in a data directory that has none. All sums
+are checked; of a damaged snapshot nothing is left.
+
+Objects keep their resource versions. The store goes on at a revision greater
+than any that clients have seen, so that they list anew and miss nothing.`,
+		Example: `  mainstay snapshot restore backup.snapshot --data-dir=/var/lib/mainstay`,
+		Args:    oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			if dataDir == "" {
+				return &usageError{errors.New("--data-dir is needed")}
+			}
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			shown := newProgress(c.ErrOrStderr())
+			report, err := restoreFile(ctx, args[0], dataDir, shown)
+			shown.end()
+			if err != nil {
+				return fmt.Errorf("restore %s: %w", args[0], err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "restored %d keys to %s; the store goes on at revision %d\n", report.Keys, dataDir, report.Revision)
+			return nil
+		},
+	}
+	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory to make the store in")
+	return command
+}
+
+func oneFile(c *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return &usageError{fmt.Errorf("%s takes one file, but got %q", c.CommandPath(), args)}
+	}
+	return nil
+}
+
+// untilSignal returns a context that ends with the first signal.
+func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { // ends with ctx
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// saveFile makes a file of what copy writes, once that is known to be a whole
+// snapshot, and says what it holds. It replaces nothing.
+func saveFile(path string, copy func(io.Writer) error) (info string, err error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
+			return "", err
+		}
+		return "", errors.New("the file is there already")
+	}
+	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part.Name())
+		}
+	}()
+	err = copy(part)
+	if err == nil {
+		err = part.Sync()
+	}
+	if err = errors.Join(err, part.Close()); err != nil {
+		return "", err
+	}
+	if info, err = describe(part.Name()); err != nil {
+		return "", err
+	}
+	// Unlike a rename, a link never replaces what has come meanwhile.
+	if err := os.Link(part.Name(), path); err == nil {
+		return info, os.Remove(part.Name())
+	}
+	if err := os.Rename(part.Name(), path); err != nil { // the file system has no links
+		return "", err
+	}
+	return info, nil
+}
+
+// describe reads a snapshot to its end, checks its sums and says what it holds.
+func describe(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<20)
+	head, err := r.Peek(8)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	if !embedded.IsSnapshot(head) {
+		if err := etcd.VerifySnapshot(r); err != nil {
+			return "", err
+		}
+		return "a snapshot of etcd", nil
+	}
+	info, err := embedded.ReadSnapshot(r, embedded.SnapshotReader{})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d keys of revision %d", info.Keys, info.Revision), nil
+}
+
+// copyStopped copies the store of a stopped server.
+func copyStopped(ctx context.Context, dataDir string, w io.Writer) error {
+	store, release, err := takeStore(dataDir)
+	if err != nil {
+		return err
+	}
+	s, err := embedded.Open(embedded.Config{Dir: store, Retention: -1})
+	if err != nil {
+		return errors.Join(err, release())
+	}
+	_, err = s.Snapshot(ctx, w)
+	return errors.Join(err, s.Close(), release())
+}
+
+// takeStore takes a data directory that has a store.
+func takeStore(dataDir string) (store string, release func() error, err error) {
+	if _, err := os.Stat(dataDir); err != nil {
+		return "", nil, err
+	}
+	store, release, err = server.TakeDataDir(dataDir)
+	if err != nil {
+		return "", nil, err
+	}
+	there, err := embedded.Exists(store)
+	if err == nil && !there {
+		err = fmt.Errorf("%w in %s", embedded.ErrNoStore, dataDir)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, release())
+	}
+	return store, release, nil
+}
+
+// copyRunning copies the store of a running server.
+func copyRunning(ctx context.Context, kubeconfig string, w io.Writer, shown *progress) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	url := strings.TrimSuffix(config.Host, "/") + server.SnapshotPath
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("get %s: %s", url, refusal(resp))
+	}
+	if _, err := io.Copy(w, &counted{Reader: resp.Body, progress: shown, total: max(resp.ContentLength, 0)}); err != nil {
+		return fmt.Errorf("get %s: it broke off: %w", url, err)
+	}
+	return nil
+}
+
+// refusal is why a server refused.
+func refusal(resp *http.Response) string {
+	var status metav1.Status
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil || json.Unmarshal(body, &status) != nil || status.Message == "" {
+		return resp.Status
+	}
+	return status.Message
+}
+
+// restoreFile makes a store and checks it.
+func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (embedded.Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return embedded.Report{}, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return embedded.Report{}, err
+	}
+	store, release, err := server.TakeDataDir(dataDir)
+	if err != nil {
+		return embedded.Report{}, err
+	}
+	report, err := func() (embedded.Report, error) {
+		if err := embedded.Restore(&interrupted{ctx, &counted{Reader: f, progress: shown, total: stat.Size()}}, store); err != nil {
+			return embedded.Report{}, err
+		}
+		return embedded.Check(ctx, store, func(n int64) { shown.show("records checked", n, 0) })
+	}()
+	return report, errors.Join(err, release())
+}
+
+// interrupted is a reader that fails when its context has ended.
+type interrupted struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (i *interrupted) Read(p []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return i.Reader.Read(p)
+}

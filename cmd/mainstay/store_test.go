@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// mainstay runs a command and checks its exit code and what it says.
+func mainstay(t *testing.T, code int, says string, args ...string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	got := run(args, &stdout, &stderr, nil)
+	out := stdout.String()
+	if code != 0 {
+		if out = stderr.String(); strings.Count(out, "\n") != 1 && code == 1 {
+			t.Errorf("%q says more than a line: %s", args, out)
+		}
+	}
+	if got != code || !strings.Contains(out, says) {
+		t.Errorf("%q ended with %d and said %q %q; want %d and %q", args, got, stdout.String(), stderr.String(), code, says)
+	}
+}
+
+func clientOf(t *testing.T, s *testserver.Server) *kubernetes.Clientset {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(s.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// TestStoreCommands: save, check, restore and migrate, and a server on what came
+// of it.
+func TestStoreCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	s := testserver.New(t, testserver.Options{Dir: path("data")})
+	configMaps := clientOf(t, s).CoreV1().ConfigMaps("default")
+	before, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": "v"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	mainstay(t, 0, "saved ", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
+	mainstay(t, 1, "the file is there already", "snapshot", "save", path("running"), "--kubeconfig="+s.Kubeconfig())
+	mainstay(t, 1, "data directory is in use", "snapshot", "save", path("stopped"), "--data-dir="+path("data"))
+	mainstay(t, 1, "data directory is in use", "check", "--data-dir="+path("data"))
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	mainstay(t, 0, "is whole: format 1, revision ", "check", "--data-dir="+path("data"))
+	mainstay(t, 0, "saved ", "snapshot", "save", path("stopped"), "--data-dir="+path("data"))
+	mainstay(t, 1, "no such file", "check", "--data-dir="+path("none"))
+	mainstay(t, 1, "no such file", "snapshot", "save", path("x"), "--data-dir="+path("none"))
+	mainstay(t, 1, "is not empty", "snapshot", "restore", path("stopped"), "--data-dir="+path("data"))
+	mainstay(t, 0, "the store goes on at revision 2000000000", "snapshot", "restore", path("running"), "--data-dir="+path("restored"))
+	mainstay(t, 2, "--data-dir is needed", "snapshot", "restore", path("running"))
+	mainstay(t, 2, "one of --data-dir and --kubeconfig", "snapshot", "save", path("x"))
+	mainstay(t, 2, "takes one file", "snapshot", "save")
+
+	raw, err := os.ReadFile(path("running"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(raw)/2] ^= 1
+	if err := os.WriteFile(path("damaged"), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mainstay(t, 1, "damaged", "snapshot", "restore", path("damaged"), "--data-dir="+path("fresh"))
+	mainstay(t, 1, "there is no store in", "check", "--data-dir="+path("fresh"))
+	if err := os.WriteFile(path("nonsense"), []byte("nonsense, and more of it"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mainstay(t, 1, "this is not a snapshot", "snapshot", "restore", path("nonsense"), "--data-dir="+path("fresh"))
+
+	cluster := etcdtest.Start(t, etcdtest.Options{TLS: true})
+	files := []string{"--etcd-cafile=" + cluster.Files.CA, "--etcd-certfile=" + cluster.Files.ClientCert, "--etcd-keyfile=" + cluster.Files.ClientKey}
+	url := strings.Join(cluster.URLs(), ",")
+	mainstay(t, 0, "copied ", append(files, "migrate", "--from="+path("restored"), "--to="+url)...)
+	mainstay(t, 1, "the target is not empty", append(files, "migrate", "--from="+path("data"), "--to="+url)...)
+	mainstay(t, 0, "copied ", append(files, "migrate", "--from="+path("data"), "--to="+url, "--force")...)
+	mainstay(t, 0, "copied ", append(files, "migrate", "--from="+url, "--to="+path("fresh"))...)
+	mainstay(t, 1, "use etcd at http://127.0.0.1:1: ", "migrate", "--from=http://127.0.0.1:1", "--to="+path("other"))
+	mainstay(t, 2, "--from and --to are needed", "migrate")
+	mainstay(t, 0, "is whole", "check", "--data-dir="+path("fresh"))
+
+	for _, options := range []testserver.Options{
+		{Dir: path("restored")}, {Dir: path("fresh")},
+		{Dir: path("over-etcd"), Flags: append(files, "--etcd-servers="+url)},
+	} {
+		server := testserver.New(t, options)
+		client := clientOf(t, server).CoreV1().ConfigMaps("default")
+		after, err := client.Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil || after.UID != before.UID || after.Data["k"] != "v" {
+			t.Errorf("%s has %v, %v", options.Dir, after, err)
+		}
+		if _, err := client.Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+			t.Errorf("%s: create again: %v", options.Dir, err)
+		}
+		if err := client.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Errorf("%s: delete: %v", options.Dir, err)
+		}
+		if len(options.Flags) > 0 {
+			mainstay(t, 0, "saved a snapshot of etcd", "snapshot", "save", path("etcd"), "--kubeconfig="+server.Kubeconfig())
+			mainstay(t, 1, "this is not a snapshot of a Mainstay store", "snapshot", "restore", path("etcd"), "--data-dir="+path("another"))
+		}
+	}
+}
