@@ -3,6 +3,7 @@ module mainstay.dev/mainstay/test/upstream
 go 1.26.0
 
 require (
+	k8s.io/apimachinery v0.37.2
 	k8s.io/apiserver v0.37.2
 	mainstay.dev/mainstay v0.0.0
 )
@@ -92,7 +93,6 @@ require (
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	k8s.io/api v0.37.2 // indirect
-	k8s.io/apimachinery v0.37.2 // indirect
 	k8s.io/client-go v0.37.2 // indirect
 	k8s.io/component-base v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect

@@ -12,7 +12,6 @@ import (
 	upstream "k8s.io/apiserver/pkg/storage"
 
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage"
 )
 
 // watchBuffer is how many events a watch holds for its reader, which ours leave where they are.
@@ -28,9 +27,6 @@ type watcher struct {
 // Watch implements upstream's Interface.
 func (s *Store) Watch(ctx context.Context, key string, opts upstream.ListOptions) (watch.Interface, error) {
 	namespace, options := s.options(key, opts)
-	if faults := storage.ValidateListOptions(options, true); len(faults) > 0 {
-		return nil, faults.ToAggregate()
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	ours, err := s.objects.Watch(ctx, namespace, options)
 	if err != nil && ctx.Err() == nil {

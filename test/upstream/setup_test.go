@@ -1,0 +1,134 @@
+package upstream
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/embedded"
+)
+
+// valuePrefix is what the test's transformer puts before every value.
+const valuePrefix = "test!"
+
+// setup says what a suite is run against.
+type setup struct {
+	cached        bool
+	clusterScoped bool
+}
+
+func (cfg setup) open(t *testing.T) *Store {
+	t.Helper()
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := backend.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &Store{
+		backend: backend, scheme: scheme, kind: newKind(scheme), namespaced: !cfg.clusterScoped,
+		transformer: newTransformer(storagetesting.NewPrefixTransformer([]byte(valuePrefix), false)),
+	}
+	plain, err := storage.New(storage.Config{
+		Backend: backend, ResourcePrefix: "pods", Kind: s.kind, Namespaced: s.namespaced,
+		Transformer: s.transformer, GroupResource: schema.GroupResource{Resource: "pods"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.objects, s.cached = plain, cfg.cached
+	if cfg.cached {
+		s.objects = newCacher(t, plain)
+	}
+	return s
+}
+
+// newCacher puts a cache, which is fed until the test ends, over a store.
+func newCacher(t *testing.T, store *storage.Store) storage.Interface {
+	t.Helper()
+	feed, err := cache.NewFeed(cache.FeedConfig{Backend: store.Backend(), Prefix: storage.DefaultPrefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { feed.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		group.Wait()
+	})
+	for !feed.Running() {
+		runtime.Gosched()
+	}
+	cacher, err := cache.New(cache.Config{Store: store, Feed: feed, IndexFields: []string{"spec.nodeName"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cacher
+}
+
+// compact forgets history before a revision. As upstream's compaction, it takes a revision for itself.
+func (s *Store) compact(ctx context.Context, t *testing.T, resourceVersion string) {
+	t.Helper()
+	revision, err := strconv.ParseInt(resourceVersion, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.increaseRevision(ctx, t)
+	if err := s.backend.Compact(ctx, kv.Revision(revision)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compactMore forgets that revision too: ours can still tell what replaced a value at the revision compacted to, where
+// etcd cannot.
+func (s *Store) compactMore(ctx context.Context, t *testing.T, _ string) {
+	t.Helper()
+	s.compact(ctx, t, strconv.FormatInt(s.increaseRevision(ctx, t), 10))
+}
+
+// increaseRevision writes something else.
+func (s *Store) increaseRevision(ctx context.Context, t *testing.T) int64 {
+	t.Helper()
+	res, err := s.backend.Commit(ctx, kv.Op{Key: storage.DefaultPrefix + "/other", Expect: kv.AnyRevision, Kind: kv.OpPut, Value: []byte("ok")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(res.Revision)
+}
+
+// checkStored reads what was stored under a key.
+func (s *Store) checkStored(ctx context.Context, t *testing.T, key string) {
+	t.Helper()
+	entry, _, err := s.backend.Get(ctx, storage.DefaultPrefix+key, 0)
+	if err != nil || entry == nil {
+		t.Fatalf("nothing is stored under %s: %v", key, err)
+	}
+	value, ok := strings.CutPrefix(string(entry.Value), valuePrefix)
+	if !ok {
+		t.Fatalf("%s is stored as it came from the transformer: %q", key, entry.Value)
+	}
+	obj, err := s.kind.DecodeStored([]byte(value), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rv := obj.GetResourceVersion(); rv != "" {
+		t.Errorf("%s is stored with resourceVersion %s", key, rv)
+	}
+}

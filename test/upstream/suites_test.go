@@ -1,0 +1,234 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	apitesting "k8s.io/apimachinery/pkg/api/apitesting"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+)
+
+// leftOutTable is where every test that is not run stands with its reason, by its name.
+const leftOutTable = "../../docs/upstream-suites.md"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	names, err := leftOut()
+	if err != nil {
+		panic(err)
+	}
+	if skip := flag.Lookup("test.skip"); skip.Value.String() == "" && len(names) > 0 {
+		if err := skip.Value.Set(pattern(names)); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// leftOut reads the names of the table: each row begins with one in backticks.
+func leftOut() ([]string, error) {
+	data, err := os.ReadFile(leftOutTable)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for line := range strings.Lines(string(data)) {
+		if row, ok := strings.CutPrefix(line, "| `"); ok {
+			name, _, _ := strings.Cut(row, "`")
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// pattern matches tests by their whole names, in which * stands for any one element.
+func pattern(names []string) string {
+	var alternatives []string
+	for _, name := range names {
+		var elements []string
+		for element := range strings.SplitSeq(name, "/") {
+			element = strings.ReplaceAll(regexp.QuoteMeta(element), `\*`, ".*")
+			elements = append(elements, "^"+element+"$")
+		}
+		alternatives = append(alternatives, strings.Join(elements, "/"))
+	}
+	return strings.Join(alternatives, "|")
+}
+
+type run func(context.Context, *testing.T, *Store)
+
+// suite is one of upstream's, under the name of its function without RunTest.
+type suite struct {
+	name string
+	// clusterScoped suites have pods without a namespace.
+	clusterScoped bool
+	run           run
+}
+
+// plain is a suite that needs a storage and nothing else.
+func plain[S any](name string, f func(context.Context, *testing.T, S)) suite {
+	return suite{name: name, run: func(ctx context.Context, t *testing.T, s *Store) { f(ctx, t, any(s).(S)) }}
+}
+
+// anyCalls does not count reads: how many there are is each storage's own matter.
+func anyCalls(*testing.T, uint64, uint64) {}
+
+func suites() []suite {
+	return append(append(writes(), lists()...), watches()...)
+}
+
+func writes() []suite {
+	return []suite{
+		{name: "Create", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestCreate(ctx, t, s, s.checkStored)
+		}},
+		plain("CreateWithTTL", storagetesting.RunTestCreateWithTTL),
+		plain("CreateWithKeyExist", storagetesting.RunTestCreateWithKeyExist),
+		plain("UnconditionalDelete", storagetesting.RunTestUnconditionalDelete),
+		plain("ConditionalDelete", storagetesting.RunTestConditionalDelete),
+		plain("DeleteWithSuggestion", storagetesting.RunTestDeleteWithSuggestion),
+		plain("DeleteWithSuggestionAndConflict", storagetesting.RunTestDeleteWithSuggestionAndConflict),
+		plain("DeleteWithConflict", storagetesting.RunTestDeleteWithConflict),
+		plain("DeleteWithSuggestionOfDeletedObject", storagetesting.RunTestDeleteWithSuggestionOfDeletedObject),
+		plain("ValidateDeletionWithSuggestion", storagetesting.RunTestValidateDeletionWithSuggestion),
+		plain("ValidateDeletionWithOnlySuggestionValid", storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
+		plain("PreconditionalDeleteWithSuggestion", storagetesting.RunTestPreconditionalDeleteWithSuggestion),
+		plain("PreconditionalDeleteWithOnlySuggestionPass", storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass),
+		{name: "GuaranteedUpdate", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestGuaranteedUpdate(ctx, t, s, s.checkStored)
+		}},
+		plain("GuaranteedUpdateWithTTL", storagetesting.RunTestGuaranteedUpdateWithTTL),
+		plain("GuaranteedUpdateChecksStoredData", storagetesting.RunTestGuaranteedUpdateChecksStoredData),
+		plain("GuaranteedUpdateWithConflict", storagetesting.RunTestGuaranteedUpdateWithConflict),
+		plain("GuaranteedUpdateWithSuggestionAndConflict", storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
+		plain("TransformationFailure", storagetesting.RunTestTransformationFailure),
+	}
+}
+
+func lists() []suite {
+	return []suite{
+		{name: "List", run: func(ctx context.Context, t *testing.T, s *Store) {
+			// Whether there is a cache matters there for requests to etcd alone.
+			storagetesting.RunTestList(ctx, t, s, s.compact, false, nil)
+		}},
+		{name: "ConsistentList", run: func(ctx context.Context, t *testing.T, s *Store) {
+			// What is said of caches there is that they may lag, which ours never does.
+			storagetesting.RunTestConsistentList(ctx, t, s, s.increaseRevision, false, true, false)
+		}},
+		{name: "GetListNonRecursive", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestGetListNonRecursive(ctx, t, s.increaseRevision, s)
+		}},
+		plain("GetListRecursivePrefix", storagetesting.RunTestGetListRecursivePrefix),
+		{name: "GetListWithoutErrorAggregation", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestGetListWithoutErrorAggregation(ctx, t, s, errCorrupt)
+		}},
+		{name: "ListContinuation", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestListContinuation(ctx, t, s, anyCalls)
+		}},
+		{name: "ListPaginationRareObject", clusterScoped: true, run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestListPaginationRareObject(ctx, t, s, anyCalls)
+		}},
+		{name: "ListContinuationWithFilter", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestListContinuationWithFilter(ctx, t, s, anyCalls)
+		}},
+		{name: "ListInconsistentContinuation", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestListInconsistentContinuation(ctx, t, s, s.compact)
+		}},
+		{name: "ListResourceVersionMatch", clusterScoped: true, run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestListResourceVersionMatch(ctx, t, s)
+		}},
+		plain("ListPaging", storagetesting.RunTestListPaging),
+		plain("NamespaceScopedList", storagetesting.RunTestNamespaceScopedList),
+		{name: "CompactRevision", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestCompactRevision(ctx, t, s, s.increaseRevision, s.compact)
+		}},
+		{name: "Stats", clusterScoped: true, run: func(ctx context.Context, t *testing.T, s *Store) {
+			codec := apitesting.TestCodec(serializer.NewCodecFactory(s.scheme), examplev1.SchemeGroupVersion)
+			storagetesting.RunTestStats(ctx, t, s, codec, *s.transformer.current.Load(), false)
+		}},
+		plain("KeySchema", storagetesting.RunTestKeySchema),
+	}
+}
+
+func watches() []suite {
+	return []suite{
+		plain("Watch", storagetesting.RunTestWatch),
+		{name: "WatchFromZero", run: func(ctx context.Context, t *testing.T, s *Store) {
+			if s.cached {
+				storagetesting.RunTestWatchFromZero(ctx, t, s, nil) // a cache may well know more than the store
+				return
+			}
+			storagetesting.RunTestWatchFromZero(ctx, t, s, s.compactMore)
+		}},
+		plain("DeleteTriggerWatch", storagetesting.RunTestDeleteTriggerWatch),
+		plain("WatchFromNonZero", storagetesting.RunTestWatchFromNonZero),
+		plain("DelayedWatchDelivery", storagetesting.RunTestDelayedWatchDelivery),
+		plain("WatchError", storagetesting.RunTestWatchError),
+		plain("WatchContextCancel", storagetesting.RunTestWatchContextCancel),
+		plain("WatcherTimeout", storagetesting.RunTestWatcherTimeout),
+		plain("WatchDeleteEventObjectHaveLatestRV", storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV),
+		plain("NamespaceScopedWatch", storagetesting.RunTestNamespaceScopedWatch),
+		{name: "ClusterScopedWatch", clusterScoped: true, run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestClusterScopedWatch(ctx, t, s)
+		}},
+		{name: "WatchDispatchBookmarkEvents", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, s, true)
+		}},
+		plain("OptionalWatchBookmarksWithCorrectResourceVersion", storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion),
+		plain("SendInitialEventsBackwardCompatibility", storagetesting.RunSendInitialEventsBackwardCompatibility),
+		{name: "OptionalProgressNotify", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunOptionalTestProgressNotify(ctx, t, s, s.increaseRevision)
+		}},
+		plain("WatchInitializationSignal", storagetesting.RunTestWatchInitializationSignal),
+	}
+}
+
+// alone are suites that run one at a time: they switch upstream's feature gates, which are of the whole process, or
+// have an object that lives for a second.
+func alone() []suite {
+	return []suite{
+		plain("Get", storagetesting.RunTestGet),
+		plain("WatchSemantics", storagetesting.RunWatchSemantics),
+		plain("WatchSemanticInitialEventsExtended", storagetesting.RunWatchSemanticInitialEventsExtended),
+		plain("WatchListMatchSingle", storagetesting.RunWatchListMatchSingle),
+		plain("WatchErrorIsBlockingFurtherEvents", storagetesting.RunWatchErrorIsBlockingFurtherEvents),
+	}
+}
+
+// errCorrupt is what reading a damaged object fails with.
+var errCorrupt = errors.New("bits flipped")
+
+// TestUncached runs the suites against the store itself.
+func TestUncached(t *testing.T) { runAll(t, false) }
+
+// TestCached runs them with the watch cache around it.
+func TestCached(t *testing.T) { runAll(t, true) }
+
+func runAll(t *testing.T, cached bool) {
+	for _, s := range alone() {
+		t.Run(s.name, func(t *testing.T) { s.start(t, cached) })
+	}
+	for _, s := range suites() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.start(t, cached)
+		})
+	}
+}
+
+// suiteTimeout ends watches that a suite waits for in vain.
+const suiteTimeout = time.Minute
+
+func (s suite) start(t *testing.T, cached bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), suiteTimeout)
+	t.Cleanup(cancel) // after the subtests, which outlive the suite where they are parallel
+	s.run(ctx, t, setup{cached, s.clusterScoped}.open(t))
+}
