@@ -2,6 +2,7 @@ package custom
 
 import (
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,10 @@ type entry struct {
 	versions         []entryVersion // in order of preference
 
 	namesAccepted, established, terminating bool
+	// claimed: what the entry says of names is decided, and on its way to
+	// storage.
+	claimed bool
+
 	// family is what use has made of this generation; shared with later
 	// entries of the same.
 	family *family
@@ -46,6 +51,23 @@ func namesOf(n *apiextensionsv1.CustomResourceDefinitionNames) names {
 	return names{n.Plural, n.Singular, n.Kind, n.ListKind, n.ShortNames, n.Categories}
 }
 
+// own returns names that share no memory with the text they came from, which
+// would stay for as long as they do.
+func (n names) own() names {
+	return names{
+		strings.Clone(n.plural), strings.Clone(n.singular), strings.Clone(n.kind), strings.Clone(n.listKind),
+		ownAll(n.shortNames), ownAll(n.categories),
+	}
+}
+
+func ownAll(list []string) []string {
+	var own []string
+	for _, s := range list {
+		own = append(own, strings.Clone(s))
+	}
+	return own
+}
+
 func (n names) equal(other names) bool {
 	return n.plural == other.plural && n.singular == other.singular && n.kind == other.kind && n.listKind == other.listKind &&
 		slices.Equal(n.shortNames, other.shortNames) && slices.Equal(n.categories, other.categories)
@@ -58,13 +80,14 @@ func (n names) api() apiextensionsv1.CustomResourceDefinitionNames {
 	}
 }
 
-// newEntry makes the entry of a definition at a revision. It keeps none of the
-// definition but strings.
+// newEntry makes the entry of a definition at a revision. It keeps nothing of
+// the definition.
 func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *entry {
 	e := &entry{
-		name: crd.Name, uid: crd.UID, revision: revision, generation: crd.Generation, group: crd.Spec.Group,
+		name: strings.Clone(crd.Name), uid: types.UID(strings.Clone(string(crd.UID))), revision: revision,
+		generation: crd.Generation, group: strings.Clone(crd.Spec.Group),
 		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		wanted:     namesOf(&crd.Spec.Names), accepted: namesOf(&crd.Status.AcceptedNames),
+		wanted:     namesOf(&crd.Spec.Names).own(), accepted: namesOf(&crd.Status.AcceptedNames).own(),
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 		terminating:   crd.DeletionTimestamp != nil,
@@ -77,9 +100,9 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 }
 
 func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) entryVersion {
-	out := entryVersion{name: v.Name, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
+	out := entryVersion{name: strings.Clone(v.Name), served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
 	if v.DeprecationWarning != nil {
-		out.deprecationNotice = *v.DeprecationWarning
+		out.deprecationNotice = strings.Clone(*v.DeprecationWarning)
 	}
 	if v.Subresources != nil {
 		out.status, out.scale = v.Subresources.Status != nil, v.Subresources.Scale != nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,18 +25,23 @@ const (
 	retryDelay = time.Second
 	// sweepPeriod is how often the loop looks for what is not used any more.
 	sweepPeriod = 30 * time.Second
-	// cleaners is how many definitions are emptied at the same time.
+	// cleaners is how many definitions are emptied at the same time, writers how
+	// many statuses are written.
 	cleaners = 4
+	writers  = 32
 )
 
 // Run follows the stored definitions until ctx ends: it accepts names and
-// establishes definitions, one after the other, so that of two that want the
-// same name one is first; it removes what was deleted, and drops what is not
-// used. It is one of the few things that take time for a definition nobody
-// uses, and they are done once.
+// establishes definitions; it removes what was deleted, and drops what is not
+// used. Who gets a name is decided by one goroutine, one definition after the
+// other; decisions are written by several, so that writes share their syncs.
 func (s *Source) Run(ctx context.Context) error {
 	l := &loop{Source: s, atWork: make(chan struct{}, cleaners), cleaning: map[types.UID]bool{}}
-	defer l.cleaners.Wait()
+	l.writers.SetLimit(writers)
+	defer func() {
+		l.cleaners.Wait()
+		_ = l.writers.Wait() // they log their errors
+	}()
 	for ctx.Err() == nil {
 		if err := l.follow(ctx); err != nil && ctx.Err() == nil {
 			s.logger.Warn("following definitions begins anew", "err", err)
@@ -94,6 +100,7 @@ type loop struct {
 	cleaning map[types.UID]bool
 	atWork   chan struct{}
 	cleaners sync.WaitGroup
+	writers  errgroup.Group
 }
 
 // follow loads, and then watches, until something fails.
@@ -200,8 +207,16 @@ func (l *loop) settleEntry(ctx context.Context, e *entry) error {
 	switch {
 	case e.terminating:
 		l.clean(ctx, e.name, e.uid)
+	case e.claimed:
 	case !e.namesAccepted || !e.established:
-		return l.writeConditions(ctx, e.name, e.uid)
+		crd, _, err := l.read(ctx, e.name)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return l.settle(ctx, crd)
 	}
 	return nil
 }
@@ -219,32 +234,61 @@ func (l *loop) settle(ctx context.Context, crd *apiextensionsv1.CustomResourceDe
 	if !l.judge(&trial) {
 		return nil
 	}
-	return l.writeConditions(ctx, crd.Name, crd.UID)
+	freed := l.claim(&trial)
+	name, uid := crd.Name, crd.UID
+	l.writers.Go(func() error {
+		for ctx.Err() == nil && !l.writeConditions(ctx, name, uid) {
+			pause(ctx, retryDelay)
+		}
+		return nil
+	})
+	if freed {
+		return l.settleGroup(ctx, crd.Spec.Group) // names may have been given back
+	}
+	return nil
 }
 
-func (l *loop) writeConditions(ctx context.Context, name string, uid types.UID) error {
-	var before names
+// claim lets what was decided of a definition's names be in effect, before it
+// is written: nobody else is given them, and nobody who reads that the
+// definition is established finds it missing. It tells whether its names are
+// other ones than before.
+func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.current.Load()
+	old := now.find(crd.Spec.Group, crd.Spec.Names.Plural)
+	if old == nil || old.uid != crd.UID || old.generation != crd.Generation {
+		return false
+	}
+	e := *old
+	e.claim(namesOf(&crd.Status.AcceptedNames).own(), definition.IsTrue(crd, apiextensionsv1.NamesAccepted), definition.IsTrue(crd, apiextensionsv1.Established))
+	l.exchangeLocked(now.with(e.group, e.wanted.plural, &e), old, &e)
+	return !e.accepted.equal(old.accepted)
+}
+
+func (e *entry) claim(accepted names, namesAccepted, established bool) {
+	e.accepted, e.namesAccepted, e.established, e.claimed = accepted, namesAccepted, established, namesAccepted
+}
+
+// writeConditions writes what was decided of a definition's names. It tells
+// whether that is done.
+func (l *loop) writeConditions(ctx context.Context, name string, uid types.UID) bool {
 	written, err := l.write(ctx, name, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		if crd.UID != uid || crd.DeletionTimestamp != nil {
-			return false // the watch will tell of another one
+			return false // the watch tells of another one
 		}
-		before = namesOf(&crd.Status.AcceptedNames)
 		return l.judge(crd)
 	})
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil
+		return true
 	}
-	if err != nil {
-		return fmt.Errorf("write the status of definition %s: %w", name, err)
+	if err == nil {
+		err = l.Observe(written)
 	}
-	if err := l.Observe(written); err != nil {
-		return err
+	if err != nil && ctx.Err() == nil {
+		l.logger.Warn("the status of a definition cannot be written yet", "definition", name, "err", err)
 	}
-	crd, err := crdOf(written)
-	if err != nil || namesOf(&crd.Status.AcceptedNames).equal(before) {
-		return err
-	}
-	return l.settleGroup(ctx, crd.Spec.Group) // names may have been given back
+	return err == nil
 }
 
 // write changes a definition's status and returns what is stored then. Where
@@ -264,27 +308,8 @@ func (l *loop) write(ctx context.Context, name string, change func(*apiextension
 			return was, storage.WriteOptions{}, nil // not written: nothing differs
 		}
 		recordStatus(crd)
-		// It is served from now on, so that nobody who reads that it is
-		// established finds it missing.
-		if definition.IsTrue(crd, apiextensionsv1.Established) && !definition.IsTrue(was, apiextensionsv1.Established) {
-			l.foresee(crd)
-		}
 		return crd, storage.WriteOptions{}, nil
 	}, storage.UpdateOptions{})
-}
-
-// foresee serves a definition that is about to be established.
-func (l *loop) foresee(crd *apiextensionsv1.CustomResourceDefinition) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.current.Load()
-	old := now.find(crd.Spec.Group, crd.Spec.Names.Plural)
-	if old == nil || old.uid != crd.UID || old.generation != crd.Generation {
-		return
-	}
-	e := newEntry(crd, old.revision)
-	e.family = old.family
-	l.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
 }
 
 // sweep drops what has not been used for a while.

@@ -181,6 +181,9 @@ func (s *Source) put(e *entry, watched bool) {
 	}
 	if old != nil && old.same(e) {
 		e.family = old.family
+		if old.claimed && !e.established {
+			e.claim(old.accepted, old.namesAccepted, old.established)
+		}
 	} else {
 		e.family = newFamily()
 		if old != nil {
