@@ -180,6 +180,7 @@ func (l *loop) take(ctx context.Context, events []rest.Event) error {
 			l.put(newEntry(crd, event.Record.Revision()), true)
 			err = l.settle(ctx, crd)
 		}
+		event.Record.Forget() // much larger than the bytes, and seldom wanted again
 		if err != nil {
 			return err
 		}
