@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,9 @@ const (
 	keepAliveTimeout = 5 * time.Second
 	maxConnectDelay  = 3 * time.Second
 )
+
+// maxSend is more than etcd takes: its own limit is the one that counts.
+const maxSend = 16 << 20
 
 // Store is a kv.Backend over etcd.
 type Store struct {
@@ -107,9 +111,12 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 		DialTimeout:          s.config.DialTimeout,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
-		MaxCallSendMsgSize:   16 << 20, // etcd's own limit is the one that counts
+		MaxCallSendMsgSize:   maxSend,
 		MaxUnaryRetries:      1,        // call decides
-		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(connect)},
+		DialOptions: []grpc.DialOption{
+			grpc.WithConnectParams(connect),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(maxSend)),
+		},
 		Logger:               zap.NewNop(),
 	})
 	if err != nil {

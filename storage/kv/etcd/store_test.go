@@ -45,7 +45,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
 	const n = 1700
-	value := bytes.Repeat([]byte("v"), 3000)
+	value := bytes.Repeat([]byte("v"), 10_000) // the first page has 5 MB
 	for i := 0; i < n; {
 		var ops []kv.Op
 		for range 100 {
