@@ -63,12 +63,11 @@ func churn(t *testing.T, rng *rand.Rand, writes int64, flag string) {
 		t.Fatal(errors.Join(err, watching.Wait()))
 	}
 	expectForgotten(t, looker, start)
-	last, out, err := looker.create(t.Context(), object{name: "last", value: "last", group: "a"})
-	if err != nil || out != done {
-		t.Fatalf("last write: %s: %v", out, err)
+	last, err := lastWrites(t.Context(), looker, "a", &end)
+	if err != nil {
+		t.Fatal(err)
 	}
-	end.Store(last.revision)
-	changes, err := chronicle(nil, append(puts, last), deletions)
+	changes, err := chronicle(nil, append(puts, last...), deletions)
 	if err != nil {
 		t.Fatal(err)
 	}

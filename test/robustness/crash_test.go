@@ -151,19 +151,15 @@ func (c *crashes) settle(ctx context.Context) error {
 	return nil
 }
 
-// finish compares once more and makes a last write. Its event ends the watchers of everything; the others are ended by
-// a bookmark, at the latest by that before their timeout.
+// finish compares once more and ends the watchers of everything by a last write; the others are ended by a bookmark, at
+// the latest by that before their timeout.
 func (c *crashes) finish(ctx context.Context) error {
 	if err := c.settle(ctx); err != nil {
 		return err
 	}
-	last, out, err := c.looker.create(ctx, object{name: "last", value: "last", group: "last"})
-	if err != nil || out != done {
-		return fmt.Errorf("last write: %s: %w", out, err)
-	}
-	c.end.Store(last.revision)
-	c.writers[0].puts = append(c.writers[0].puts, last)
-	return nil
+	last, err := lastWrites(ctx, c.looker, "last", &c.end)
+	c.writers[0].puts = append(c.writers[0].puts, last...)
+	return err
 }
 
 // verify compares what the watchers were told with what happened.

@@ -39,11 +39,11 @@ const maxWatch = 5 * time.Second
 func (w *watcher) follow(ctx context.Context, from int64, until func() int64) error {
 	s := stream{from: from}
 	for {
-		err := w.connection(ctx, &s, until)
-		w.told.streams = append(w.told.streams, s)
-		if end := until(); end > 0 && s.position() >= end {
+		if end := until(); end > 0 && s.from >= end {
 			return nil
 		}
+		err := w.connection(ctx, &s, until)
+		w.told.streams = append(w.told.streams, s)
 		s = stream{from: s.position()}
 		switch {
 		case ctx.Err() != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 )
 
 // writer writes objects that nobody else writes, one request after another, and knows what must be there. It is for
@@ -130,4 +131,19 @@ func (a attempt) made(name string, got object, present bool) bool {
 		return a.before.name == name && !present
 	}
 	return a.after.name == name && present && got.value == a.after.value && got.group == a.after.group
+}
+
+// lastWrites makes the last write, whose revision is the end of watchers, and another one, by which those learn of it
+// that were told of the last before it was known to be that.
+func lastWrites(ctx context.Context, c *client, group string, end *atomic.Int64) ([]object, error) {
+	last, out, err := c.create(ctx, object{name: "last", value: "last", group: group})
+	if err != nil || out != done {
+		return nil, fmt.Errorf("last write: %s: %w", out, err)
+	}
+	end.Store(last.revision)
+	after, out, err := c.update(ctx, object{name: "last", value: "after it", group: group})
+	if err != nil || out != done {
+		return nil, fmt.Errorf("write after the last: %s: %w", out, err)
+	}
+	return []object{last, after}, nil
 }
