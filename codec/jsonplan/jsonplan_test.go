@@ -144,7 +144,8 @@ type unusual struct {
 	Both  []int              `json:"both,omitempty,omitzero"`
 	U     uint8              `json:"u,omitempty"`
 	Skip  int                `json:"-"`
-	Dash  int                `json:"-,"`
+	//lint:ignore SA5008 encoding/json names this member "-"
+	Dash  int `json:"-,"`
 	Name  string
 	small int
 }

@@ -122,39 +122,6 @@ func appendValue(dst []byte, v value.Value) ([]byte, error) {
 	return appendScalar(dst, v.Unstructured())
 }
 
-// pathElement decodes an element for fieldpath.
-func pathElement(e element) fieldpath.PathElement {
-	switch {
-	case e == "" || e[0] < markKey:
-		return fieldpath.FieldNameElement(e)
-	case e[0] == markIndex:
-		return fieldpath.IndexElement(int(binary.BigEndian.Uint64([]byte(e[1:])) ^ (1 << 63)))
-	case e[0] == markValue:
-		v, _ := cutScalar(e[1:])
-		return fieldpath.ValueElement(value.NewValueInterface(v))
-	}
-	var fields []value.Field
-	for e = e[1:]; e[0] == fieldFollows; {
-		name, rest, _ := strings.Cut(e[1:], "\x00")
-		v, rest := cutScalar(rest)
-		fields = append(fields, value.Field{Name: name, Value: value.NewValueInterface(v)})
-		e = rest
-	}
-	return fieldpath.KeyElement(fields...)
-}
-
-// cutScalar decodes the scalar at the beginning of s.
-func cutScalar(s string) (v any, rest string) {
-	switch s[0] {
-	case scalarNumber:
-		return int64(numberAt(s[1:])), s[9:]
-	case scalarString:
-		text, rest, _ := strings.Cut(s[1:], "\x00")
-		return text, rest
-	}
-	return s[1] == 1, s[2:]
-}
-
 func numberAt(s string) int64 {
 	var n uint64
 	for i := range 8 {

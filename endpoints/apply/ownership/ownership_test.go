@@ -148,17 +148,6 @@ func allFixtures(t testing.TB) []fixture {
 	return all
 }
 
-func fixtureOf(t testing.TB, gvk schema.GroupVersionKind) fixture {
-	t.Helper()
-	for _, f := range allFixtures(t) {
-		if f.gvk == gvk {
-			return f
-		}
-	}
-	t.Fatalf("no fixture of %v", gvk)
-	return fixture{}
-}
-
 func (f fixture) converter() managedfields.TypeConverter {
 	if f.deduced {
 		return managedfields.NewDeducedTypeConverter()
