@@ -112,12 +112,12 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallSendMsgSize:   maxSend,
-		MaxUnaryRetries:      1,        // call decides
+		MaxUnaryRetries:      1, // call decides
 		DialOptions: []grpc.DialOption{
 			grpc.WithConnectParams(connect),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(maxSend)),
 		},
-		Logger:               zap.NewNop(),
+		Logger: zap.NewNop(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make a client of etcd: %w", err)
