@@ -89,6 +89,7 @@ func ValidateUpdate(_ context.Context, crd, old *apiextensionsv1.CustomResourceD
 		return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
 	}
 	v := validator{crd: internal}
+	v.metadata(&crd.ObjectMeta, &old.ObjectMeta)
 	v.all()
 	v.immutable(old)
 	v.approval(old)
@@ -97,12 +98,13 @@ func ValidateUpdate(_ context.Context, crd, old *apiextensionsv1.CustomResourceD
 }
 
 // ValidateStatusUpdate returns what is wrong with a new status.
-func ValidateStatusUpdate(_ context.Context, crd, _ *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+func ValidateStatusUpdate(_ context.Context, crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
 		return field.ErrorList{field.Invalid(field.NewPath("status"), "", err.Error())}
 	}
 	v := validator{crd: internal}
+	v.metadata(&crd.ObjectMeta, &old.ObjectMeta)
 	v.names(&internal.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))
 	return v.errs
 }

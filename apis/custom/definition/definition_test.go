@@ -12,6 +12,7 @@ import (
 func definitionOf(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	crd.Name, crd.Spec.Group, crd.Spec.Names.Plural = "things.example.com", "example.com", "things"
+	crd.ResourceVersion = "1"
 	crd.Spec.Names.Kind, crd.Spec.Scope = "Thing", apiextensionsv1.ClusterScoped
 	for i, name := range versions {
 		crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{

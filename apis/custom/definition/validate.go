@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -29,6 +30,12 @@ func (v *validator) name() {
 	if name := v.crd.Name; name != "" && name != v.crd.Spec.Names.Plural+"."+v.crd.Spec.Group {
 		v.add(field.Invalid(field.NewPath("metadata", "name"), name, `must be spec.names.plural+"."+spec.group`))
 	}
+}
+
+// metadata checks it once more than the registry does: clients of
+// kube-apiserver are told of each fault of metadata that often.
+func (v *validator) metadata(meta, old *metav1.ObjectMeta) {
+	v.errs = append(v.errs, validation.ValidateObjectMetaUpdate(meta, old, field.NewPath("metadata"))...)
 }
 
 func (v *validator) all() {
@@ -233,7 +240,7 @@ func (v *validator) storedVersions(at *field.Path) {
 		missing[name] = i
 	}
 	for _, version := range v.crd.Spec.Versions {
-		if version.Storage && !slices.Contains(stored, version.Name) {
+		if _, there := missing[version.Name]; version.Storage && !there {
 			v.add(field.Invalid(at, stored, "must have the storage version "+version.Name))
 		}
 		delete(missing, version.Name)

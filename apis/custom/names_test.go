@@ -1,0 +1,113 @@
+package custom
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+func TestGive(t *testing.T) {
+	t.Parallel()
+	others := &group{entries: map[string]*entry{
+		"things": {name: "things.example.com", accepted: names{plural: "things", singular: "thing", kind: "Thing", listKind: "ThingList", shortNames: []string{"th"}}},
+		"none":   {name: "none.example.com", wanted: names{plural: "none", kind: "None"}}, // was given nothing yet
+	}}
+	wanted := names{plural: "stuffs", singular: "stuff", kind: "Stuff", listKind: "StuffList", categories: []string{"all"}}
+	for _, test := range []struct {
+		name   string
+		change func(*names)
+		had    names
+		want   func(*names)
+		reason string
+	}{
+		{name: "all are free"},
+		{name: "taken by what was given nothing", change: func(n *names) { n.kind = "None" }, want: func(n *names) { n.kind = "None" }},
+		{name: "kind", change: func(n *names) { n.kind = "Thing" }, want: func(n *names) { n.kind = "" }, reason: "KindConflict"},
+		{name: "kind, having one", change: func(n *names) { n.kind = "Thing" }, had: names{kind: "Stuff"}, reason: "KindConflict"},
+		{name: "a short name that is a plural", change: func(n *names) { n.shortNames = []string{"st", "things"} }, reason: "ShortNamesConflict"},
+		{name: "a singular that is a short name", change: func(n *names) { n.singular = "th" }, want: func(n *names) { n.singular = "" }, reason: "SingularConflict"},
+		{name: "several: the last is told", change: func(n *names) { n.singular, n.listKind = "thing", "ThingList" },
+			want: func(n *names) { n.singular, n.listKind = "", "" }, reason: "ListKindConflict"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			asked, want := wanted, wanted
+			if test.change != nil {
+				test.change(&asked)
+			}
+			if test.want != nil {
+				test.want(&want)
+			}
+			given, why := others.takenBeside("stuffs.example.com").give(asked, test.had)
+			if diff := cmp.Diff(want, given, cmp.AllowUnexported(names{})); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if reason := reasonOf(why); reason != test.reason {
+				t.Errorf("reason %q, want %q", reason, test.reason)
+			}
+		})
+	}
+}
+
+func reasonOf(why *conflict) string {
+	if why == nil {
+		return ""
+	}
+	return why.reason
+}
+
+func TestEntry(t *testing.T) {
+	t.Parallel()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Spec.Group, crd.Spec.Names.Kind = "example.com", "Ver"
+	notice := "an experiment"
+	for _, v := range []apiextensionsv1.CustomResourceDefinitionVersion{
+		{Name: "v1beta1", Served: true, Deprecated: true}, {Name: "v2alpha1", Served: true, Deprecated: true, DeprecationWarning: &notice},
+		{Name: "v1", Served: true, Storage: true}, {Name: "v10"},
+	} {
+		crd.Spec.Versions = append(crd.Spec.Versions, v)
+	}
+	e := newEntry(crd, 1)
+	var order []string
+	for _, v := range e.versions {
+		order = append(order, v.name)
+	}
+	if diff := cmp.Diff([]string{"v10", "v1", "v1beta1", "v2alpha1"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if e.version("v10") != nil || e.storageVersion().name != "v1" {
+		t.Error("v10 is served, or v1 not stored")
+	}
+	for name, want := range map[string]string{
+		"v1beta1": "example.com/v1beta1 Ver is deprecated; use example.com/v1 Ver", "v2alpha1": notice,
+	} {
+		if got := e.deprecation(e.version(name)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	column := func(kind, path string) apiextensionsv1.CustomResourceColumnDefinition {
+		return apiextensionsv1.CustomResourceColumnDefinition{Name: path, Type: kind, JSONPath: path}
+	}
+	version := &apiextensionsv1.CustomResourceDefinitionVersion{AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{
+		column("integer", ".spec.size"), column("string", ".spec.nested"), column("string", ".spec.tags[*]"), column("number", ".spec.size"),
+		column("boolean", ".spec.live"), column("date", ".spec.size"), column("string", ".spec.missing"),
+		column("string", `.status.conditions[?(@.type=="Ready")].status`),
+	}}
+	obj := newObject()
+	obj.SetName("a")
+	content(obj)["spec"] = map[string]any{"size": int64(5), "nested": map[string]any{"x": int64(7)}, "tags": []any{"t1", "t2"}, "live": true}
+	content(obj)["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
+	want := []any{"a", int64(5), `{"x":7}`, "t1", 5.0, true, nil, nil, "True"}
+	if diff := cmp.Diff(want, newTable(version).cells(obj, obj.GetCreationTimestamp().Time)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	version.AdditionalPrinterColumns[0].JSONPath = ".x["
+	if got := newTable(version).definitions; len(got) != 2 || got[1].Name != "Age" {
+		t.Errorf("columns with a path that is none: %v", got)
+	}
+}
