@@ -125,13 +125,17 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// awaitPause is the time between two attempts of Await.
-const awaitPause = 250 * time.Millisecond
+// Await tries again after awaitPause, and says so every awaitReport.
+const (
+	awaitPause  = 250 * time.Millisecond
+	awaitReport = 5 * time.Second
+)
 
 // Await waits until etcd answers. When ctx ends first, or etcd refuses this
 // client, it returns why etcd could not be used.
 func (s *Store) Await(ctx context.Context) error {
 	var last error
+	var reported time.Time
 	for {
 		err := s.Health(ctx)
 		if err == nil || !errors.Is(err, kv.ErrUnavailable) && ctx.Err() == nil {
@@ -139,7 +143,10 @@ func (s *Store) Await(ctx context.Context) error {
 		}
 		if errors.Is(err, kv.ErrUnavailable) || last == nil {
 			last = err
-			s.log.Warn("etcd does not answer yet", "servers", s.config.Endpoints, "err", err)
+		}
+		if time.Since(reported) >= awaitReport {
+			reported = time.Now()
+			s.log.Warn("etcd does not answer yet", "servers", s.config.Endpoints, "err", last)
 		}
 		select {
 		case <-time.After(awaitPause):
