@@ -2,6 +2,7 @@ package robustness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -62,18 +63,29 @@ func (w *writer) write(ctx context.Context) (outcome, error) {
 			return out, err
 		}
 	}
-	out, err := w.send(request)
+	out, err := w.send(func() (outcome, error) {
+		out, err := request()
+		return out, errors.Join(err, w.note(out, try, got))
+	})
 	switch {
 	case err != nil:
 		return out, fmt.Errorf("write %s: %w", o.name, err)
-	case out == unknown:
-		w.pending = &try
-		w.doubtful = append(w.doubtful, try)
-		return unknown, nil
-	case out != done:
+	case out != done && out != unknown:
 		return out, fmt.Errorf("write %s, which only one client does: %s", o.name, out)
 	}
-	return done, w.acknowledge(try, got)
+	return out, nil
+}
+
+// note keeps what became of a request. It is called before the request counts as over, for then settle may look.
+func (w *writer) note(out outcome, try attempt, got object) error {
+	switch out {
+	case done:
+		return w.acknowledge(try, got)
+	case unknown:
+		w.pending = &try
+		w.doubtful = append(w.doubtful, try)
+	}
+	return nil
 }
 
 func (w *writer) acknowledge(try attempt, got object) error {
