@@ -74,6 +74,9 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	config.OnServing = func(serving server.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\nTo use it:  export KUBECONFIG=%s\n",
 			version, server.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
+		if err := releaseCode(); err != nil {
+			logger.Debug("the code of the start stays in memory", "err", err)
+		}
 	}
 	s, err := server.New(config)
 	if err != nil {
