@@ -9,7 +9,8 @@ import (
 // ageColumns are the table columns whose cells tell how long ago something was.
 var ageColumns = []string{"Age", "Last Seen", "First Seen", "Duration", "Last Schedule", "Restarts"}
 
-var age = regexp.MustCompile(`\b(\d+[smhdy])+\b`)
+// age is a word of its own: "3d" may also begin a uid.
+var age = regexp.MustCompile(`(^|[\s(])(?:\d+[smhdy])+($|[\s)])`)
 
 // withoutAges returns the table with every age in such a cell replaced by one and the same word. Rows are copied, the
 // table that was passed is not changed.
@@ -37,7 +38,7 @@ func rowWithoutAges(columns []any, row any) any {
 	for i := range cells {
 		text, isText := cells[i].(string)
 		if isText && tellsAge(columns, i) {
-			cells[i] = age.ReplaceAllString(text, "AGE")
+			cells[i] = age.ReplaceAllString(text, "${1}AGE${2}")
 		}
 	}
 	r = maps.Clone(r)
