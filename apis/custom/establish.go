@@ -61,7 +61,8 @@ func pause(ctx context.Context, d time.Duration) {
 // Load reads all definitions that are stored. It is called before requests are
 // answered, and whenever a watch has to begin anew.
 func (s *Source) Load(ctx context.Context) error {
-	_, err := s.load(ctx)
+	revision, err := s.load(ctx)
+	s.loaded.Store(revision)
 	return err
 }
 
@@ -107,9 +108,12 @@ type loop struct {
 func (l *loop) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	revision, err := l.load(ctx)
-	if err != nil {
-		return err
+	revision := l.loaded.Swap(0)
+	if revision == 0 {
+		var err error
+		if revision, err = l.load(ctx); err != nil {
+			return err
+		}
 	}
 	for _, g := range l.current.Load().groups {
 		for _, e := range g.entries {

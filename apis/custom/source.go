@@ -57,6 +57,8 @@ type Source struct {
 	logger *slog.Logger
 
 	current atomic.Pointer[snapshot]
+	// loaded is the revision that Load has read, until Run goes on from there.
+	loaded atomic.Int64
 
 	// mu is held while the snapshot is exchanged, and Changed told of it.
 	mu struct {
