@@ -135,13 +135,9 @@ func recordStatus(crd *apiextensionsv1.CustomResourceDefinition) {
 		Manager: statusManager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
 		Time: &now, FieldsType: "FieldsV1", FieldsV1: statusFields(crd), Subresource: "status",
 	}
-	for i := range crd.ManagedFields {
-		if m := &crd.ManagedFields[i]; m.Manager == entry.Manager && m.Operation == entry.Operation && m.Subresource == entry.Subresource {
-			*m = entry
-			return
-		}
-	}
-	crd.ManagedFields = append(crd.ManagedFields, entry)
+	crd.ManagedFields = append(slices.DeleteFunc(crd.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == entry.Manager && m.Operation == entry.Operation && m.Subresource == entry.Subresource
+	}), entry)
 	// In the order that managed fields have: who applies first, then by time.
 	slices.SortStableFunc(crd.ManagedFields, func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Or(strings.Compare(string(a.Operation), string(b.Operation)), writtenAt(a).Compare(writtenAt(b)), strings.Compare(a.Manager, b.Manager))
