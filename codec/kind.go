@@ -72,8 +72,9 @@ func (k *Kind) stored() *Version {
 // version by no more than protobuf's envelope and the resourceVersion.
 func (k *Kind) storesHub() bool { return !k.Hub.Untyped && k.stored().isHub() }
 
-// version finds the version of a kind by its API version.
-func (k *Kind) version(gv schema.GroupVersion) *Version {
+// Version finds a version of the kind by its API version; nil where there is
+// none.
+func (k *Kind) Version(gv schema.GroupVersion) *Version {
 	if k.Hub.GVK.GroupVersion() == gv {
 		return k.Hub
 	}

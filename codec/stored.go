@@ -121,7 +121,7 @@ func (k *Kind) storedVersion(apiVersion, kind string) (*Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := k.version(gv)
+	v := k.Version(gv)
 	if v == nil || v.GVK.Kind != kind {
 		return nil, fmt.Errorf("holds %s of %s", kind, apiVersion)
 	}

@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// query decodes the URL's query into options. A query that cannot be parsed is
+// decodeQuery decodes the URL's query into options. A query that cannot be parsed is
 // read as far as it can be, as kube-apiserver does.
 func decodeQuery[T any](rawQuery string, convert func(*url.Values, *T, conversion.Scope) error) (T, error) {
 	var options T
@@ -90,7 +90,7 @@ func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(&options))
 }
 
-// deleteOptionsVersions: options are the same in every version of every group.
+// decodeDeleteOptions reads a body: options are the same in every version of every group.
 func (c *call) decodeDeleteOptions(body []byte) (metav1.DeleteOptions, error) {
 	media, err := bodyMedia(c.r)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *call) fieldSelector(selector fields.Selector) (fields.Selector, error) 
 	return fields.AndSelectors(selector, byName), nil
 }
 
-// tableOptions say what comes with each row of a table.
+// includeObject says what comes with each row of a table.
 func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 	if !strings.Contains(c.r.URL.RawQuery, "includeObject") {
 		return metav1.IncludeMetadata, nil

@@ -171,18 +171,6 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 // kindTypes is what the field manager asks of a scheme, for one kind.
 type kindTypes struct{ kind *codec.Kind }
 
-func (t kindTypes) version(gv schema.GroupVersion) *codec.Version {
-	if t.kind.Hub.GVK.GroupVersion() == gv {
-		return t.kind.Hub
-	}
-	for _, v := range t.kind.Versions {
-		if v.GVK.GroupVersion() == gv {
-			return v
-		}
-	}
-	return nil
-}
-
 // ConvertToVersion implements runtime.ObjectConvertor. The result may be the
 // argument itself: the field manager does not change what it converts.
 func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
@@ -201,7 +189,7 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	if err != nil || !ok || want == gvk {
 		return in, err
 	}
-	from, to := t.version(gvk.GroupVersion()), t.version(want.GroupVersion())
+	from, to := t.kind.Version(gvk.GroupVersion()), t.kind.Version(want.GroupVersion())
 	if from == nil || to == nil {
 		return nil, runtime.NewNotRegisteredErrForTarget(t.kind.Hub.GVK.Kind, nil, target)
 	}
@@ -225,7 +213,7 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 // results in.
 func (t kindTypes) typed(in runtime.Object) (runtime.Object, error) {
 	u, ok := in.(*unstructured.Unstructured)
-	v := t.version(in.GetObjectKind().GroupVersionKind().GroupVersion())
+	v := t.kind.Version(in.GetObjectKind().GroupVersionKind().GroupVersion())
 	if !ok || v == nil || v.Untyped {
 		return in, nil
 	}
@@ -255,7 +243,7 @@ func (t kindTypes) Default(runtime.Object) {}
 
 // New implements runtime.ObjectCreater.
 func (t kindTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	v := t.version(gvk.GroupVersion())
+	v := t.kind.Version(gvk.GroupVersion())
 	if v == nil || v.GVK.Kind != gvk.Kind {
 		return nil, runtime.NewNotRegisteredErrForKind("", gvk)
 	}
