@@ -62,11 +62,9 @@ func TestEntry(t *testing.T) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	crd.Spec.Group, crd.Spec.Names.Kind = "example.com", "Ver"
 	notice := "an experiment"
-	for _, v := range []apiextensionsv1.CustomResourceDefinitionVersion{
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{
 		{Name: "v1beta1", Served: true, Deprecated: true}, {Name: "v2alpha1", Served: true, Deprecated: true, DeprecationWarning: &notice},
 		{Name: "v1", Served: true, Storage: true}, {Name: "v10"},
-	} {
-		crd.Spec.Versions = append(crd.Spec.Versions, v)
 	}
 	e := newEntry(crd, 1)
 	var order []string
