@@ -45,8 +45,6 @@ type Config struct {
 	// MinWatchTimeout is how long a watch without timeoutSeconds lasts at
 	// least; it ends between once and twice that. 0 means 30 minutes.
 	MinWatchTimeout time.Duration
-	// Stopping, when closed, ends watches in good order.
-	Stopping <-chan struct{}
 	// OnWatchEvents is told of events sent; nil: nobody is.
 	OnWatchEvents func(resource *rest.Resource, events, bytes int)
 	Logger        *slog.Logger

@@ -48,7 +48,8 @@ func (c *call) watch(s rest.Watcher) error {
 	return c.streamEvents(ctx, w, framer, t)
 }
 
-// watchContext ends when the client goes, its time is up or the server stops.
+// watchContext ends when the request does (the client is gone, the server stops)
+// or its time is up.
 func (c *call) watchContext(seconds *int64) (context.Context, context.CancelFunc) {
 	timeout := c.api.config.MinWatchTimeout
 	if seconds != nil && *seconds > 0 {
@@ -56,17 +57,7 @@ func (c *call) watchContext(seconds *int64) (context.Context, context.CancelFunc
 	} else {
 		timeout += time.Duration(rand.Int64N(int64(timeout))) // spread the returns of many clients
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), timeout)
-	if stopping := c.api.config.Stopping; stopping != nil {
-		go func() {
-			select {
-			case <-stopping:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-	}
-	return ctx, cancel
+	return context.WithTimeout(c.r.Context(), timeout)
 }
 
 func (c *call) streamEvents(ctx context.Context, w rest.Watch, framer *framer, t target) error {

@@ -408,7 +408,6 @@ func TestWatchBatches(t *testing.T) {
 
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
-	stopping := make(chan struct{})
 	for name, test := range map[string]struct {
 		config endpoints.Config
 		query  string
@@ -416,8 +415,7 @@ func TestWatchEnds(t *testing.T) {
 	}{
 		"after its own time": {query: "&timeoutSeconds=1"},
 		"after the server's": {config: endpoints.Config{MinWatchTimeout: time.Millisecond}},
-		"with the server":    {config: endpoints.Config{Stopping: stopping}, end: func(func()) { close(stopping) }},
-		"with the client":    {end: func(cancel func()) { cancel() }},
+		"with its request":   {end: func(cancel func()) { cancel() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,9 +57,6 @@ func (d *Drain) Refuse() {
 // EndLongRunning cancels the contexts of long-running requests with ErrStopping.
 func (d *Drain) EndLongRunning() { d.stop(ErrStopping) }
 
-// Stopping is closed by EndLongRunning.
-func (d *Drain) Stopping() <-chan struct{} { return d.stopping.Done() }
-
 // Wait returns when no request is under way after Refuse, or when ctx ends.
 func (d *Drain) Wait(ctx context.Context) error {
 	select {

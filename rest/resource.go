@@ -30,8 +30,6 @@ type Resource struct {
 	// Version is how request and response bodies look. For a subresource it may
 	// be of another kind and group than its parent's (a Scale).
 	Version *codec.Version
-	// ResponseKind is set where responses are of another kind than requests.
-	ResponseKind schema.GroupVersionKind
 	// StorageVersionHash is shown in discovery; empty for what is not stored.
 	StorageVersionHash string
 

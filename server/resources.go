@@ -18,6 +18,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/discovery"
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/openapi"
@@ -53,6 +54,7 @@ func (s *Server) installAPI() (api, error) {
 	if err := errors.Join(errs...); err != nil {
 		return api{}, err
 	}
+	s.services = &egress.Services{Cluster: cluster{static.Find}, ToEndpoints: s.config.AggregatorRouting, Self: strings.TrimPrefix(s.url(), "https://")}
 	documents := openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Parts: openAPIParts(static)})
 	customs, err := s.openCustom(env, static, documents)
 	if err != nil {
@@ -63,7 +65,6 @@ func (s *Server) installAPI() (api, error) {
 		Admission:       s.admission(catalog),
 		TypeConverter:   openapi.NewTypeConverter(),
 		MinWatchTimeout: s.config.MinRequestTimeout,
-		Stopping:        s.drain.Stopping(),
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			s.requests.WatchEvents(r.GVR(), events, bytes)
 		},

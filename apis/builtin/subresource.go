@@ -20,9 +20,6 @@ type Subresource struct {
 	Kind *codec.Kind
 	// Table makes rows of bodies that are of another kind; nil: name and age.
 	Table rest.TableConvertor
-	// ResponseKind is set where answers are of another kind than requests. That
-	// of a Status goes with storage that returns no record.
-	ResponseKind schema.GroupVersionKind
 	// Storage makes the REST storage over the resource's own.
 	Storage func(env *Env, store *registry.Store) rest.Storage
 	// ResetFields is as in rest.Resource: the dotted paths of fields that this
@@ -33,7 +30,7 @@ type Subresource struct {
 func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store) *rest.Resource {
 	r := &rest.Resource{
 		GroupVersion: main.GroupVersion, Name: main.Name, Subresource: s.Name, Singular: main.Singular,
-		Namespaced: main.Namespaced, Kind: main.Kind, Version: main.Version, ResponseKind: s.ResponseKind,
+		Namespaced: main.Namespaced, Kind: main.Kind, Version: main.Version,
 		Storage: s.Storage(env, store), Table: main.Table, Warning: main.Warning,
 	}
 	if s.Version != nil {
@@ -51,14 +48,12 @@ type Virtual struct {
 	Name    string
 	Version *codec.Version
 	// Kind is set where fields have managers although nothing is stored.
-	Kind *codec.Kind
-	// ResponseKind is as in Subresource.
-	ResponseKind schema.GroupVersionKind
-	ShortNames   []string
-	Namespaced   bool
-	Warning      string
-	Columns      rest.TableConvertor
-	Storage      func(env *Env) rest.Storage
+	Kind       *codec.Kind
+	ShortNames []string
+	Namespaced bool
+	Warning    string
+	Columns    rest.TableConvertor
+	Storage    func(env *Env) rest.Storage
 }
 
 // VirtualVersion is the version of a type that is not stored.
@@ -69,7 +64,7 @@ func VirtualVersion[T any, P object[T]](gvk schema.GroupVersionKind) *codec.Vers
 func (v Virtual) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	return []*rest.Resource{{
 		GroupVersion: gv, Name: v.Name, Singular: strings.ToLower(v.Version.GVK.Kind), ShortNames: v.ShortNames,
-		Namespaced: v.Namespaced, Kind: v.Kind, Version: v.Version, ResponseKind: v.ResponseKind,
+		Namespaced: v.Namespaced, Kind: v.Kind, Version: v.Version,
 		Warning: v.Warning, Table: v.Columns, Storage: v.Storage(env),
 	}}
 }

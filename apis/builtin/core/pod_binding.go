@@ -19,12 +19,6 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// statusKind is what answers to a binding or an eviction are: a Status that
-// tells of success.
-func statusKind() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Version: "v1", Kind: "Status"}
-}
-
 func bindingVersion() *codec.Version {
 	return builtin.VirtualVersion[corev1.Binding](corev1.SchemeGroupVersion.WithKind("Binding"))
 }
@@ -32,7 +26,7 @@ func bindingVersion() *codec.Version {
 // podBinding assigns a pod to a node: how schedulers set spec.nodeName.
 func podBinding() builtin.Subresource {
 	return builtin.Subresource{
-		Name: "binding", Version: bindingVersion(), ResponseKind: statusKind(),
+		Name: "binding", Version: bindingVersion(),
 		Storage: func(_ *builtin.Env, store *registry.Store) rest.Storage { return binder{pods: store} },
 	}
 }
@@ -40,7 +34,7 @@ func podBinding() builtin.Subresource {
 // bindings is the older way of the same, with the pod's name in the body.
 func bindings() builtin.Virtual {
 	return builtin.Virtual{
-		Name: "bindings", Version: bindingVersion(), ResponseKind: statusKind(), Namespaced: true,
+		Name: "bindings", Version: bindingVersion(), Namespaced: true,
 		Storage: func(env *builtin.Env) rest.Storage { return bindingCollection{env} },
 	}
 }

@@ -21,9 +21,8 @@ import (
 // podEviction deletes a pod if its disruption budget allows.
 func podEviction() builtin.Subresource {
 	return builtin.Subresource{
-		Name:         "eviction",
-		Version:      builtin.VirtualVersion[policyv1.Eviction](policyv1.SchemeGroupVersion.WithKind("Eviction")),
-		ResponseKind: statusKind(),
+		Name:    "eviction",
+		Version: builtin.VirtualVersion[policyv1.Eviction](policyv1.SchemeGroupVersion.WithKind("Eviction")),
 		Storage: func(env *builtin.Env, store *registry.Store) rest.Storage {
 			return &evicter{env: env, pods: store}
 		},
