@@ -78,7 +78,10 @@ type Config struct {
 	EtcdPrefix                          string         // "": /registry
 	ServiceClusterIPRange               []netip.Prefix // one or two; none: 10.0.0.0/24
 	EventTTL                            time.Duration  // 0: 1h
-	WithoutWatchCache                   bool
+	// AggregatorRouting: services are called at one of their endpoints and not
+	// at their cluster IP.
+	AggregatorRouting bool
+	WithoutWatchCache bool
 	// CacheMemoryLimit is how many bytes of encoded objects are kept beside the
 	// stored ones, to be sent again. 0: 256 MiB, NoLimit: any number.
 	CacheMemoryLimit int64

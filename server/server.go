@@ -4,7 +4,7 @@
 // process but the process. It answers for no resource itself.
 //
 // Imports: admission, admission/plugin, apis/builtin, apis/builtin/all,
-// apis/custom, codec, discovery, endpoints, filters, filters/authn,
+// apis/custom, codec, discovery, egress, endpoints, filters, filters/authn,
 // filters/authz, openapi, pki, request, rest, route, storage, storage/cache,
 // storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
@@ -23,6 +23,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/custom"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage"
@@ -55,6 +56,7 @@ type Server struct {
 	backend    kv.Backend
 	feed       *cache.Feed // nil without a watch cache
 	stopFeed   func()
+	services   egress.Resolver // finds services for those that call them
 	custom     *custom.Source
 	stopCustom func()
 	api        api

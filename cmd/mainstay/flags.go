@@ -43,6 +43,7 @@ func newServeFlags() *serveFlags {
 	f.section("Authentication and authorization", f.auth)
 	f.section("Requests", f.requests)
 	f.section("Stopping", f.stopping)
+	f.section("Aggregation", f.aggregation)
 	f.section("Features", f.features)
 	f.section("Logs", f.logs)
 	return f
@@ -165,6 +166,11 @@ func (f *serveFlags) features(flags *pflag.FlagSet) {
 	flags.Var(opposite(&f.config.WithoutProfiling), "profiling", "serve /debug/pprof")
 	flags.Var(&gates{}, "feature-gates", "feature gates as NAME=true|false, comma-separated; each has its default value and cannot be changed yet")
 	asBool(flags, "profiling")
+}
+
+func (f *serveFlags) aggregation(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", false, "reach services of aggregated servers and webhooks at their endpoints instead of their cluster IPs")
 }
 
 func (f *serveFlags) logs(flags *pflag.FlagSet) {
