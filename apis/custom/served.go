@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -93,7 +92,7 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	if v.scale {
 		resources = append(resources, &rest.Resource{
 			GroupVersion: gvk.GroupVersion(), Name: main.Name, Subresource: "scale", Namespaced: e.namespaced,
-			Version: &codec.Version{GVK: autoscalingv1.SchemeGroupVersion.WithKind("Scale")}, Storage: scales{}, Warning: main.Warning,
+			Version: registry.ScaleVersion(), Storage: (*registry.Scale)(nil), Warning: main.Warning,
 		})
 	}
 	return resources
@@ -138,8 +137,8 @@ func (sv *served) equip(r *rest.Resource) {
 		r.ResetFields = map[fieldpath.APIVersion]*fieldpath.Set{apiVersion: fieldpath.NewSet(
 			fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"))}
 	case "scale":
-		kind := scaleKind()
-		r.Storage, r.Kind, r.Version = scales{sv, kind}, kind, kind.Hub
+		kind := &codec.Kind{Hub: registry.ScaleVersion()}
+		r.Storage, r.Kind, r.Version = &registry.Scale{Kind: kind, Open: sv.scalable}, kind, kind.Hub
 		return
 	}
 	r.Kind, r.Version, r.TypeConverter, r.FieldLabel = sv.kind, sv.kind.Hub, &sv.types, sv.fieldLabel
