@@ -101,7 +101,7 @@ func (r *reader) first() error {
 		// One more tells whether there is another page.
 		limit = int(min(r.plan.Limit+1, maxChunk))
 	}
-	if err := r.read(r.plan.Start, r.plan.At, limit); err != nil {
+	if err := r.read(r.plan.Start, r.plan.At, limit, r.plan.Limit > 0 && r.plan.All()); err != nil {
 		return err
 	}
 	r.at = r.chunk.Revision
@@ -111,9 +111,11 @@ func (r *reader) first() error {
 	return nil
 }
 
-func (r *reader) read(start string, at kv.Revision, limit int) error {
+// read reads the chunk that begins at start, and counts the range from there
+// on where that is asked for.
+func (r *reader) read(start string, at kv.Revision, limit int, counted bool) error {
 	backend := r.store.backend
-	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.plan.End, At: at, Limit: limit})
+	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.plan.End, At: at, Limit: limit, Counted: counted})
 	switch {
 	case err == nil:
 		r.chunk = res
@@ -150,7 +152,7 @@ func (r *reader) records() iter.Seq2[*codec.Record, error] {
 				return
 			}
 			limit := min(max(chunkBytes/max(size/n, 1), minChunk), maxChunk)
-			if err := r.read(last+"\x00", r.at, limit); err != nil {
+			if err := r.read(last+"\x00", r.at, limit, false); err != nil {
 				yield(nil, err)
 				return
 			}

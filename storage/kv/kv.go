@@ -58,6 +58,9 @@ type RangeRequest struct {
 	Limit int
 	// CountOnly leaves Entries empty and fills Count alone.
 	CountOnly bool
+	// Counted asks for Count even where Limit cuts the answer short, which may
+	// take as long as reading all keys of the range.
+	Counted bool
 }
 
 // RangeResult answers a RangeRequest. The caller owns the slice.
@@ -67,8 +70,8 @@ type RangeResult struct {
 	Revision Revision
 	// More says that Limit cut the answer short.
 	More bool
-	// Count is how many keys the whole range holds, whatever the limit. It is
-	// set where More or CountOnly is, and len(Entries) otherwise.
+	// Count is how many keys the whole range holds, whatever the limit. Where
+	// More is set and Counted was not, it may be 0 instead.
 	Count int64
 }
 

@@ -102,16 +102,55 @@ func BenchmarkGet(b *testing.B) {
 func BenchmarkRange10k(b *testing.B) {
 	s := open(b, Config{Dir: b.TempDir()})
 	fill(b, s, 10000)
-	for _, req := range []kv.RangeRequest{{}, {Limit: 500}, {CountOnly: true}} {
-		b.Run(fmt.Sprintf("limit=%d,count=%t", req.Limit, req.CountOnly), func(b *testing.B) {
+	const prefix = "/registry/pods/"
+	for name, req := range map[string]kv.RangeRequest{
+		"all":           {Start: prefix},
+		"page":          {Start: prefix, Limit: 501},
+		"page+count":    {Start: prefix, Limit: 501, Counted: true},
+		"count":         {Start: prefix, CountOnly: true},
+		"count/unknown": {Start: prefix + "default/pod-0", CountOnly: true},
+	} {
+		req.End = kv.PrefixEnd(prefix)
+		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			cpu := cpuTime()
 			for b.Loop() {
-				if res, err := s.Range(b.Context(), req); err != nil || res.Count != 10000 {
+				if res, err := s.Range(b.Context(), req); err != nil || res.Count != 10000 && name != "page" {
 					b.Fatal(res.Count, err)
 				}
 			}
+			b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-us/op")
 		})
 	}
+}
+
+// BenchmarkPages10k reads 10,000 keys in pages of 500 with their counts, at an
+// old revision while the keys change.
+func BenchmarkPages10k(b *testing.B) {
+	s := open(b, Config{Dir: b.TempDir()})
+	fill(b, s, 10000)
+	const prefix = "/registry/pods/"
+	b.ReportAllocs()
+	pages := 0
+	cpu := cpuTime()
+	for b.Loop() {
+		at := kv.Revision(s.published.Load())
+		fill(b, s, 1)
+		left, start := int64(10000), prefix
+		for {
+			res, err := s.Range(b.Context(), kv.RangeRequest{Start: start, End: kv.PrefixEnd(prefix), At: at, Limit: 501, Counted: true})
+			if err != nil || res.Count != left {
+				b.Fatal(res.Count, left, err)
+			}
+			pages++
+			if !res.More {
+				break
+			}
+			left -= 500
+			start = res.Entries[499].Key + "\x00"
+		}
+	}
+	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(pages), "cpu-us/page")
 }
 
 // BenchmarkWatchFanOut delivers each commit to many watches, half of which have

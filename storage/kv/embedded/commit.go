@@ -367,7 +367,7 @@ func (s *Store) finish(g *group, err error) {
 	s.mu.flight = nil
 	g.err = err
 	if err == nil {
-		s.published.Store(int64(g.last))
+		s.counts.publish(g.events, g.last)
 	}
 	s.mu.Unlock()
 	if err == nil {

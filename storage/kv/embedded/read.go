@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -182,31 +183,53 @@ func (s *Store) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 	if req.Limit < 0 {
 		return kv.RangeResult{}, fmt.Errorf("range: limit %d is negative", req.Limit)
 	}
-	r, err := s.read(ctx, req.Start, req.End, req.At)
+	for {
+		counted := s.counts.begin(&req)
+		res, err := s.rangeAt(ctx, &req, &counted)
+		s.counts.end(&req, &counted, &res)
+		if req.At == 0 && errors.Is(err, kv.ErrCompacted) {
+			continue // what was the newest revision has been compacted meanwhile
+		}
+		return res, err
+	}
+}
+
+// rangeAt answers a request at the revision of its count, and counts as far as
+// that is asked for and not known.
+func (s *Store) rangeAt(ctx context.Context, req *kv.RangeRequest, counted *counting) (kv.RangeResult, error) {
+	r, err := s.read(ctx, req.Start, req.End, counted.at)
 	if err != nil {
 		return kv.RangeResult{}, err
 	}
 	defer r.close()
 	res := kv.RangeResult{Revision: r.rev}
+	if req.CountOnly && counted.known {
+		res.Count = counted.total
+		return res, nil
+	}
+	n := int64(0)
 	for first := true; ; first = false {
 		key, err := r.next(first)
 		if err != nil {
 			return kv.RangeResult{}, err
 		}
 		if key == nil {
-			return res, nil
+			counted.total, counted.known = n, true
+			break
 		}
-		res.Count++
-		if res.Count%256 == 0 {
+		counted.pass(key, n)
+		if req.Limit > 0 && len(res.Entries) == req.Limit && !req.CountOnly {
+			res.More = true
+			if counted.known || !req.Counted {
+				break
+			}
+		}
+		if n++; n%256 == 0 {
 			if err := s.alive(ctx); err != nil {
 				return kv.RangeResult{}, err
 			}
 		}
-		if req.CountOnly {
-			continue
-		}
-		if req.Limit > 0 && len(res.Entries) == req.Limit {
-			res.More = true
+		if res.More || req.CountOnly {
 			continue
 		}
 		v, err := r.version(string(key))
@@ -215,4 +238,8 @@ func (s *Store) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 		}
 		res.Entries = append(res.Entries, *v.entry)
 	}
+	if req.Counted || req.CountOnly || !res.More {
+		res.Count = counted.total
+	}
+	return res, nil
 }

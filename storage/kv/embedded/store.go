@@ -45,8 +45,9 @@ type Store struct {
 	metrics *metrics
 	disk    *disk
 
-	// Locks are taken in this order: history, life, mu; pins, expiries and the
-	// ring have small locks of their own, under which no other is taken.
+	// Locks are taken in this order: history, life, mu; pins, expiries, the
+	// ring and counts have small locks of their own, under which no other is
+	// taken.
 	//
 	// life is held shared while the engine is used and exclusively while it is
 	// exchanged or closed.
@@ -54,9 +55,11 @@ type Store struct {
 	engine *engine // nil while there is none: after Close, or under repair
 
 	// published is the newest revision that is durable and may be read.
+	// It is written under the lock of counts.
 	published atomic.Int64
 	compacted atomic.Int64
 	ring      ring
+	counts    counts
 	retention time.Duration
 
 	// mu guards what decides transactions. No I/O is done under it.
@@ -119,6 +122,7 @@ func Open(cfg Config) (*Store, error) {
 	s.pins.at = make(map[kv.Revision]int)
 	s.expiries.init()
 	s.ring.init()
+	s.counts = newCounts(&s.published)
 	if err := s.disk.lock(); err != nil {
 		s.cancel()
 		return nil, err
@@ -164,7 +168,7 @@ func (s *Store) openEngine() error {
 	s.mu.db = e.db
 	s.mu.assigned = st.revision
 	s.mu.recent = newRecent(st.revision)
-	s.published.Store(int64(st.revision))
+	s.counts.reset(st.revision)
 	s.ring.reset(st.revision)
 	return nil
 }

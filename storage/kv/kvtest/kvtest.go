@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 		{"Range", testRange},
 		{"RangeBounds", testRangeBounds},
 		{"RangeLimit", testRangeLimit},
+		{"RangeCounted", testRangeCounted},
 		{"RangeAtRevision", testRangeAtRevision},
 		{"RangeManyVersions", testRangeManyVersions},
 		{"Compare", testCompare},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -193,7 +194,7 @@ func testRangeLimit(t *testing.T, b kv.Backend) {
 		{9, []string{"k0", "k1", "k2", "k3", "k5", "k6", "k7", "k8", "k9"}, false},
 		{10, []string{"k0", "k1", "k2", "k3", "k5", "k6", "k7", "k8", "k9"}, false},
 	} {
-		res := list(t, b, kv.RangeRequest{Start: "k", End: "l", Limit: c.limit})
+		res := list(t, b, kv.RangeRequest{Start: "k", End: "l", Limit: c.limit, Counted: true})
 		diff(t, fmt.Sprintf("limit %d", c.limit), keys(res.Entries), c.want)
 		if res.More != c.more || res.Count != 9 {
 			t.Errorf("limit %d: more %t, count %d", c.limit, res.More, res.Count)
@@ -214,6 +215,49 @@ func testRangeLimit(t *testing.T, b kv.Backend) {
 		put(t, b, start[:2]+"new", "x")
 	}
 	diff(t, "pages", paged, []string{"k0", "k1", "k2", "k3", "k5", "k6", "k7", "k8", "k9"})
+}
+
+// testRangeCounted reads pages of several lists in turns, while keys change:
+// each page tells how many keys there are from its start on at its revision.
+func testRangeCounted(t *testing.T, b kv.Backend) {
+	for i := range 40 {
+		put(t, b, fmt.Sprintf("/r/n%d/k%02d", i%2, i), "x")
+	}
+	type paging struct {
+		start, end string
+		at         kv.Revision
+		left       int64
+		limit      int
+	}
+	var open []paging
+	for round := range 60 {
+		prefix := []string{"/r/", "/r/n0/", "/r/n1/"}[round%3]
+		p := paging{start: prefix, end: kv.PrefixEnd(prefix), limit: 1 + round%7}
+		count := list(t, b, kv.RangeRequest{Start: p.start, End: p.end, CountOnly: true})
+		all := list(t, b, kv.RangeRequest{Start: p.start, End: p.end})
+		if p.left = int64(len(all.Entries)); count.Count != p.left || all.Count != p.left {
+			t.Fatalf("round %d: %s counts %d and %d, there are %d", round, prefix, count.Count, all.Count, p.left)
+		}
+		p.at = all.Revision
+		open = append(open, p)
+		for i := 0; i < len(open); i++ {
+			p := &open[i]
+			res := list(t, b, kv.RangeRequest{Start: p.start, End: p.end, At: p.at, Limit: p.limit, Counted: round%2 == i%2})
+			if res.Count != p.left && (!res.More || round%2 == i%2) {
+				t.Fatalf("round %d: [%q, %q) at %d counts %d, want %d", round, p.start, p.end, p.at, res.Count, p.left)
+			}
+			if !res.More {
+				open = slices.Delete(open, i, i+1)
+				i--
+				continue
+			}
+			// As storage does it: the last entry is that of the next page.
+			n := max(1, len(res.Entries)-1)
+			p.start, p.left = res.Entries[n-1].Key+"\x00", p.left-int64(n)
+		}
+		put(t, b, fmt.Sprintf("/r/n%d/k%02d", round%2, round), "y")
+		remove(t, b, fmt.Sprintf("/r/n%d/k%02d", round%2, round/2))
+	}
 }
 
 func testRangeAtRevision(t *testing.T, b kv.Backend) {
