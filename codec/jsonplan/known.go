@@ -34,7 +34,7 @@ func knownPlan(t reflect.Type) encodeFunc {
 	case reflect.TypeFor[corev1.ResourceList]():
 		return resourceListPlan
 	}
-	return nil
+	return definitionPlan(t)
 }
 
 func timePlan(_ *writer, b []byte, p unsafe.Pointer) []byte {

@@ -32,7 +32,7 @@ func knownReadPlan(t reflect.Type) decodeFunc {
 	case reflect.TypeFor[corev1.ResourceList]():
 		return readResourceList
 	}
-	return nil
+	return definitionReadPlan(t)
 }
 
 func readTime(r *reader, i int, p unsafe.Pointer) int {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"sync"
 	"unsafe"
 )
@@ -97,6 +98,8 @@ func newReadPlan(t reflect.Type) decodeFunc {
 		return readInt32
 	case reflect.Int64, reflect.Int:
 		return readInt64
+	case reflect.Float64:
+		return readFloat64
 	case reflect.Slice:
 		return sliceReadPlan(t)
 	case reflect.Map:
@@ -172,6 +175,22 @@ func readInt32(r *reader, i int, p unsafe.Pointer) int {
 		return bad
 	}
 	*(*int32)(p) = int32(n)
+	return end
+}
+
+func readFloat64(r *reader, i int, p unsafe.Pointer) int {
+	if r.at(i) == 'n' {
+		return r.literal(i, "null")
+	}
+	end := r.number(i)
+	if end == bad {
+		return bad
+	}
+	f, err := strconv.ParseFloat(r.data[i:end], 64)
+	if err != nil {
+		return bad
+	}
+	*(*float64)(p) = f
 	return end
 }
 

@@ -1,0 +1,138 @@
+package jsonplan
+
+import (
+	"reflect"
+	"strconv"
+	"unsafe"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// The types of CustomResourceDefinitions that write and read themselves, each by
+// way of a whole JSON text of its own, which nest: a schema ten levels deep would
+// be checked ten times.
+
+type (
+	rawJSON            = apiextensionsv1.JSON
+	schemaProps        = apiextensionsv1.JSONSchemaProps
+	schemaOrBool       = apiextensionsv1.JSONSchemaPropsOrBool
+	schemaOrList       = apiextensionsv1.JSONSchemaPropsOrArray
+	schemaOrProperties = apiextensionsv1.JSONSchemaPropsOrStringArray
+)
+
+// definitionPlan returns the plan of one of those types; nil for all others.
+func definitionPlan(t reflect.Type) encodeFunc {
+	switch t {
+	case reflect.TypeFor[rawJSON]():
+		return rawJSONPlan
+	case reflect.TypeFor[schemaOrBool]():
+		schema := planOf(reflect.TypeFor[schemaProps]())
+		return func(w *writer, b []byte, p unsafe.Pointer) []byte {
+			v := (*schemaOrBool)(p)
+			if v.Schema == nil {
+				return strconv.AppendBool(b, v.Allows)
+			}
+			return schema(w, b, unsafe.Pointer(v.Schema))
+		}
+	case reflect.TypeFor[schemaOrList]():
+		schema, list := planOf(reflect.TypeFor[*schemaProps]()), planOf(reflect.TypeFor[[]schemaProps]())
+		return func(w *writer, b []byte, p unsafe.Pointer) []byte {
+			v := (*schemaOrList)(p)
+			if len(v.JSONSchemas) > 0 {
+				return list(w, b, unsafe.Pointer(&v.JSONSchemas))
+			}
+			return schema(w, b, unsafe.Pointer(&v.Schema))
+		}
+	case reflect.TypeFor[schemaOrProperties]():
+		schema, list := planOf(reflect.TypeFor[*schemaProps]()), planOf(reflect.TypeFor[[]string]())
+		return func(w *writer, b []byte, p unsafe.Pointer) []byte {
+			v := (*schemaOrProperties)(p)
+			if len(v.Property) > 0 {
+				return list(w, b, unsafe.Pointer(&v.Property))
+			}
+			return schema(w, b, unsafe.Pointer(&v.Schema))
+		}
+	}
+	return nil
+}
+
+func rawJSONPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
+	v := (*rawJSON)(p)
+	switch {
+	case len(v.Raw) == 0:
+		return append(b, "null"...)
+	case isScalar(v.Raw):
+		return append(b, v.Raw...)
+	}
+	return w.slow(b, v)
+}
+
+// isScalar tells that a JSON text is a whole number, or a string in which there
+// is nothing to escape: what most defaults and enumerations consist of.
+func isScalar(raw []byte) bool {
+	if raw[0] != '"' {
+		r := reader{data: string(raw)}
+		_, end := r.integer(0)
+		return end == len(raw) && raw[0] != '-'
+	}
+	end := 1 + ordinary(raw[1:])
+	if end != len(raw)-1 || raw[end] != '"' {
+		return false
+	}
+	for _, c := range raw {
+		if c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+// definitionReadPlan is the counterpart of definitionPlan. What those types read
+// without complaint although it is none of what they are for is left to them.
+func definitionReadPlan(t reflect.Type) decodeFunc {
+	switch t {
+	case reflect.TypeFor[rawJSON]():
+		return readRawJSON
+	case reflect.TypeFor[schemaOrBool]():
+		schema := readPlanOf(reflect.TypeFor[*schemaProps]())
+		return func(r *reader, i int, p unsafe.Pointer) int {
+			v := (*schemaOrBool)(p)
+			switch r.at(i) {
+			case '{':
+				v.Allows = true
+				return schema(r, i, unsafe.Pointer(&v.Schema))
+			case 't', 'f':
+				return readBool(r, i, unsafe.Pointer(&v.Allows))
+			}
+			return bad
+		}
+	case reflect.TypeFor[schemaOrList]():
+		return eitherPlan(unsafe.Offsetof(schemaOrList{}.Schema), unsafe.Offsetof(schemaOrList{}.JSONSchemas), reflect.TypeFor[[]schemaProps]())
+	case reflect.TypeFor[schemaOrProperties]():
+		return eitherPlan(unsafe.Offsetof(schemaOrProperties{}.Schema), unsafe.Offsetof(schemaOrProperties{}.Property), reflect.TypeFor[[]string]())
+	}
+	return nil
+}
+
+// eitherPlan reads a schema into one field, a list into another.
+func eitherPlan(schemaAt, listAt uintptr, listType reflect.Type) decodeFunc {
+	schema, list := readPlanOf(reflect.TypeFor[*schemaProps]()), readPlanOf(listType)
+	return func(r *reader, i int, p unsafe.Pointer) int {
+		switch r.at(i) {
+		case '{':
+			return schema(r, i, unsafe.Add(p, schemaAt))
+		case '[':
+			return list(r, i, unsafe.Add(p, listAt))
+		}
+		return bad
+	}
+}
+
+func readRawJSON(r *reader, i int, p unsafe.Pointer) int {
+	end := r.skip(i)
+	if end == bad || r.at(i) == 'n' {
+		return end
+	}
+	(*rawJSON)(p).Raw = []byte(r.data[i:end])
+	return end
+}

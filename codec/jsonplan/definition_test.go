@@ -1,0 +1,89 @@
+package jsonplan_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"mainstay.dev/mainstay/codec/codectest"
+	"mainstay.dev/mainstay/codec/jsonplan"
+)
+
+// definition has every type of a definition that writes itself, nested.
+const definition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"widgets.example.com"},
+"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,
+"schema":{"openAPIV3Schema":{"type":"object","description":"a <b> & c","properties":{
+"list":{"type":"array","maxItems":3,"items":{"type":"object","properties":{"deep":{"type":"array","items":{"type":"number","minimum":-1.5e3,"maximum":7}}}}},
+"map":{"type":"object","additionalProperties":{"type":"integer","minimum":0,"exclusiveMinimum":true,"multipleOf":0.25}},
+"open":{"type":"object","additionalProperties":true,"x-kubernetes-preserve-unknown-fields":true},
+"closed":{"type":"object","additionalProperties":false},
+"choice":{"type":"string","enum":["Always","<Never>",7,null,true,{"a": [1, 2]}],"default":"Always"},
+"filled":{"type":"object","default":{"a":{"b":[1.5,"x"]}},"nullable":true},
+"either":{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true,"not":{"enum":[-7]}},
+"old":{"dependencies":{"a":["b","c"],"d":{"type":"object"}},"items":[{"type":"string"},{"type":"object"}],"additionalItems":{"type":"string"}}
+},"x-kubernetes-validations":[{"rule":"self.a > 1","message":"no"}]}}}]},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":null}}`
+
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	kind := reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]()
+	if !checkRead(t, kind, []byte(definition)) {
+		t.Fatal("a plain definition was not read")
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := json.Unmarshal([]byte(definition), &crd); err != nil {
+		t.Fatal(err)
+	}
+	check(t, &crd)
+	for seed := range 200 {
+		schema := &apiextensionsv1.JSONSchemaProps{}
+		codectest.Fill(rand.New(rand.NewPCG(7, uint64(seed))), reflect.ValueOf(schema).Elem())
+		check(t, schema)
+		if body, err := json.Marshal(schema); err == nil {
+			checkRead(t, reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), body)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	bytes := []byte("{}[]\",:\\ntfu0-1.eE \n\x00\x80\xff<aA")
+	for range 3000 {
+		body := []byte(definition)
+		for range 1 + random.IntN(3) {
+			at := random.IntN(len(body))
+			switch random.IntN(3) {
+			case 0:
+				body[at] = bytes[random.IntN(len(bytes))]
+			case 1:
+				body = append(body[:at], body[at+1:]...)
+			default:
+				from := random.IntN(len(body))
+				to := min(len(body), from+random.IntN(40))
+				body = append(body[:at:at], append([]byte(string(body[from:to])), body[at:]...)...)
+			}
+		}
+		checkRead(t, kind, body)
+	}
+}
+
+func BenchmarkDefinition(b *testing.B) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if !jsonplan.Decode([]byte(definition), &crd) {
+		b.Fatal("not read")
+	}
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var crd apiextensionsv1.CustomResourceDefinition
+			jsonplan.Decode([]byte(definition), &crd)
+		}
+	})
+	b.Run("write", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := jsonplan.Marshal(&crd); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
