@@ -46,7 +46,25 @@ func (r *Record) JSONTail(v *Version) ([]byte, error) {
 		}
 		return jsonTail(obj)
 	}
+	if stored, ok := r.storedTail(); ok {
+		return stored.append(make([]byte, 0, stored.size()), r.revision), nil
+	}
 	return r.remembered(&r.json, r.encodeTail)
+}
+
+// AppendSharedJSONTail appends what JSONTail returns. It is for watches, which
+// share one encoding.
+func (r *Record) AppendSharedJSONTail(dst []byte, v *Version) ([]byte, error) {
+	if v.isHub() {
+		if stored, ok := r.storedTail(); ok {
+			return stored.append(dst, r.revision), nil
+		}
+	}
+	tail, err := r.JSONTail(v)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, tail...), nil
 }
 
 // AppendJSONTail appends what JSONTail returns. It is for lists: their objects
@@ -54,6 +72,9 @@ func (r *Record) JSONTail(v *Version) ([]byte, error) {
 // or a list that exceeds the Memory would clear it of what watches share.
 func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
 	if v.isHub() {
+		if stored, ok := r.storedTail(); ok {
+			return stored.append(dst, r.revision), nil
+		}
 		if e := r.json.Load(); e != nil {
 			r.kind.Memory.hit(e)
 			return append(dst, e.data...), nil
@@ -88,13 +109,16 @@ func (r *Record) remembered(memo *atomic.Pointer[encoding], encode func() ([]byt
 		return nil, err
 	}
 	r.kind.Memory.miss()
+	if memo == &r.json && r.kind.StoredAsJSON && r.exact.Load() {
+		return b, nil // from now on, the stored bytes will do
+	}
 	r.kind.Memory.keep(memo, b)
 	return b, nil
 }
 
 // encodeTail makes the tail in the hub version.
 func (r *Record) encodeTail() ([]byte, error) {
-	if d := r.object.Load(); d != nil && d.asWritten && r.kind.storesHub() {
+	if d := r.object.Load(); d != nil && d.asWritten && r.kind.storesHub() && !r.kind.StoredAsJSON {
 		if b, ok := jsonplan.MarshalReadBack(d.Object); ok {
 			if tail, ok := bytes.CutPrefix(b, JSONHead(r.kind.Hub.GVK)); ok {
 				return tail, nil
@@ -105,7 +129,11 @@ func (r *Record) encodeTail() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonTail(obj)
+	tail, err := jsonTail(obj)
+	if err == nil {
+		r.compareStored(tail)
+	}
+	return tail, err
 }
 
 // appendTail appends the tail in the hub version to dst, by way of which
@@ -271,11 +299,15 @@ func (r *Record) Append(dst []byte, v *Version, media Media) ([]byte, error) {
 		}
 		return AppendObject(dst, obj, media)
 	default:
+		head := JSONHead(v.GVK)
+		if stored, ok := r.storedTail(); ok && v.isHub() {
+			dst = append(slices.Grow(dst, len(head)+stored.size()), head...)
+			return append(stored.append(dst, r.revision), '\n'), nil
+		}
 		tail, err := r.JSONTail(v)
 		if err != nil {
 			return nil, err
 		}
-		head := JSONHead(v.GVK)
 		dst = slices.Grow(dst, len(head)+len(tail)+1)
 		dst = append(dst, head...)
 		return append(append(dst, tail...), '\n'), nil

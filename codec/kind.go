@@ -57,6 +57,9 @@ type Kind struct {
 	// metadata.name and metadata.namespace; nil where there are none. Its
 	// argument is in the hub version and must not be changed.
 	Fields func(Object) fields.Set
+	// StoredAsJSON says that objects are stored as JSON although they have a
+	// protobuf form. Clients who want JSON are then sent the stored bytes.
+	StoredAsJSON bool
 	// Memory is the budget for encodings of the kind's records; nil is none.
 	Memory *Memory
 }
@@ -69,7 +72,7 @@ func (k *Kind) stored() *Version {
 }
 
 // storesHub tells whether what is stored differs from what is sent in the hub
-// version by no more than protobuf's envelope and the resourceVersion.
+// version by no more than the envelope, of protobuf, and the resourceVersion.
 func (k *Kind) storesHub() bool { return !k.Hub.Untyped && k.stored().isHub() }
 
 // Version finds a version of the kind by its API version; nil where there is

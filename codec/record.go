@@ -21,8 +21,8 @@ type Record struct {
 	kind     *Kind
 	// value is the stored encoding; nil for an object that is not stored.
 	value []byte
-	// exact: the stored message, with the revision put in, is what decoding and
-	// encoding it again would give. It is known of what was written by this
+	// exact: the stored message or document, with the revision put in, is what
+	// decoding and encoding it again would give. It is known of what was written by this
 	// process, and found out of what was read.
 	exact atomic.Bool
 
@@ -70,8 +70,8 @@ func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	}
 	asWritten := value != nil && !kind.Hub.Untyped
 	r.exact.Store(asWritten && kind.storesHub())
-	if asWritten && len(value) > maxWritten {
-		return r
+	if asWritten && (len(value) > maxWritten || kind.StoredAsJSON) {
+		return r // its encodings are near enough
 	}
 	if asWritten {
 		obj.SetResourceVersion("")

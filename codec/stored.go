@@ -18,11 +18,15 @@ import (
 var ErrUndecodable = errors.New("stored object cannot be decoded")
 
 // EncodeStored writes an object of the hub version as storage keeps it:
-// protobuf for typed kinds, JSON for others, as kube-apiserver does, in the
-// stored version and without resourceVersion. It may set the object's TypeMeta
+// protobuf for typed kinds, unless StoredAsJSON says otherwise, and JSON for
+// others, as kube-apiserver does, in the stored version and without
+// resourceVersion. It may set the object's TypeMeta
 // and fill in defaults, as reading the value would, and leaves it otherwise as
 // it was.
 func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
+	if encoded, ok := obj.(Encoded); ok {
+		return encoded.StoredEncoding(), nil
+	}
 	rv := obj.GetResourceVersion()
 	obj.SetResourceVersion("")
 	defer obj.SetResourceVersion(rv)
@@ -39,9 +43,8 @@ func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
 	if v.Default != nil && !v.Untyped {
 		v.Default(out)
 	}
-	if v.Untyped {
-		out.GetObjectKind().SetGroupVersionKind(v.GVK)
-		return jsonplan.Marshal(out)
+	if v.Untyped || k.StoredAsJSON {
+		return v.encodeStoredJSON(out)
 	}
 	return appendProtobuf(nil, v.GVK, out)
 }
@@ -101,6 +104,9 @@ func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {
 		}
 		return v.hub(u)
 	}
+	if obj, ok := k.decodePlainStored(value); ok {
+		return k.Hub.hub(obj)
+	}
 	var meta runtime.TypeMeta
 	if err := json.Unmarshal(value, &meta); err != nil {
 		return nil, fmt.Errorf("read type: %w", err)
@@ -114,6 +120,17 @@ func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {
 		return nil, err
 	}
 	return v.hub(obj)
+}
+
+// decodePlainStored reads what EncodeStored writes of a typed kind, where its hub
+// version is stored as JSON.
+func (k *Kind) decodePlainStored(value []byte) (Object, bool) {
+	if !k.StoredAsJSON || !k.storesHub() {
+		return nil, false
+	}
+	obj := k.Hub.New()
+	ok := jsonplan.Decode(value, obj)
+	return obj, ok && obj.GetObjectKind().GroupVersionKind() == k.Hub.GVK
 }
 
 func (k *Kind) storedVersion(apiVersion, kind string) (*Version, error) {

@@ -146,15 +146,15 @@ func (f *framer) append(dst []byte, event *rest.Event) ([]byte, error) {
 	if f.target.media == codec.Protobuf {
 		return f.appendProtobuf(dst, event)
 	}
-	tail, err := event.Record.JSONTail(f.version)
-	if err != nil {
-		return dst, err
-	}
+	start := len(dst)
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, event.Type...)
 	dst = append(dst, `","object":`...)
 	dst = append(dst, f.head...)
-	dst = append(dst, tail...)
+	dst, err := event.Record.AppendSharedJSONTail(dst, f.version)
+	if err != nil {
+		return dst[:start], err
+	}
 	return append(dst, "}\n"...), nil
 }
 

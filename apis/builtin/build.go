@@ -107,7 +107,7 @@ func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version,
 
 func (e rowEntry[T, P]) kind(gv schema.GroupVersion) *codec.Kind {
 	hub := hubVersion[T, P](gv.WithKind(e.row.Kind), e.row.Default)
-	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}}
+	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, StoredAsJSON: e.row.StoredAsJSON}
 	for _, also := range e.row.Also {
 		kind.Versions = append(kind.Versions, also.Version)
 	}

@@ -93,6 +93,8 @@ type Row[T any] struct {
 	// StorageVersion is the version that objects are encoded in, where that is
 	// not the group's own. Both must have the same protobuf message.
 	StorageVersion schema.GroupVersion
+	// StoredAsJSON is as in codec.Kind.
+	StoredAsJSON bool
 	// HashedAs is the version that the storageVersionHash is made of, where
 	// that is not the one that objects are encoded in.
 	HashedAs schema.GroupVersion

@@ -17,13 +17,14 @@ func V1() builtin.Group {
 	v1beta1 := apiextensionsv1.SchemeGroupVersion
 	v1beta1.Version = "v1beta1"
 	return builtin.Group{GroupVersion: apiextensionsv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		// kube-apiserver stores definitions as v1beta1, whose message is another
-		// one, and discovery shows the hash of that version: jfWCUB31mvA=. Here
-		// they are stored as v1, which kube-apiserver reads as well.
+		// kube-apiserver stores definitions as JSON of v1beta1, and discovery
+		// shows the hash of that version: jfWCUB31mvA=. Here they are JSON of v1,
+		// which kube-apiserver reads as well: clients are sent what is stored, and
+		// who needs a part of a definition finds it in there.
 		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
 			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"},
 			Categories:  []string{"api-extensions"},
-			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
+			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1, StoredAsJSON: true,
 			Status: true, Generation: true, RequireResourceVersion: true,
 			Default: definition.Default, Prepare: definition.Prepare, PrepareUpdate: definition.PrepareUpdate,
 			Validate: definition.Validate, ValidateUpdate: definition.ValidateUpdate, ValidateStatus: definition.ValidateStatusUpdate,

@@ -1,0 +1,105 @@
+package codec
+
+import (
+	"bytes"
+	"strconv"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
+)
+
+// Encoded is an object that brings along how it is stored, by who changed the
+// stored bytes themselves. Of the object, no more than its name need be there.
+// It is for kinds that are stored as JSON, and for storage alone.
+type Encoded interface {
+	Object
+	// StoredEncoding is what EncodeStored would have made of the object. It is
+	// not changed any more.
+	StoredEncoding() []byte
+}
+
+// storedTail is what JSONTail returns, as it stands in a value that is stored as
+// JSON: from begin on, with the resourceVersion put in at at.
+type storedTail struct {
+	value     []byte
+	begin, at int
+	// comma precedes the resourceVersion.
+	comma bool
+}
+
+// storedTail finds the tail in the stored value. It is false where there is none,
+// or where encoding the object anew may say something else.
+func (r *Record) storedTail() (storedTail, bool) {
+	if !r.kind.StoredAsJSON || !r.exact.Load() {
+		return storedTail{}, false
+	}
+	return storedTailOf(r.value, r.kind.Hub)
+}
+
+// beforeRevision are the members of metadata that come before resourceVersion.
+var beforeRevision = [...]string{`"name":"`, `"generateName":"`, `"namespace":"`, `"selfLink":"`, `"uid":"`} //nolint:gochecknoglobals // constant
+
+func storedTailOf(value []byte, v *Version) (t storedTail, ok bool) {
+	head := JSONHead(v.GVK)
+	const metadata = `"metadata":{`
+	if !bytes.HasPrefix(value, head) || !bytes.HasPrefix(value[len(head):], []byte(metadata)) {
+		return t, false
+	}
+	t.value, t.begin = value, len(head)
+	at := t.begin + len(metadata)
+	for _, member := range beforeRevision {
+		next := at
+		if t.comma {
+			if !bytes.HasPrefix(value[next:], []byte{','}) {
+				break
+			}
+			next++
+		}
+		if !bytes.HasPrefix(value[next:], []byte(member)) {
+			continue
+		}
+		next += len(member)
+		end := bytes.IndexByte(value[next:], '"')
+		if end < 0 || bytes.IndexByte(value[next:next+end], '\\') >= 0 {
+			return t, false
+		}
+		at, t.comma = next+end+1, true
+	}
+	rest := bytes.TrimPrefix(value[at:], []byte(","))
+	t.at = at
+	return t, len(rest) > 0 && value[len(value)-1] == '}' && !bytes.HasPrefix(rest, []byte(`"resourceVersion"`))
+}
+
+func (t *storedTail) size() int { return len(t.value) - t.begin + 42 }
+
+func (t *storedTail) append(dst []byte, revision int64) []byte {
+	dst = append(dst, t.value[t.begin:t.at]...)
+	if revision != 0 {
+		if t.comma {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `"resourceVersion":"`...)
+		dst = strconv.AppendInt(dst, revision, 10)
+		dst = append(dst, '"')
+		if !t.comma && t.value[t.at] != '}' {
+			dst = append(dst, ',')
+		}
+	}
+	return append(dst, t.value[t.at:]...)
+}
+
+// compareStored finds out, of a record that was read, whether the tail in the
+// stored value is what encoding the object gives.
+func (r *Record) compareStored(tail []byte) {
+	if !r.kind.StoredAsJSON || !r.kind.storesHub() || r.value == nil {
+		return
+	}
+	if t, ok := storedTailOf(r.value, r.kind.Hub); ok && bytes.Equal(t.append(make([]byte, 0, t.size()), r.revision), tail) {
+		r.exact.Store(true)
+	}
+}
+
+// encodeStoredJSON is EncodeStored for what is stored as JSON.
+func (v *Version) encodeStoredJSON(obj Object) ([]byte, error) {
+	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
+	return jsonplan.Marshal(obj)
+}
