@@ -32,7 +32,7 @@ func (s *Server) openCustom(env *builtin.Env, static *route.Static, documents *o
 	source, err = custom.New(custom.Config{
 		Definitions: direct,
 		Storage: func(spec custom.StorageSpec) (storage.Interface, error) {
-			return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, nil, !spec.Passing)
+			return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, spec.IndexFields, !spec.Passing)
 		},
 		Changed: func(versions []schema.GroupVersion) { describeCustom(documents, static, source, versions) },
 		Logger:  s.logger,

@@ -170,7 +170,8 @@ func (sv *served) open(ctx context.Context) (*opened, error) {
 		return nil, err
 	}
 	kept, err := sv.source.config.Storage(StorageSpec{
-		Path: sv.group.Group + "/" + sv.plural, Kind: sv.kind, Namespaced: sv.scoped, Resource: sv.group, Passing: sv.passing,
+		Path: sv.group.Group + "/" + sv.plural, Kind: sv.kind, Namespaced: sv.scoped, Resource: sv.group,
+		IndexFields: o.selectableLabels(), Passing: sv.passing,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the storage of %s: %w", sv.group, err)

@@ -46,6 +46,8 @@ type StorageSpec struct {
 	Kind       *codec.Kind
 	Namespaced bool
 	Resource   schema.GroupResource
+	// IndexFields are fields of the kind that lists and watches may select.
+	IndexFields []string
 	// Passing: it is read once and then not again; a cache would not pay.
 	Passing bool
 }

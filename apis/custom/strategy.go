@@ -160,6 +160,15 @@ func newSelectable(v *apiextensionsv1.CustomResourceDefinitionVersion) []selecta
 	return fields
 }
 
+// selectableLabels are the fields that selectors may name.
+func (o *opened) selectableLabels() []string {
+	labels := make([]string, len(o.selectable))
+	for i, s := range o.selectable {
+		labels[i] = s.label
+	}
+	return labels
+}
+
 func (s selectable) value(doc map[string]any) string {
 	value, _, err := unstructured.NestedFieldNoCopy(doc, s.path...)
 	if err != nil {

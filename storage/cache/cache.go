@@ -9,6 +9,7 @@
 //   - cache: the Cacher of one resource, which loads when it is first read and
 //     is emptied when nobody reads it.
 //   - state: a loaded cache: the objects in a copy-on-write tree, and snapshots.
+//   - index: the objects by a field that lists select by.
 //   - log: the recent changes, indexed by what watches are about.
 //   - source: a watch's position in the log, or in the backend's history.
 //
@@ -47,9 +48,10 @@ type Config struct {
 	Store *storage.Store
 	// Feed tells of changes; its backend is the store's. Required.
 	Feed *Feed
-	// IndexFields are fields of codec.Kind.Fields that many watches select one
-	// value of, such as spec.nodeName of pods: a change is then looked at by
-	// the watches of its values only.
+	// IndexFields are fields of codec.Kind.Fields that many lists and watches
+	// select one value of, such as spec.nodeName of pods: a list then goes
+	// through the objects of its value only, and a change is looked at by the
+	// watches of its values only.
 	IndexFields []string
 }
 
@@ -242,28 +244,42 @@ func (c *Cacher) List(ctx context.Context, namespace string, options rest.ListOp
 
 func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
 	var st *state
-	var t *tree
+	var of *snapshot
 	var err error
 	revision := int64(plan.At)
 	if plan.At > 0 {
-		st, t = c.exact(ctx, plan)
+		st, of = c.exact(ctx, plan)
 	} else if st, err = c.at(ctx, plan.Any, plan.Min); err != nil {
 		return nil, err
 	} else if st != nil {
-		t, revision = st.snapshot(c.feed.Dispatched(), plan.Limit)
+		of, revision = st.snapshot(c.feed.Dispatched(), plan.Limit)
 	}
-	if t == nil {
+	if of == nil {
 		return c.store.ListPlanned(ctx, plan)
 	}
 	list := &rest.List{Revision: revision}
-	total := func() int64 { return count(t, plan.Start, plan.End) }
-	list.Items = c.store.Page(list, plan, checked(ctx, records(t, plan.Start, plan.End)), total, st.report.listed)
+	total := func() int64 { return count(of.tree, plan.Start, plan.End) }
+	items, index := c.candidates(st, of, plan)
+	list.Items = c.store.Page(list, plan, checked(ctx, items), total, func(evaluated, returned int64) {
+		st.report.listed(index, evaluated, returned)
+	})
 	return list, nil
+}
+
+// candidates are the objects of a snapshot among which are those that the plan's
+// selectors choose, and the name of the index that found them.
+func (c *Cacher) candidates(st *state, of *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
+	if by := c.choiceOf(&plan.Selection); by.field != "" {
+		if t := st.byField(of, by.field); t != nil {
+			return chosen(t, by.value, plan.Start, plan.End), by.name()
+		}
+	}
+	return records(of.tree, plan.Start, plan.End), ""
 }
 
 // exact returns the objects as of the plan's revision, nil where only the store
 // may have them.
-func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*state, *tree) {
+func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*state, *snapshot) {
 	st := c.state(ctx)
 	if st == nil {
 		return nil, nil

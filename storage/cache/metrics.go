@@ -67,7 +67,9 @@ type report struct {
 	revision, capacity                                 prometheus.Gauge
 	readWait                                           prometheus.Observer
 	consistentOK, consistentFallback                   prometheus.Counter
-	lists, fetched, returned                           prometheus.Counter
+	// lists and fetched want the name of the index used.
+	lists, fetched *prometheus.CounterVec
+	returned       prometheus.Counter
 }
 
 func (m *metrics) of(r schema.GroupResource) *report {
@@ -79,8 +81,9 @@ func (m *metrics) of(r schema.GroupResource) *report {
 		readWait:           m.readWait.WithLabelValues(g, n),
 		consistentOK:       m.consistent.WithLabelValues(g, n, "true", "false"),
 		consistentFallback: m.consistent.WithLabelValues(g, n, "true", "true"),
-		lists:              m.lists.WithLabelValues(g, n, ""), fetched: m.fetched.WithLabelValues(g, n, ""),
-		returned: m.returned.WithLabelValues(g, n),
+		lists:              m.lists.MustCurryWith(prometheus.Labels{"group": g, "resource": n}),
+		fetched:            m.fetched.MustCurryWith(prometheus.Labels{"group": g, "resource": n}),
+		returned:           m.returned.WithLabelValues(g, n),
 	}
 }
 
@@ -99,8 +102,8 @@ func (r *report) received(changes int, revision int64, capacity int) {
 
 func (r *report) waited(d time.Duration) { r.readWait.Observe(d.Seconds()) }
 
-func (r *report) listed(evaluated, returned int64) {
-	r.lists.Inc()
-	r.fetched.Add(float64(evaluated))
+func (r *report) listed(index string, evaluated, returned int64) {
+	r.lists.WithLabelValues(index).Inc()
+	r.fetched.WithLabelValues(index).Add(float64(evaluated))
 	r.returned.Add(float64(returned))
 }

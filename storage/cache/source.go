@@ -50,12 +50,8 @@ func (c *Cacher) topicOf(sel *storage.Selection) topicKey {
 	if sel.End == sel.Start+"\x00" {
 		return topicKey{key: sel.Start}
 	}
-	if sel.Fields != nil {
-		for _, field := range c.indexed {
-			if value, ok := sel.Fields.RequiresExactMatch(field); ok {
-				return topicKey{field: field, value: value}
-			}
-		}
+	if by := c.choiceOf(sel); by.field != "" {
+		return topicKey{field: by.field, value: by.value}
 	}
 	if sel.Start != c.store.Prefix() && sel.Start == sel.Prefix {
 		return topicKey{prefix: sel.Start}

@@ -37,6 +37,9 @@ type snapshot struct {
 	// 0 while nothing has changed since.
 	from, to int64
 	taken    time.Time
+	// indexes are those that lists of the snapshot have used, by their fields.
+	// The state's mu guards the map.
+	indexes map[string]*indexTree
 }
 
 // Bounds of the snapshots kept for later pages.
@@ -72,6 +75,8 @@ type state struct {
 		// revision is that of the newest change, or loadedAt, that of the load.
 		revision, loadedAt int64
 		log                log
+		// indexes are those of tree, by their fields.
+		indexes map[string]*index
 		// newest is a copy of tree, nil when that has changed since.
 		newest *snapshot
 		// kept are copies that pages of lists were read from, oldest first.
@@ -84,6 +89,7 @@ func newState(store *storage.Store, report *report, limits LogLimits, release fu
 		store: store, prefix: store.Prefix(), report: report, limits: limits,
 		closed: make(chan struct{}), release: release,
 	}
+	s.mu.indexes = map[string]*index{}
 	s.touch()
 	return s
 }
@@ -197,11 +203,13 @@ func (s *state) changesLocked(ctx context.Context, events []kv.Event) ([]*storag
 
 func (s *state) changeLocked(change *storage.Change, now time.Time) {
 	s.retireLocked(change.Revision)
+	var before item
 	if change.Record != nil {
-		s.mu.tree.Set(item{change.Key, change.Record})
+		before, _ = s.mu.tree.Set(item{change.Key, change.Record})
 	} else {
-		s.mu.tree.Delete(item{key: change.Key})
+		before, _ = s.mu.tree.Delete(item{key: change.Key})
 	}
+	s.indexLocked(replacement{change.Key, before.record, change.Record})
 	s.mu.revision = change.Revision
 	s.mu.log.append(change, now)
 }
@@ -234,7 +242,7 @@ func (s *state) len() int64 {
 // given one, up to which the feed has come, or a later one. pageSize, where not
 // 0, keeps the snapshot for the pages that follow. It returns nil when the state
 // is closed.
-func (s *state) snapshot(dispatched kv.Revision, pageSize int64) (*tree, int64) {
+func (s *state) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int64) {
 	s.touch()
 	if !s.alive() {
 		return nil, 0
@@ -248,23 +256,23 @@ func (s *state) snapshot(dispatched kv.Revision, pageSize int64) (*tree, int64) 
 		s.keepLocked(newest, pageSize)
 		s.mu.Unlock()
 	}
-	return newest.tree, max(int64(dispatched), revision)
+	return newest, max(int64(dispatched), revision)
 }
 
 // snapshotAt returns the objects as of a revision, nil where it does not have
 // them.
-func (s *state) snapshotAt(revision int64, dispatched kv.Revision, pageSize int64) *tree {
+func (s *state) snapshotAt(revision int64, dispatched kv.Revision, pageSize int64) *snapshot {
 	s.touch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if revision >= s.mu.revision && revision <= max(int64(dispatched), s.mu.revision) && s.alive() {
 		newest := s.newestLocked()
 		s.keepLocked(newest, pageSize)
-		return newest.tree
+		return newest
 	}
 	for _, k := range s.mu.kept {
 		if k.from <= revision && revision <= k.to {
-			return k.tree
+			return k
 		}
 	}
 	return nil
@@ -288,13 +296,14 @@ func (s *state) keepLocked(newest *snapshot, pageSize int64) {
 	s.mu.kept = append(s.mu.kept, newest)
 }
 
-// expire lets go of snapshots that no list is likely to go on with, and of
-// decoded objects.
+// expire lets go of snapshots that no list is likely to go on with, of indexes
+// that nobody reads, and of decoded objects.
 func (s *state) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.log.forget()
 	limit := now.Add(-keepSnapshots)
+	s.expireIndexesLocked(limit)
 	s.mu.kept = slices.DeleteFunc(s.mu.kept, func(k *snapshot) bool { return k.taken.Before(limit) })
 }
 

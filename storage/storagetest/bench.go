@@ -26,6 +26,11 @@ func Bench(b *testing.B, setup Setup) {
 	b.Run("Page500Of10k", func(b *testing.B) { benchList(newBenchEnv(b, setup, 10_000), rest.ListOptions{Limit: 500}) })
 	b.Run("Update", func(b *testing.B) { benchUpdate(newBenchEnv(b, setup, 1000), 1) })
 	b.Run("Update32", func(b *testing.B) { benchUpdate(newBenchEnv(b, setup, 1000), 32) })
+	b.Run("Update32Indexed", func(b *testing.B) {
+		e := newBenchEnv(b, setup, 1000)
+		e.drain(rest.ListOptions{Fields: fields.ParseSelectorOrDie("spec.nodeName=node7")})
+		benchUpdate(e, 32)
+	})
 	b.Run("FanOut1000", func(b *testing.B) { benchFanOut(newBenchEnv(b, setup, 1000), nil) })
 	b.Run("FanOut1000Nodes", func(b *testing.B) {
 		benchFanOut(newBenchEnv(b, setup, 1000), func(i int) fields.Selector {
