@@ -8,6 +8,8 @@
 package codec
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,6 +62,12 @@ type Kind struct {
 	// StoredAsJSON says that objects are stored as JSON although they have a
 	// protobuf form. Clients who want JSON are then sent the stored bytes.
 	StoredAsJSON bool
+	// Convert, where set, changes the version of objects by asking somebody
+	// outside, many at a time: it takes the place of ToHub and FromHub wherever
+	// there is a context. The objects become its own; the result has them in the
+	// same order, in version to. They need not all be of the same version, and
+	// stored ones are defaulted in theirs.
+	Convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)
 	// Memory is the budget for encodings of the kind's records; nil is none.
 	Memory *Memory
 }

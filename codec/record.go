@@ -21,6 +21,8 @@ type Record struct {
 	kind     *Kind
 	// value is the stored encoding; nil for an object that is not stored.
 	value []byte
+	// conversion is of the value, nil where it needs none.
+	conversion *conversion
 	// exact: the stored message or document, with the revision put in, is what
 	// decoding and encoding it again would give. It is known of what was written by this
 	// process, and found out of what was read.
@@ -50,7 +52,7 @@ const maxWritten = 64 << 10
 
 // NewRecord returns the record of a stored value, which the record keeps.
 func NewRecord(kind *Kind, name types.NamespacedName, value []byte, revision int64) *Record {
-	return &Record{name: name, revision: revision, kind: kind, value: value}
+	return &Record{name: name, revision: revision, kind: kind, value: value, conversion: kind.newConversion(value)}
 }
 
 // RecordOf returns the record of an object in the hub version, which must not
@@ -66,6 +68,7 @@ func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 		name: nameOf(obj), revision: revision, kind: kind, value: value,
 	}
 	if value != nil && kind.Hub.Untyped && !kind.stored().isHub() {
+		r.conversion = kind.newConversion(value)
 		return r // the stored version may not know all that is in the object
 	}
 	asWritten := value != nil && !kind.Hub.Untyped
@@ -122,7 +125,7 @@ func (r *Record) Shared() (Object, error) {
 	if d := r.object.Load(); d != nil && !d.asWritten {
 		return d.Object, nil
 	}
-	return r.kind.DecodeStored(r.value, r.revision)
+	return r.decode()
 }
 
 // Object returns a copy of the object in the hub version that is the caller's.
@@ -132,7 +135,7 @@ func (r *Record) Object() (Object, error) {
 			return d.DeepCopyObject().(Object), nil
 		}
 	}
-	return r.kind.DecodeStored(r.value, r.revision)
+	return r.decode()
 }
 
 // Forget drops the decoded object, which is made anew from the stored value
@@ -146,7 +149,7 @@ func (r *Record) Forget() {
 // At returns the same object with another revision, as an event of its
 // deletion shows it. Encodings are not shared.
 func (r *Record) At(revision int64) *Record {
-	moved := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value}
+	moved := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value, conversion: r.conversion}
 	moved.exact.Store(r.exact.Load())
 	moved.fields.Store(r.fields.Load())
 	moved.labels.Store(r.labels.Load())

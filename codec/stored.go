@@ -2,11 +2,11 @@ package codec
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
@@ -24,6 +24,11 @@ var ErrUndecodable = errors.New("stored object cannot be decoded")
 // and fill in defaults, as reading the value would, and leaves it otherwise as
 // it was.
 func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
+	return k.EncodeStoredContext(context.Background(), obj)
+}
+
+// EncodeStoredContext is EncodeStored for kinds whose conversion takes time.
+func (k *Kind) EncodeStoredContext(ctx context.Context, obj Object) ([]byte, error) {
 	if encoded, ok := obj.(Encoded); ok {
 		return encoded.StoredEncoding(), nil
 	}
@@ -34,7 +39,7 @@ func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
 	v := k.stored()
 	out := obj
 	if !v.isHub() {
-		converted, err := v.FromHub(obj.DeepCopyObject().(Object))
+		converted, err := k.fromHub(ctx, obj.DeepCopyObject().(Object), v)
 		if err != nil {
 			return nil, fmt.Errorf("convert %s to its stored version: %w", v.GVK.Kind, err)
 		}
@@ -47,6 +52,18 @@ func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
 		return v.encodeStoredJSON(out)
 	}
 	return appendProtobuf(nil, v.GVK, out)
+}
+
+// fromHub converts an object of the hub version, which is not used afterwards.
+func (k *Kind) fromHub(ctx context.Context, obj Object, v *Version) (Object, error) {
+	if k.Convert == nil {
+		return v.FromHub(obj)
+	}
+	converted, err := k.Convert(ctx, []Object{obj}, v)
+	if err != nil {
+		return nil, err
+	}
+	return converted[0], nil
 }
 
 // DecodeStored reads what EncodeStored, or kube-apiserver, wrote: protobuf or
@@ -90,15 +107,7 @@ func (k *Kind) decodeStoredProtobuf(value []byte) (Object, error) {
 
 func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {
 	if k.Hub.Untyped {
-		content, ok := jsonplan.DecodeDocument(value)
-		if !ok {
-			content = map[string]any{}
-			if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &content); err != nil {
-				return nil, err
-			}
-		}
-		u := &unstructured.Unstructured{Object: content}
-		v, err := k.storedVersion(u.GetAPIVersion(), u.GetKind())
+		u, v, err := k.document(value)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,270 @@
+package codec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
+)
+
+// Conversion, where a kind has one, takes asking somebody outside, and so time,
+// and may fail. What is stored in another version than the hub's is therefore
+// converted once per record, many records at a time, before it is looked at:
+// whoever hands out records calls Convert first. The result is kept as what
+// would have been stored in the hub version, for as long as the record lives.
+
+// A question has no more than so many objects, or, from the second on, so many
+// bytes of them.
+const (
+	MaxConverted      = 500
+	maxConvertedBytes = 4 << 20
+)
+
+// conversion is a stored value in the hub version, once it was converted. All
+// records of the value share it.
+type conversion struct {
+	value atomic.Pointer[[]byte]
+	// flight is the conversion under way, nil while there is none.
+	flight atomic.Pointer[flight]
+}
+
+// flight is a conversion under way; err may be read once done is closed.
+type flight struct {
+	done chan struct{}
+	err  error
+}
+
+// newConversion returns where the conversion of a stored value will be, nil
+// where there is nothing to convert.
+func (k *Kind) newConversion(value []byte) *conversion {
+	if k.Convert == nil || value == nil || isStoredIn(value, k.Hub.GVK.GroupVersion()) {
+		return nil
+	}
+	return &conversion{}
+}
+
+// isStoredIn tells whether a value was stored as a document of a version. It is
+// false, too, where the value does not look like what EncodeStored writes.
+func isStoredIn(value []byte, gv schema.GroupVersion) bool {
+	rest, ok := bytes.CutPrefix(value, []byte(`{"apiVersion":"`))
+	if !ok {
+		return false
+	}
+	if gv.Group != "" {
+		if rest, ok = cutText(rest, gv.Group); !ok || len(rest) == 0 || rest[0] != '/' {
+			return false
+		}
+		rest = rest[1:]
+	}
+	rest, ok = cutText(rest, gv.Version)
+	return ok && len(rest) > 0 && rest[0] == '"'
+}
+
+func cutText(b []byte, text string) ([]byte, bool) {
+	if len(b) < len(text) || string(b[:len(text)]) != text {
+		return nil, false
+	}
+	return b[len(text):], true
+}
+
+// converted returns the value in the hub version, nil where it is the stored
+// one, or not converted yet.
+func (r *Record) converted() []byte {
+	if r.conversion == nil {
+		return nil
+	}
+	if value := r.conversion.value.Load(); value != nil {
+		return *value
+	}
+	return nil
+}
+
+// Convert makes records of one kind readable without asking anybody any more.
+// For most kinds, and records that were converted before, it does nothing. What
+// several callers need is converted for all of them at once. An error is the
+// kind's, or that of ctx.
+func Convert(ctx context.Context, records ...*Record) error {
+	var pending []*Record
+	for _, r := range records {
+		if r != nil && r.conversion != nil && r.conversion.value.Load() == nil {
+			pending = append(pending, r)
+		}
+	}
+	for len(pending) > 0 {
+		mine, others := board(pending)
+		if len(mine.records) > 0 {
+			if err := mine.fly(ctx); err != nil {
+				return err
+			}
+		}
+		var err error
+		if pending, err = await(ctx, others); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boarded is a record with the conversion that it is part of.
+type boarded struct {
+	*Record
+	*flight
+}
+
+// board takes on what nobody else is converting.
+func board(pending []*Record) (mine crew, others []boarded) {
+	ours := &flight{done: make(chan struct{})}
+	mine.flight = ours
+	for _, r := range pending {
+		for {
+			if r.conversion.flight.CompareAndSwap(nil, ours) {
+				mine.records = append(mine.records, r)
+				break
+			}
+			if theirs := r.conversion.flight.Load(); theirs == ours {
+				break // another record of the same value
+			} else if theirs != nil {
+				others = append(others, boarded{r, theirs})
+				break
+			}
+		}
+	}
+	return mine, others
+}
+
+// crew is a conversion and its records.
+type crew struct {
+	*flight
+	records []*Record
+}
+
+var errAbandoned = errors.New("the conversion was abandoned")
+
+// fly converts, and lets those who wait for it know.
+func (c *crew) fly(ctx context.Context) error {
+	c.err = errAbandoned // in case of a panic
+	defer func() {
+		for _, r := range c.records {
+			r.conversion.flight.Store(nil)
+		}
+		close(c.done)
+	}()
+	c.err = c.records[0].kind.convertStored(ctx, c.records)
+	return c.err
+}
+
+// await waits for what others are converting, and returns what they did not come
+// to do.
+func await(ctx context.Context, others []boarded) (left []*Record, err error) {
+	for _, r := range others {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		switch err := r.err; {
+		case r.conversion.value.Load() != nil:
+		case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+			left = append(left, r.Record) // they went away
+		default:
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+// convertStored converts what is stored in other versions to the hub's.
+func (k *Kind) convertStored(ctx context.Context, records []*Record) error {
+	for len(records) > 0 {
+		n, size := 0, 0
+		for n < len(records) && n < MaxConverted && (n == 0 || size+len(records[n].value) <= maxConvertedBytes) {
+			size += len(records[n].value)
+			n++
+		}
+		if err := k.convertTogether(ctx, records[:n]); err != nil {
+			return err
+		}
+		records = records[n:]
+	}
+	return nil
+}
+
+func (k *Kind) convertTogether(ctx context.Context, records []*Record) error {
+	objects, converting := make([]Object, 0, len(records)), make([]*Record, 0, len(records))
+	for _, r := range records {
+		if r.conversion.value.Load() != nil {
+			continue // done when it was taken on
+		}
+		u, v, err := k.document(r.value)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrUndecodable, k.Hub.GVK.Kind, err)
+		}
+		if v.isHub() {
+			r.conversion.value.Store(&r.value)
+			continue
+		}
+		if v.Default != nil {
+			v.Default(u)
+		}
+		objects, converting = append(objects, u), append(converting, r)
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	converted, err := k.Convert(ctx, objects, k.Hub)
+	if err != nil {
+		return err
+	}
+	for i, r := range converting {
+		converted[i].GetObjectKind().SetGroupVersionKind(k.Hub.GVK)
+		value, err := jsonplan.Marshal(converted[i])
+		if err != nil {
+			return fmt.Errorf("encode converted %s: %w", r.name, err)
+		}
+		r.conversion.value.Store(&value)
+	}
+	return nil
+}
+
+// document reads a stored document, and says of which version it is.
+func (k *Kind) document(value []byte) (*unstructured.Unstructured, *Version, error) {
+	content, ok := jsonplan.DecodeDocument(value)
+	if !ok {
+		content = map[string]any{}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &content); err != nil {
+			return nil, nil, err
+		}
+	}
+	u := &unstructured.Unstructured{Object: content}
+	v, err := k.storedVersion(u.GetAPIVersion(), u.GetKind())
+	return u, v, err
+}
+
+// decode returns the object in the hub version. It is the caller's.
+func (r *Record) decode() (Object, error) {
+	if r.conversion == nil {
+		return r.kind.DecodeStored(r.value, r.revision)
+	}
+	// Usually done before; those who did not wait now.
+	if err := Convert(context.Background(), r); err != nil {
+		return nil, err
+	}
+	value := r.converted()
+	if len(value) > 0 && len(r.value) > 0 && &value[0] == &r.value[0] {
+		return r.kind.DecodeStored(value, r.revision)
+	}
+	// What was converted is complete: it is neither defaulted nor pruned again.
+	u, _, err := r.kind.document(value)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUndecodable, r.kind.Hub.GVK.Kind, err)
+	}
+	setRevision(u, r.revision)
+	return u, nil
+}
