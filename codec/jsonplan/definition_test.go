@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"mainstay.dev/mainstay/codec/codectest"
@@ -37,7 +38,7 @@ func TestDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, &crd)
-	for seed := range 200 {
+	for seed := range 20 {
 		schema := &apiextensionsv1.JSONSchemaProps{}
 		codectest.Fill(rand.New(rand.NewPCG(7, uint64(seed))), reflect.ValueOf(schema).Elem())
 		check(t, schema)
@@ -47,7 +48,7 @@ func TestDefinitions(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	bytes := []byte("{}[]\",:\\ntfu0-1.eE \n\x00\x80\xff<aA")
-	for range 3000 {
+	for range 1000 {
 		body := []byte(definition)
 		for range 1 + random.IntN(3) {
 			at := random.IntN(len(body))
@@ -66,6 +67,41 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+func TestDecodeWithout(t *testing.T) {
+	t.Parallel()
+	var whole, got apiextensionsv1.CustomResourceDefinition
+	if !jsonplan.Decode([]byte(definition), &whole) || !jsonplan.DecodeWithout([]byte(definition), &got, "schema") {
+		t.Fatal("not read")
+	}
+	whole.Spec.Versions[0].Schema = nil
+	if !reflect.DeepEqual(whole, got) {
+		t.Error(cmp.Diff(whole, got))
+	}
+	if jsonplan.DecodeWithout([]byte(`{"spec":{"versions":[{"schema":{"a":[1,}}]}}`), &got, "schema") {
+		t.Error("what is no JSON was read")
+	}
+}
+
+func TestMember(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ data, name, want string }{
+		{`{"a":1,"b" : {"c":[2,"\u0061\"]}"]} ,"d":null}`, "b", `{"c":[2,"\u0061\"]}"]}`},
+		{`{"a":1,"b":{"d":7},"d":null}`, "d", "null"},
+		{`{"a":1}`, "b", ""},
+		{`{}`, "b", ""},
+		{`[]`, "b", ""},
+		{``, "b", ""},
+		{`{"b":[1`, "b", ""},
+		{`{"a":[1`, "b", ""},
+		{"{\"a\":\"\x01\",\"b\":1}", "b", ""},
+	} {
+		got, ok := jsonplan.Member([]byte(test.data), test.name)
+		if string(got) != test.want || ok != (test.want != "") {
+			t.Errorf("%s of %s: %s, %v", test.name, test.data, got, ok)
+		}
+	}
+}
+
 func BenchmarkDefinition(b *testing.B) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if !jsonplan.Decode([]byte(definition), &crd) {
@@ -76,6 +112,13 @@ func BenchmarkDefinition(b *testing.B) {
 		for b.Loop() {
 			var crd apiextensionsv1.CustomResourceDefinition
 			jsonplan.Decode([]byte(definition), &crd)
+		}
+	})
+	b.Run("read without schemas", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var crd apiextensionsv1.CustomResourceDefinition
+			jsonplan.DecodeWithout([]byte(definition), &crd, "schema")
 		}
 	})
 	b.Run("write", func(b *testing.B) {

@@ -14,12 +14,18 @@ import (
 // true where sigs.k8s.io/json would read the same without an error, not even a
 // strict one. Otherwise v is spoilt, and that package must be asked what, if
 // anything, is wrong. Text in v shares memory with a copy of data.
-func Decode(data []byte, v any) bool {
+func Decode(data []byte, v any) bool { return decode(data, v, "") }
+
+// DecodeWithout is Decode, but members of a name, wherever they stand, are passed
+// over and stay empty in v. What stands in them need only be JSON.
+func DecodeWithout(data []byte, v any, name string) bool { return decode(data, v, name) }
+
+func decode(data []byte, v any, without string) bool {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Pointer || rv.Type().Elem().Kind() != reflect.Struct || rv.IsNil() || readsItself(rv.Type()) {
 		return false
 	}
-	r := reader{data: string(data)}
+	r := reader{data: string(data), without: without}
 	i := r.space(0)
 	if r.at(i) != '{' {
 		return false
@@ -37,6 +43,26 @@ func DecodeDocument(data []byte) (map[string]any, bool) {
 	}
 	document, i := r.documentMap(i)
 	return document, r.ended(i)
+}
+
+// Member returns the value of a member of a JSON object as it stands there. It is
+// false where there is none, or data is no object.
+func Member(data []byte, name string) ([]byte, bool) {
+	r := reader{data: unsafe.String(unsafe.SliceData(data), len(data))}
+	i, more := r.open(r.space(0), '{', '}')
+	for more {
+		found, after := r.text(i)
+		at := r.colon(after)
+		if at == bad {
+			return nil, false
+		}
+		end := r.skip(at)
+		if found == name && end != bad {
+			return data[at:end:end], true
+		}
+		i, more = r.next(end, '}')
+	}
+	return nil, false
 }
 
 func (r *reader) ended(i int) bool { return i >= 0 && r.space(i) == len(r.data) }
@@ -253,6 +279,10 @@ func structReadPlan(t reflect.Type) decodeFunc {
 			}
 			seen[next>>6] |= 1 << (next & 63)
 			m := &members[next]
+			if m.name == r.without {
+				i, more = r.next(r.skip(r.space(end)), '}')
+				continue
+			}
 			i, more = r.next(m.decode(r, r.space(end), unsafe.Add(p, m.offset)), '}')
 		}
 		return i

@@ -12,6 +12,9 @@ import (
 type reader struct {
 	data  string
 	depth int
+	// without is the name of members of structs that are passed over; empty for
+	// none.
+	without string
 }
 
 // maxDepth is how deep values may be nested; sigs.k8s.io/json goes further.
@@ -282,8 +285,29 @@ func (r *reader) skip(i int) int {
 }
 
 func (r *reader) skipText(i int) int {
-	_, end := r.text(i)
-	return end
+	if r.at(i) != '"' {
+		return bad
+	}
+	var unescaped [8]byte
+	for i++; ; {
+		i += ordinary(bytesOf(r.data[i:]))
+		switch c := r.at(i); {
+		case c == '"':
+			return i + 1
+		case c == '\\':
+			if _, i = r.escape(unescaped[:0], i+1); i == bad {
+				return bad
+			}
+		case c >= utf8.RuneSelf:
+			found, size := utf8.DecodeRuneInString(r.data[i:])
+			if found == utf8.RuneError && size == 1 {
+				return bad
+			}
+			i += size
+		default:
+			return bad
+		}
+	}
 }
 
 // document reads a value without a type.
