@@ -150,6 +150,21 @@ func (c *Cursor) changes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.events(ctx, changes); err != nil {
+		return err
+	}
+	c.progress = max(c.progress, progress)
+	if c.timer != nil && !time.Now().Before(c.due) {
+		c.bookmark()
+	}
+	return nil
+}
+
+// events adds what changes are told as.
+func (c *Cursor) events(ctx context.Context, changes []*Change) error {
+	if err := c.readable(ctx, changes); err != nil {
+		return err
+	}
 	for _, change := range changes {
 		ev, ok, err := c.Event(change)
 		if err != nil {
@@ -159,11 +174,7 @@ func (c *Cursor) changes(ctx context.Context) error {
 			c.out = append(c.out, ev)
 		}
 	}
-	c.progress = max(c.progress, progress)
-	if c.timer != nil && !time.Now().Before(c.due) {
-		c.bookmark()
-	}
-	return nil
+	return convertEvents(ctx, c.out)
 }
 
 // bookmark adds a bookmark, if there is anything new to tell.

@@ -38,7 +38,7 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 	}
 	list := &rest.List{Revision: int64(r.at)}
 	total := r.chunk.Count
-	list.Items = s.Page(list, plan, r.records(), func() int64 { return total }, func(evaluated, returned int64) {
+	list.Items = s.Page(ctx, list, plan, r.records(), func() int64 { return total }, func(evaluated, returned int64) {
 		s.metrics.listed(s.resource, evaluated, returned)
 	})
 	return list, nil
@@ -49,12 +49,12 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 // When they have been run through, the list's Continue and Remaining are set.
 // total says how many records there are in the range; done is told at the end
 // how many were looked at and how many returned.
-func (s *Store) Page(list *rest.List, p *ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error] {
+func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		var evaluated, returned int64
 		var last *codec.Record
 		defer func() { done(evaluated, returned) }()
-		for record, err := range records {
+		for record, err := range s.readable(ctx, p, records) {
 			if err != nil {
 				yield(nil, err)
 				return

@@ -194,7 +194,11 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 	if entry == nil {
 		return nil, notFound(name)
 	}
-	return s.Record(ctx, entry)
+	record, err := s.Record(ctx, entry)
+	if err != nil {
+		return nil, err
+	}
+	return record, codec.Convert(ctx, record)
 }
 
 // Count implements Interface.

@@ -25,6 +25,9 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 	if err != nil {
 		return nil, err
 	}
+	if err := write.note.readBack(ctx, name); err != nil {
+		return nil, err
+	}
 	if options.DryRun {
 		entry, _, err := s.backend.Get(ctx, key, 0)
 		if err != nil {
@@ -33,7 +36,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 		if entry != nil {
 			return nil, exists(name)
 		}
-		return codec.RecordOf(s.kind, obj, write.note.value, 0), nil
+		return write.note.seal(0), nil
 	}
 	res, err := s.put(ctx, key, write, 0, options)
 	if err != nil {
@@ -53,7 +56,7 @@ type prepared struct {
 }
 
 func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*prepared, error) {
-	value, err := s.kind.EncodeStored(obj)
+	value, err := s.kind.EncodeStoredContext(ctx, obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
 	}
@@ -161,7 +164,7 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update Up
 // attempt is one round of an update. Where it is not done, st was renewed, or,
 // with an error, is in doubt.
 func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *state, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
-	obj, write, err := propose(st, update, options.Preconditions)
+	obj, write, err := propose(ctx, st, update, options.Preconditions)
 	var remove Remove
 	if errors.As(err, &remove) {
 		return s.remove(ctx, name, key, st, remove.Last, options.DryRun || write.DryRun)
@@ -183,8 +186,11 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 			return st.record, true, nil
 		}
 	}
+	if err := next.note.readBack(ctx, name); err != nil {
+		return nil, true, err
+	}
 	if options.DryRun || write.DryRun {
-		return s.dryUpdate(ctx, key, st, obj, next.note.value)
+		return s.dryUpdate(ctx, key, st, next.note)
 	}
 	res, err := s.put(ctx, key, next, st.revision(), write)
 	if err != nil {
@@ -197,7 +203,10 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 	return nil, err != nil, err
 }
 
-func propose(st *state, update UpdateFunc, preconditions *metav1.Preconditions) (codec.Object, WriteOptions, error) {
+func propose(ctx context.Context, st *state, update UpdateFunc, preconditions *metav1.Preconditions) (codec.Object, WriteOptions, error) {
+	if err := codec.Convert(ctx, st.record); err != nil {
+		return nil, WriteOptions{}, err
+	}
 	if err := st.check(preconditions); err != nil {
 		return nil, WriteOptions{}, err
 	}
@@ -218,16 +227,16 @@ func (st *state) check(preconditions *metav1.Preconditions) error {
 }
 
 // dryUpdate ends an update without the write, over the newest state only.
-func (s *Store) dryUpdate(ctx context.Context, key string, st *state, obj codec.Object, value []byte) (*codec.Record, bool, error) {
+func (s *Store) dryUpdate(ctx context.Context, key string, st *state, note *pending) (*codec.Record, bool, error) {
 	if !st.fresh {
 		if same, err := s.renew(ctx, key, st); err != nil || !same {
 			return nil, err != nil, err
 		}
 	}
 	if st.record == nil {
-		obj.SetResourceVersion("")
+		note.object.SetResourceVersion("")
 	}
-	return codec.RecordOf(s.kind, obj, value, int64(st.revision())), true, nil
+	return note.seal(st.revision()), true, nil
 }
 
 // remove is the attempt to delete what st holds.

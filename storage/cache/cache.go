@@ -221,7 +221,7 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 	if record == nil {
 		return nil, fmt.Errorf("%w: %s", storage.ErrNotFound, name)
 	}
-	return record, nil
+	return record, codec.Convert(ctx, record)
 }
 
 // at returns the loaded cache, as new as is asked for; nil where the store must
@@ -260,7 +260,7 @@ func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, 
 	list := &rest.List{Revision: revision}
 	total := func() int64 { return count(of.tree, plan.Start, plan.End) }
 	items, index := c.candidates(st, of, plan)
-	list.Items = c.store.Page(list, plan, checked(ctx, items), total, func(evaluated, returned int64) {
+	list.Items = c.store.Page(ctx, list, plan, checked(ctx, items), total, func(evaluated, returned int64) {
 		st.report.listed(index, evaluated, returned)
 	})
 	return list, nil
