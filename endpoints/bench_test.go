@@ -174,3 +174,23 @@ func BenchmarkWatch(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCompressedList is a list of 10,000 pods for a client that takes gzip.
+func BenchmarkCompressedList(b *testing.B) {
+	a := newCachedAPI(b, endpoints.Config{})
+	for i := range 10_000 {
+		serveBench(b, a, "POST "+inA+"pods", podBody(fmt.Sprintf("p%04d", i), fmt.Sprint("n", i%50)), jsonType, 201)
+	}
+	for media, accept := range map[string]string{"json": jsonType, "protobuf": protobufType} {
+		b.Run(media, func(b *testing.B) {
+			r := newRequest("GET "+inA+"pods", nil)
+			r.Header.Set("Accept", accept)
+			r.Header.Set("Accept-Encoding", "gzip")
+			for b.Loop() {
+				w := &discard{header: http.Header{}}
+				a.ServeHTTP(w, r)
+				b.ReportMetric(float64(w.bytes), "bytes")
+			}
+		})
+	}
+}

@@ -157,9 +157,7 @@ const chunk = 128 << 10
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
 var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunk+chunk/2); return &b }}
 
-// streamJSONList writes items as they come. An error after the first byte can
-// no longer be told: the connection is broken off, so that no client takes the
-// part for the whole.
+// streamJSONList writes items as they come.
 func (c *call) streamJSONList(list *rest.List) error {
 	pooled := chunkPool.Get().(*[]byte)
 	defer func() { chunkPool.Put(pooled) }()
@@ -167,7 +165,7 @@ func (c *call) streamJSONList(list *rest.List) error {
 	if err != nil {
 		return err
 	}
-	out := &lazyWriter{call: c}
+	out := &bodyWriter{w: c.w, r: c.r, mediaType: codec.JSONType, code: http.StatusOK, length: unknownLength}
 	defer out.release()
 	items := newItemWriter(c.resource.Version)
 	for record, err := range list.Items {
@@ -185,79 +183,13 @@ func (c *call) streamJSONList(list *rest.List) error {
 		}
 	}
 	buf = append(buf, listFoot...)
-	err = out.finish(buf)
+	if err := out.finish(buf); err != nil {
+		return out.fail(err)
+	}
 	if cap(buf) <= 4*chunk {
 		*pooled = buf[:0]
 	}
-	return err
-}
-
-// lazyWriter starts a JSON response with the first full chunk, when it is
-// known whether compression pays.
-type lazyWriter struct {
-	call    *call
-	started bool
-	zip     *gzipWriter
-}
-
-func (o *lazyWriter) start(length int) {
-	c := o.call
-	o.started = true
-	h := c.w.Header()
-	switch {
-	case length < 0 && acceptsGzip(c.r):
-		h.Set("Content-Encoding", "gzip")
-		h.Add("Vary", "Accept-Encoding")
-		z := newGzip(c.w)
-		o.zip = &z
-	case length >= 0:
-		h.Set("Content-Length", strconv.Itoa(length))
-	}
-	h.Set("Content-Type", codec.JSONType)
-	c.w.WriteHeader(http.StatusOK)
-}
-
-func (o *lazyWriter) write(b []byte) error {
-	if !o.started {
-		o.start(-1)
-	}
-	var err error
-	if o.zip != nil {
-		_, err = o.zip.Write(b)
-	} else {
-		_, err = o.call.w.Write(b)
-	}
-	return err
-}
-
-// finish writes the last bytes.
-func (o *lazyWriter) finish(b []byte) error {
-	if !o.started {
-		o.start(len(b))
-	}
-	if err := o.write(b); err != nil {
-		return o.fail(err)
-	}
-	if o.zip != nil {
-		if err := o.zip.Close(); err != nil {
-			return o.fail(err)
-		}
-	}
 	return nil
-}
-
-// fail reports an error to the client, or, too late for that, breaks off.
-func (o *lazyWriter) fail(err error) error {
-	if !o.started {
-		return err
-	}
-	panic(http.ErrAbortHandler)
-}
-
-func (o *lazyWriter) release() {
-	if o.zip != nil {
-		o.zip.release()
-	}
 }
 
 // respondWholeList is for forms that people read: they need the whole text.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
@@ -39,7 +38,7 @@ func (c *call) respondProtobufList(t target, list *rest.List, records []*codec.R
 	buf = codec.AppendEnvelope(buf, gvk, size)
 	buf = appendField(buf, tagListMeta, metaBytes)
 
-	out := &protobufWriter{call: c, target: t, total: total}
+	out := &bodyWriter{w: c.w, r: c.r, mediaType: t.media.String(), code: http.StatusOK, length: total}
 	defer out.release()
 	for i, record := range records {
 		buf = binary.AppendUvarint(append(buf, tagListItem), uint64(sizes[i]))
@@ -47,12 +46,15 @@ func (c *call) respondProtobufList(t target, list *rest.List, records []*codec.R
 			return out.fail(err)
 		}
 		if len(buf) >= chunk {
-			out.write(buf)
+			if err := out.write(buf); err != nil {
+				return out.fail(err)
+			}
 			buf = buf[:0]
 		}
 	}
-	out.write(codec.CloseEnvelope(buf))
-	out.close()
+	if err := out.finish(codec.CloseEnvelope(buf)); err != nil {
+		return out.fail(err)
+	}
 	return nil
 }
 
@@ -65,64 +67,4 @@ func appendField(dst []byte, tag byte, message []byte) []byte {
 func fieldSize(message int) int {
 	var scratch [binary.MaxVarintLen64]byte
 	return 1 + binary.PutUvarint(scratch[:], uint64(message)) + message
-}
-
-// protobufWriter writes a body whose length is known, compressed where that
-// pays.
-type protobufWriter struct {
-	call    *call
-	target  target
-	total   int
-	started bool
-	zip     *gzipWriter
-}
-
-func (o *protobufWriter) start() {
-	o.started = true
-	h := o.call.w.Header()
-	if o.total >= gzipThreshold && acceptsGzip(o.call.r) {
-		h.Set("Content-Encoding", "gzip")
-		h.Add("Vary", "Accept-Encoding")
-		z := newGzip(o.call.w)
-		o.zip = &z
-	} else {
-		h.Set("Content-Length", strconv.Itoa(o.total))
-	}
-	h.Set("Content-Type", o.target.media.String())
-	o.call.w.WriteHeader(http.StatusOK)
-}
-
-func (o *protobufWriter) write(b []byte) {
-	if !o.started {
-		o.start()
-	}
-	var err error
-	if o.zip != nil {
-		_, err = o.zip.Write(b)
-	} else {
-		_, err = o.call.w.Write(b)
-	}
-	if err != nil {
-		panic(http.ErrAbortHandler) // the client is gone
-	}
-}
-
-// fail reports an error to the client, or, too late for that, breaks off.
-func (o *protobufWriter) fail(err error) error {
-	if !o.started {
-		return err
-	}
-	panic(http.ErrAbortHandler)
-}
-
-func (o *protobufWriter) close() {
-	if o.zip != nil && o.zip.Close() != nil {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-func (o *protobufWriter) release() {
-	if o.zip != nil {
-		o.zip.release()
-	}
 }

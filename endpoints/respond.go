@@ -2,23 +2,14 @@ package endpoints
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
 )
-
-// gzipThreshold is the size from which a body is compressed for clients that
-// accept it: below, it costs more than it saves (KEP-156).
-const gzipThreshold = 128 << 10
 
 // writeBody sends a body that is complete, pretty or compressed where that is
 // wanted.
@@ -29,60 +20,9 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 			body = buf.Bytes()
 		}
 	}
-	if len(body) >= gzipThreshold && acceptsGzip(r) {
-		writeCompressed(w, r, t, code, body)
-		return
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.Header().Set("Content-Type", t.media.String())
-	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that went away cannot be told
-}
-
-func writeCompressed(w http.ResponseWriter, r *http.Request, t target, code int, body []byte) {
-	z := newGzip(w)
-	defer z.release()
-	w.Header().Set("Content-Encoding", "gzip")
-	w.Header().Add("Vary", "Accept-Encoding")
-	w.Header().Set("Content-Type", t.media.String())
-	w.WriteHeader(code)
-	_, _ = z.Write(body)
-	_ = z.Close()
-}
-
-func acceptsGzip(r *http.Request) bool {
-	for _, value := range r.Header.Values("Accept-Encoding") {
-		for part := range strings.SplitSeq(value, ",") {
-			name, params, _ := strings.Cut(strings.TrimSpace(part), ";")
-			if strings.TrimSpace(name) == "gzip" && strings.ReplaceAll(params, " ", "") != "q=0" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// gzipWriter is a compressor from the pool: each holds over half a megabyte.
-type gzipWriter struct{ *gzip.Writer }
-
-//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
-var gzipPool = sync.Pool{New: func() any {
-	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-	if err != nil {
-		panic(fmt.Sprintf("gzip level: %v", err))
-	}
-	return z
-}}
-
-func newGzip(w http.ResponseWriter) gzipWriter {
-	z := gzipPool.Get().(*gzip.Writer)
-	z.Reset(w)
-	return gzipWriter{z}
-}
-
-func (z gzipWriter) release() {
-	z.Reset(nil)
-	gzipPool.Put(z.Writer)
+	out := bodyWriter{w: w, r: r, mediaType: t.media.String(), code: code, length: len(body)}
+	defer out.release()
+	_ = out.finish(body) // a client that went away cannot be told
 }
 
 // respondRecord answers with one object.
@@ -147,15 +87,7 @@ func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 // WriteBytes answers with a body whose Content-Type is set already,
 // compressed where that pays.
 func WriteBytes(w http.ResponseWriter, r *http.Request, body []byte) {
-	if len(body) < gzipThreshold || !acceptsGzip(r) {
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body)
-		return
-	}
-	w.Header().Set("Content-Encoding", "gzip")
-	w.Header().Add("Vary", "Accept-Encoding")
-	z := newGzip(w)
-	defer z.release()
-	_, _ = z.Write(body)
-	_ = z.Close()
+	out := bodyWriter{w: w, r: r, length: len(body)}
+	defer out.release()
+	_ = out.finish(body) // a client that went away cannot be told
 }

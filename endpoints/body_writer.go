@@ -1,0 +1,130 @@
+package endpoints
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// gzipThreshold is the size from which a body is compressed for clients that
+// accept it: below, it costs more than it saves (KEP-156).
+const gzipThreshold = 128 << 10
+
+// unknownLength is the length of a body that is not known before its end.
+const unknownLength = -1
+
+// bodyWriter writes the body of a response in pieces, compressed where that
+// pays. Nothing is sent before the first piece is there; until then a response
+// can still become an error. A body of unknown length begins with a piece that
+// is worth compressing, or is written by finish as a whole.
+type bodyWriter struct {
+	w http.ResponseWriter
+	r *http.Request
+	// mediaType and code go to the head of the response; they are left to
+	// whoever set them where empty.
+	mediaType string
+	code      int
+	// length in bytes, or unknownLength.
+	length  int
+	started bool
+	zip     *gzip.Writer // nil without compression
+}
+
+func (o *bodyWriter) start() {
+	o.started = true
+	h := o.w.Header()
+	switch {
+	case (o.length < 0 || o.length >= gzipThreshold) && acceptsGzip(o.r):
+		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+		o.zip = gzipPool.Get().(*gzip.Writer)
+		o.zip.Reset(o.w)
+	case o.length >= 0:
+		h.Set("Content-Length", strconv.Itoa(o.length))
+	}
+	if o.mediaType != "" {
+		h.Set("Content-Type", o.mediaType)
+	}
+	if o.code != 0 {
+		o.w.WriteHeader(o.code)
+	}
+}
+
+// write writes a piece. An error says that the client is gone.
+func (o *bodyWriter) write(b []byte) error {
+	if !o.started {
+		o.start()
+	}
+	var err error
+	if o.zip != nil {
+		_, err = o.zip.Write(b)
+	} else {
+		_, err = o.w.Write(b)
+	}
+	return err
+}
+
+// finish writes the last piece.
+func (o *bodyWriter) finish(b []byte) error {
+	if !o.started && o.length < 0 {
+		o.length = len(b)
+	}
+	if err := o.write(b); err != nil {
+		return err
+	}
+	if o.zip != nil {
+		return o.zip.Close()
+	}
+	return nil
+}
+
+// fail returns an error for the client, or, where it can no longer be told,
+// breaks off, so that no client takes a part for the whole.
+func (o *bodyWriter) fail(err error) error {
+	if !o.started {
+		return err
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// release gives back the compressor. The writer is not used afterwards.
+func (o *bodyWriter) release() {
+	if o.zip != nil {
+		o.zip.Reset(nil)
+		gzipPool.Put(o.zip)
+		o.zip = nil
+	}
+}
+
+// gzipLevel is the best of what is fast. Of a list of 10,000 pods, 36 MB with
+// what differs between real ones, the standard library's fastest level makes
+// 4.9 MB in 148 ms, this one 3.7 MB in 83. To remember compressed records does
+// not pay: on its own each is three times as large.
+const gzipLevel = 2
+
+// gzipPool holds compressors, each of which takes up most of a megabyte.
+//
+//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
+var gzipPool = sync.Pool{New: func() any {
+	z, err := gzip.NewWriterLevel(nil, gzipLevel)
+	if err != nil {
+		panic(fmt.Sprintf("gzip level: %v", err))
+	}
+	return z
+}}
+
+func acceptsGzip(r *http.Request) bool {
+	for _, value := range r.Header.Values("Accept-Encoding") {
+		for part := range strings.SplitSeq(value, ",") {
+			name, params, _ := strings.Cut(strings.TrimSpace(part), ";")
+			if strings.TrimSpace(name) == "gzip" && strings.ReplaceAll(params, " ", "") != "q=0" {
+				return true
+			}
+		}
+	}
+	return false
+}
