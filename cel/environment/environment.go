@@ -51,6 +51,7 @@ func options() []cel.EnvOption {
 		ext.Sets(),
 		ext.TwoVarComprehensions(),
 		ext.Lists(ext.ListsVersion(3)),
+		library.All(),
 	}
 }
 

@@ -1,19 +1,30 @@
 package library
 
 import (
+	"math"
+
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
 )
 
-// CostEstimator says what calls of the functions of this package cost: before
-// they are made (checker.CostEstimator), and afterwards
-// (interpreter.ActualCostEstimator). It may be used concurrently if SizeEstimator
-// may.
+// CostEstimator says what calls cost of the functions of this package, and of
+// those of cel-go's strings that kube-apiserver has its own prices for: before
+// they are made, and afterwards. It may be used concurrently if SizeEstimator may.
 type CostEstimator struct {
 	// SizeEstimator bounds the sizes of variables and their fields, and what
-	// functions cost that are not of this package. May be nil.
+	// functions cost that have no price here. May be nil.
 	SizeEstimator checker.CostEstimator
 }
+
+var (
+	_ checker.CostEstimator           = (*CostEstimator)(nil)
+	_ interpreter.ActualCostEstimator = (*CostEstimator)(nil)
+)
 
 // EstimateSize returns what SizeEstimator says, nil without one.
 func (e *CostEstimator) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
@@ -23,16 +34,201 @@ func (e *CostEstimator) EstimateSize(element checker.AstNode) *checker.SizeEstim
 	return e.SizeEstimator.EstimateSize(element)
 }
 
-// EstimateCallCost returns the bounds of what a call may cost and of the size of
-// its result; nil leaves both to cel-go.
+// EstimateCallCost returns the bounds of what a call may cost, without its
+// arguments, and of the size of its result; nil leaves both to cel-go. A user sees
+// them when a definition is refused, so they change only with kube-apiserver's.
 func (e *CostEstimator) EstimateCallCost(function, overloadID string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	if p := priceOf(function); p.estimate != nil {
+		if estimate := p.estimate(plannedCall{e, overloadID, target, args}); estimate != nil {
+			return estimate
+		}
+	}
 	if e.SizeEstimator == nil {
 		return nil
 	}
 	return e.SizeEstimator.EstimateCallCost(function, overloadID, target, args)
 }
 
-// CallCost returns what a call has cost; nil leaves it to cel-go.
+// CallCost returns what a call has cost, without its arguments; nil leaves it to
+// cel-go.
 func (e *CostEstimator) CallCost(function, overloadID string, args []ref.Val, result ref.Val) *uint64 {
+	if p := priceOf(function); p.actual != nil {
+		return p.actual(madeCall{overloadID, args, result})
+	}
 	return nil
+}
+
+// price is what calls of a function cost. A nil answer leaves it to cel-go.
+type price struct {
+	estimate func(plannedCall) *checker.CallEstimate
+	actual   func(madeCall) *uint64
+}
+
+// plannedCall is a call in an expression.
+type plannedCall struct {
+	estimator *CostEstimator
+	overload  string
+	target    *checker.AstNode // nil if the function is no member
+	args      []checker.AstNode
+}
+
+// madeCall is a call that was made; the first argument of a member is what it was
+// called on.
+type madeCall struct {
+	overload string
+	args     []ref.Val
+	result   ref.Val
+}
+
+// priceOf returns the price of a function, whichever its overload; the zero price
+// for the functions that are left to cel-go.
+func priceOf(function string) price {
+	switch function {
+	case "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf":
+		return scanPrice()
+	case "find", "findAll":
+		return searchPrice()
+	case "validate":
+		return validatePrice()
+	case "url":
+		return urlPrice()
+	case "cidr", "isCIDR", "isIP", "quantity", "isQuantity", "semver", "isSemver":
+		return readPrice(1)
+	case "ip.isCanonical": // read, and written for comparison
+		return readPrice(2)
+	case "ip":
+		return ipPrice()
+	case "containsIP":
+		return containsPrice(containsIPString, false)
+	case "containsCIDR":
+		return containsPrice(containsCIDRString, true)
+	case "lowerAscii", "upperAscii", "substring", "trim":
+		return sameSizePrice()
+	case "replace":
+		return replacePrice()
+	case "split":
+		return splitPrice()
+	case "join":
+		return joinPrice()
+	case operators.Equals:
+		return equalsPrice()
+	case "getScheme", "getHost", "getHostname", "getPort", "getEscapedPath", "getQuery",
+		"family", "isUnspecified", "isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast",
+		"masked", "prefixLength",
+		"sign", "isInteger", "asInteger", "asApproximateFloat", "add", "sub",
+		"isGreaterThan", "isLessThan", "compareTo", "major", "minor", "patch",
+		"format.named":
+		return nominalPrice()
+	}
+	return price{}
+}
+
+const (
+	traversal   = common.StringTraversalCostFactor
+	regexFactor = common.RegexStringLengthCostFactor
+)
+
+func costs(c checker.CostEstimate) *checker.CallEstimate {
+	return &checker.CallEstimate{CostEstimate: c}
+}
+
+// costsAndMakes is a cost with the size of the result.
+func costsAndMakes(c checker.CostEstimate, result checker.SizeEstimate) *checker.CallEstimate {
+	return &checker.CallEstimate{CostEstimate: c, ResultSize: &result}
+}
+
+func exactly(cost uint64) *uint64 { return &cost }
+
+// nominalPrice is that of looking at a part of a value.
+func nominalPrice() price {
+	return price{
+		estimate: func(plannedCall) *checker.CallEstimate { return costs(checker.FixedCostEstimate(1)) },
+		actual:   func(madeCall) *uint64 { return exactly(1) },
+	}
+}
+
+// readPrice is that of reading the string that is the first argument so many
+// times.
+func readPrice(times float64) price {
+	return price{
+		estimate: func(c plannedCall) *checker.CallEstimate {
+			if len(c.args) < 1 {
+				return nil
+			}
+			return costs(c.size(c.args[0]).MultiplyByCostFactor(times * traversal))
+		},
+		actual: func(c madeCall) *uint64 {
+			if len(c.args) < 1 {
+				return nil
+			}
+			return exactly(readCost(size(c.args[0]), times))
+		},
+	}
+}
+
+// readCost is the cost of reading a string of a size so many times.
+func readCost(size uint64, times float64) uint64 {
+	return uint64(math.Ceil(float64(size) * times * traversal))
+}
+
+// matchCost is the cost of matching a string of a size with an expression of a
+// length; that of an empty string is that of one character.
+func matchCost(size, regex uint64) uint64 {
+	return uint64(math.Ceil((1+float64(size))*traversal)) * uint64(math.Ceil(float64(regex)*regexFactor))
+}
+
+// equalsPrice is that of comparing values of the types of this package, which
+// cel-go would take to be of any size.
+func equalsPrice() price {
+	return price{
+		estimate: func(c plannedCall) *checker.CallEstimate {
+			if len(c.args) != 2 || !c.args[0].Type().IsExactType(c.args[1].Type()) {
+				return nil
+			}
+			switch c.args[0].Type().TypeName() {
+			case ipTypeName, cidrTypeName, quantityTypeName, semverTypeName:
+				return costs(checker.FixedCostEstimate(1))
+			case formatTypeName:
+				return costs(checker.CostEstimate{Min: 1, Max: maxFormatName}.MultiplyByCostFactor(traversal))
+			case urlTypeName:
+				longest := uint64(1)
+				if right := c.args[1].ComputedSize(); right != nil {
+					longest = right.Max
+				}
+				return costs(checker.CostEstimate{Min: 1, Max: longest}.MultiplyByCostFactor(traversal))
+			}
+			return nil
+		},
+		actual: func(c madeCall) *uint64 {
+			if len(c.args) != 2 || !isOurs(c.args[0]) {
+				return nil
+			}
+			return exactly(1)
+		},
+	}
+}
+
+// maxFormatName is what the name of no format is longer than.
+const maxFormatName = 64
+
+// size returns the bounds of the size of a node: what the expression tells, else
+// what the schema does, else none.
+func (c plannedCall) size(node checker.AstNode) checker.SizeEstimate {
+	if s := node.ComputedSize(); s != nil {
+		return *s
+	}
+	if s := c.estimator.EstimateSize(node); s != nil {
+		return *s
+	}
+	return checker.UnknownSizeEstimate()
+}
+
+// size is the size of a value; 1 for what has none.
+func size(v ref.Val) uint64 {
+	if sizer, ok := v.(traits.Sizer); ok {
+		if n, ok := sizer.Size().(types.Int); ok && n >= 0 {
+			return uint64(n)
+		}
+	}
+	return 1
 }

@@ -1,0 +1,137 @@
+package library
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// CIDR is blocks of IP addresses. An address may have bits after the prefix; an
+// IPv6 address that stands for an IPv4 address is refused.
+//
+//	cidr(<string>) <CIDR>                an error for what is no block
+//	isCIDR(<string>) <bool>
+//	string(<CIDR>) <string>
+//	<CIDR>.containsIP(<IP|string>) <bool>
+//	<CIDR>.containsCIDR(<CIDR|string>) <bool>
+//	<CIDR>.ip() <IP>                     the address it is written with
+//	<CIDR>.masked() <CIDR>               without the bits after the prefix
+//	<CIDR>.prefixLength() <int>
+func CIDR() cel.EnvOption {
+	cidrs, ips := cidrKind(), ipKind()
+	read := func(s string) ref.Val {
+		p, err := parseCIDR(s)
+		if err != nil {
+			// Said twice, as by kube-apiserver.
+			return types.NewErr("network address parse error during conversion from string: %v", err)
+		}
+		return cidrs.of(p)
+	}
+	return cel.Lib(library{name: "kubernetes.net.cidr", options: []cel.EnvOption{
+		cel.Types(cidrs.typ),
+		cel.Function("cidr", cel.Overload("string_to_cidr", signature(cel.StringType), cidrs.typ, unary(read))),
+		cel.Function("isCIDR", cel.Overload("is_cidr", signature(cel.StringType), cel.BoolType, checked(parseCIDR))),
+		cel.Function("string", cel.Overload("cidr_to_string", signature(cidrs.typ), cel.StringType,
+			unary(func(p netip.Prefix) ref.Val { return types.String(p.String()) }))),
+		cel.Function("containsIP",
+			cel.MemberOverload(containsIPString, signature(cidrs.typ, cel.StringType), cel.BoolType, binary(containsParsedIP)),
+			cel.MemberOverload("cidr_contains_ip_ip", signature(cidrs.typ, ips.typ), cel.BoolType,
+				binary(func(p netip.Prefix, a netip.Addr) ref.Val { return types.Bool(p.Contains(a)) }))),
+		cel.Function("containsCIDR",
+			cel.MemberOverload(containsCIDRString, signature(cidrs.typ, cel.StringType), cel.BoolType, binary(func(p netip.Prefix, s string) ref.Val {
+				inner := read(s)
+				if types.IsError(inner) {
+					return inner
+				}
+				return containsCIDR(p, inner.Value().(netip.Prefix))
+			})),
+			cel.MemberOverload("cidr_contains_cidr", signature(cidrs.typ, cidrs.typ), cel.BoolType, binary(containsCIDR))),
+		cel.Function("ip", cel.MemberOverload(ipOfCIDR, signature(cidrs.typ), ips.typ,
+			unary(func(p netip.Prefix) ref.Val { return ips.of(p.Addr()) }))),
+		cel.Function("prefixLength", cel.MemberOverload("cidr_prefix_length", signature(cidrs.typ), cel.IntType,
+			unary(func(p netip.Prefix) ref.Val { return types.Int(p.Bits()) }))),
+		cel.Function("masked", cel.MemberOverload("cidr_masked", signature(cidrs.typ), cidrs.typ,
+			unary(func(p netip.Prefix) ref.Val { return cidrs.of(p.Masked()) }))),
+	}})
+}
+
+func cidrKind() *kind[netip.Prefix] {
+	return &kind[netip.Prefix]{
+		name:  "CIDR",
+		typ:   cel.OpaqueType(cidrTypeName),
+		equal: func(a, b netip.Prefix) bool { return a == b },
+		text:  netip.Prefix.String,
+		size:  func(p netip.Prefix) int { return (p.Bits() + 7) / 8 },
+	}
+}
+
+func parseCIDR(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, fmt.Errorf("network address parse error during conversion from string: %w", err)
+	case p.Addr().Is4In6():
+		return netip.Prefix{}, fmt.Errorf("IPv4-mapped IPv6 address %q is not allowed", s)
+	}
+	return p, nil
+}
+
+func containsParsedIP(p netip.Prefix, s string) ref.Val {
+	a, err := parseIP(s)
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return types.Bool(p.Contains(a))
+}
+
+// containsCIDR: every address of the inner block is one of the outer.
+func containsCIDR(outer, inner netip.Prefix) ref.Val {
+	return types.Bool(outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr()))
+}
+
+// Overloads whose prices differ from others of their functions.
+const (
+	ipOfCIDR           = "cidr_ip"
+	containsIPString   = "cidr_contains_ip_string"
+	containsCIDRString = "cidr_contains_cidr_string"
+)
+
+// containsPrice is that of comparing the bytes of two addresses; if the other is a
+// block, of masking it and comparing the lengths of the prefixes; and of reading it
+// in the overload that takes a string.
+func containsPrice(ofString string, masked bool) price {
+	return price{
+		estimate: func(c plannedCall) *checker.CallEstimate {
+			if c.target == nil || len(c.args) < 1 {
+				return nil
+			}
+			address := checker.SizeEstimate{Min: 4, Max: 16} // bytes, of both families
+			cost := address.Add(address).MultiplyByCostFactor(traversal)
+			if masked {
+				cost = cost.Add(address.MultiplyByCostFactor(traversal)).Add(checker.FixedCostEstimate(1))
+			}
+			if c.overload == ofString {
+				cost = cost.Add(c.size(c.args[0]).MultiplyByCostFactor(traversal))
+			}
+			return costs(cost)
+		},
+		actual: func(c madeCall) *uint64 {
+			if len(c.args) < 2 {
+				return nil
+			}
+			prefix := size(c.args[0])
+			cost := readCost(prefix, 2)
+			if masked {
+				cost += readCost(prefix, 1) + 1
+			}
+			if c.overload == ofString {
+				cost += readCost(size(c.args[1]), 1)
+			}
+			return exactly(cost)
+		},
+	}
+}
