@@ -1,0 +1,188 @@
+// Package conversion changes custom resources from one version into another by
+// asking the webhook that their definition names. What is asked and answered is
+// a ConversionReview; an answer is checked before it is believed. It knows no
+// schemas: what a version does not know is for others to drop.
+//
+// Imports: codec/jsonplan, egress, webhook.
+package conversion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/webhook"
+)
+
+const (
+	// timeout bounds a call of a webhook, as kube-apiserver does.
+	timeout = 30 * time.Second
+	// An answer may have so many bytes, and so many for each that was sent.
+	// Nothing larger than the first could be stored in any version.
+	answerBytes, answerFactor = 3 << 20, 16
+)
+
+// Config describes a Converter.
+type Config struct {
+	// Definition is the name of the definition, for metrics.
+	Definition string
+	// Webhook is the definition's.
+	Webhook *apiextensionsv1.WebhookConversion
+	// Clients has the connections to webhooks.
+	Clients *webhook.Clients
+	// Metrics may be nil.
+	Metrics *Metrics
+}
+
+// Converter converts the objects of a definition. It is safe for concurrent
+// use.
+type Converter struct {
+	definition string
+	// version of ConversionReview that is spoken.
+	version string
+	client  *webhook.Client
+	metrics *Metrics
+}
+
+// New returns a Converter, which its owner closes.
+func New(config Config) (*Converter, error) {
+	known := slices.IndexFunc(config.Webhook.ConversionReviewVersions, func(version string) bool { return version == "v1" || version == "v1beta1" })
+	if known < 0 {
+		return nil, &Error{"no supported conversion review versions"}
+	}
+	target, err := TargetOf(config.Webhook.ClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	client, err := config.Clients.Client(target)
+	if err != nil {
+		return nil, &Error{err.Error()}
+	}
+	return &Converter{
+		definition: config.Definition, version: config.Webhook.ConversionReviewVersions[known], client: client, metrics: config.Metrics,
+	}, nil
+}
+
+// Close lets go of connections. Conversions under way come to their end.
+func (c *Converter) Close() { c.client.Close() }
+
+// Error says that a conversion failed. It is an API error, worded for clients
+// as kube-apiserver words it: a 500 without a reason.
+type Error struct{ Message string }
+
+func (e *Error) Error() string { return e.Message }
+
+// Status implements apierrors.APIStatus.
+func (e *Error) Status() metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: e.Message}
+}
+
+// Convert returns the objects, in order, in a version: all that are not in it
+// yet are converted by one call of the webhook. The objects become the
+// Converter's. An error is an *Error, except where ctx has ended.
+func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, error) {
+	var asked []*unstructured.Unstructured
+	for _, obj := range objects {
+		switch {
+		case obj.GroupVersionKind().GroupVersion() == to:
+		case empty(obj):
+			obj.SetAPIVersion(to.String()) // nothing to ask about
+		default:
+			asked = append(asked, obj)
+		}
+	}
+	if len(asked) == 0 {
+		return objects, nil
+	}
+	start, from := time.Now(), asked[0].GroupVersionKind()
+	converted, fault := c.ask(ctx, asked, to)
+	c.metrics.observe(c.definition, from.Version, to.Version, fault, time.Since(start))
+	if fault != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("conversion webhook for %v: %w", from, context.Cause(ctx))
+		}
+		return nil, &Error{fmt.Sprintf("conversion webhook for %v %s", from, webhook.Quote(fault.text))}
+	}
+	if len(asked) == len(objects) {
+		return converted, nil
+	}
+	out := slices.Clone(objects)
+	for i, obj := range out {
+		if len(asked) > 0 && obj == asked[0] {
+			out[i] = converted[0]
+			asked, converted = asked[1:], converted[1:]
+		}
+	}
+	return out, nil
+}
+
+// empty objects, such as library code converts, are the same in all versions.
+func empty(obj *unstructured.Unstructured) bool {
+	_, hasKind := obj.Object["kind"]
+	_, hasVersion := obj.Object["apiVersion"]
+	return len(obj.Object) == 2 && hasKind && hasVersion
+}
+
+// fault is why a conversion failed: in which class metrics count it, and what
+// follows "conversion webhook for <kind>" in kube-apiserver's words.
+type fault struct{ class, text string }
+
+func faultf(class, format string, args ...any) *fault {
+	return &fault{class, fmt.Sprintf(format, args...)}
+}
+
+// ask converts objects that are all to be converted.
+func (c *Converter) ask(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, *fault) {
+	review, uid, err := c.question(objects, to)
+	if err != nil {
+		return nil, faultf(callFailure, "failed: %v", err)
+	}
+	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Answer: answerBytes + answerFactor*int64(len(review))})
+	if err != nil {
+		return nil, faultf(callFailure, "failed: %v", err)
+	}
+	answers, failed := c.read(body, uid)
+	if failed != nil {
+		return nil, failed
+	}
+	if len(answers) != len(objects) {
+		return nil, faultf(partialResponse, "returned %d objects, expected %d", len(answers), len(objects))
+	}
+	converted := make([]*unstructured.Unstructured, len(objects))
+	for i, raw := range answers {
+		if converted[i], err = accept(objects[i], raw, to); err != nil {
+			return nil, invalidObject(i, len(objects), err)
+		}
+		answers[i] = nil
+	}
+	return converted, nil
+}
+
+// invalidObject words what is wrong with one object of an answer. Like
+// kube-apiserver it names no index where there is but one object.
+func invalidObject(i, of int, err error) *fault {
+	var bad unacceptable
+	errors.As(err, &bad)
+	var what string
+	switch {
+	case of > 1 && bad.where == inMetadata:
+		what = fmt.Sprintf("metadata in object at index %d", i)
+	case of > 1:
+		what = fmt.Sprintf("converted object at index %d", i)
+	case bad.where == inMetadata:
+		what = "metadata"
+	case bad.where == inType:
+		what = "object at index 0"
+	default:
+		what = "object"
+	}
+	return faultf(invalidConverted, "returned invalid %s: %v", what, err)
+}

@@ -1,0 +1,107 @@
+package conversion
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
+	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/webhook"
+)
+
+// TargetOf says where the webhook of a definition is.
+func TargetOf(config *apiextensionsv1.WebhookClientConfig) (webhook.Target, error) {
+	if config == nil {
+		return webhook.Target{}, &Error{"webhook configuration must have either service or URL"}
+	}
+	target := webhook.Target{CABundle: config.CABundle}
+	if config.URL != nil {
+		target.URL = *config.URL
+	}
+	if s := config.Service; s != nil {
+		target.Service = &egress.Service{Namespace: s.Namespace, Name: s.Name, Port: 443}
+		if s.Port != nil {
+			target.Service.Port = *s.Port
+		}
+		if s.Path != nil {
+			target.Path = *s.Path
+		}
+	}
+	return target, nil
+}
+
+// reviewKind is the type of a review in the version that is spoken.
+func (c *Converter) reviewKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: apiextensionsv1.GroupName, Version: c.version, Kind: "ConversionReview"}
+}
+
+// question makes a review: that of kube-apiserver, byte by byte, with the
+// objects put in as they are written, so that none is encoded twice.
+func (c *Converter) question(objects []*unstructured.Unstructured, to schema.GroupVersion) (review []byte, uid string, err error) {
+	uid = uuid.NewString()
+	review = fmt.Appendf(nil, `{"kind":"ConversionReview","apiVersion":%q,"request":{"uid":%q,"desiredAPIVersion":%q,"objects":[`,
+		c.reviewKind().GroupVersion(), uid, to)
+	for i, obj := range objects {
+		if i > 0 {
+			review = append(review, ',')
+		}
+		if review, err = jsonplan.Append(review, obj); err != nil {
+			return nil, "", fmt.Errorf("encode %s: %w", obj.GetName(), err)
+		}
+	}
+	return append(review, `]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}`+"\n"...), uid, nil
+}
+
+// answer is what is read of a review. Both versions look alike.
+type answer struct {
+	Response *struct {
+		UID              string            `json:"uid"`
+		ConvertedObjects []json.RawMessage `json:"convertedObjects"`
+		Result           metav1.Status     `json:"result"`
+	} `json:"response"`
+}
+
+// read returns the objects in an answer to the review of a uid.
+func (c *Converter) read(body []byte, uid string) ([]json.RawMessage, *fault) {
+	document, gvk, err := webhook.Document(body)
+	if err != nil {
+		return nil, faultf(callFailure, "failed: %v", err)
+	}
+	if gvk.Kind == "Status" && gvk.Version == "v1" {
+		var status metav1.Status
+		if err := json.Unmarshal(document, &status); err == nil && status.Status != metav1.StatusSuccess {
+			return nil, faultf(callFailure, "failed: %s", status.Message)
+		}
+	}
+	if gvk.Kind != "" && gvk.Kind != "ConversionReview" {
+		return nil, faultf(callFailure, "failed: %v", runtime.NewNotRegisteredErrForKind("webhook", gvk))
+	}
+	// Answers in v1beta1 need not say their type, nor which question they answer.
+	strict := c.version != "v1beta1"
+	if want := c.reviewKind(); strict && gvk != want {
+		return nil, faultf(malformedResponse, "failed: expected webhook response of %v, got %v", want, gvk)
+	}
+	var read answer
+	if err := json.Unmarshal(document, &read); err != nil {
+		return nil, faultf(callFailure, "failed: %v", err)
+	}
+	switch response := read.Response; {
+	case response == nil:
+		return nil, faultf(malformedResponse, "failed: no response provided")
+	case strict && response.UID != uid:
+		return nil, faultf(malformedResponse, "failed: expected response.uid=%q, got %q", uid, response.UID)
+	case response.Result.Status == metav1.StatusSuccess:
+		return response.ConvertedObjects, nil
+	case response.Result.Message != "":
+		return nil, faultf(malformedResponse, "failed: %s", response.Result.Message)
+	default:
+		return nil, faultf(malformedResponse, "failed: response.result.status was '%s', not 'Success'", response.Result.Status)
+	}
+}

@@ -1,0 +1,139 @@
+// Package webhook calls users' webhooks: it posts a review and returns the
+// answer, within bounds of time and size. What is asked, and what an answer
+// means, is for those who ask: conversion of custom resources, admission.
+//
+// Imports: egress.
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mainstay.dev/mainstay/egress"
+)
+
+// Target says where a webhook is. Either URL or Service is set.
+type Target struct {
+	URL string
+	// Service and the path at it; the path may be empty.
+	Service *egress.Service
+	Path    string
+	// CABundle are PEM certificates that the webhook's must come from; the
+	// machine's own when empty.
+	CABundle []byte
+}
+
+// Clients are the connections of a server to webhooks. Those to one target are
+// shared by all who call it, and closed when nobody does any more. The zero
+// value, with Resolver set, is ready; it must not be copied.
+type Clients struct {
+	// Resolver finds services. Without one, webhooks behind services cannot be
+	// called.
+	Resolver egress.Resolver
+
+	mu struct {
+		sync.Mutex
+		shared map[string]*connections
+	}
+}
+
+// connections are those to one target.
+type connections struct {
+	transport *http.Transport
+	url       *url.URL
+	users     int // guarded by Clients.mu
+}
+
+// Client calls one webhook. It is safe for concurrent use.
+type Client struct {
+	clients *Clients
+	key     string
+	*connections
+	closed sync.Once
+}
+
+// Client returns a client of a webhook, which its owner closes.
+func (c *Clients) Client(target Target) (*Client, error) {
+	key := target.key()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shared := c.mu.shared[key]
+	if shared == nil {
+		var err error
+		if shared, err = c.connect(&target); err != nil {
+			return nil, err
+		}
+		if c.mu.shared == nil {
+			c.mu.shared = map[string]*connections{}
+		}
+		c.mu.shared[key] = shared
+	}
+	shared.users++
+	return &Client{clients: c, key: key, connections: shared}, nil
+}
+
+// key tells targets apart.
+func (t *Target) key() string {
+	where := "url " + t.URL
+	if t.Service != nil {
+		where = "service " + t.Service.String() + " " + strconv.Quote(t.Path)
+	}
+	return where + "\n" + string(t.CABundle)
+}
+
+// maxHeaderBytes bounds the headers of an answer.
+const maxHeaderBytes = 64 << 10
+
+func (c *Clients) connect(target *Target) (*connections, error) {
+	// Connections of HTTP/1.1 spread over what is behind a name, where one of
+	// HTTP/2 would carry everything to one place.
+	to := &egress.Target{Service: target.Service, Resolver: c.Resolver, CABundle: target.CABundle, HTTP1: true}
+	var at url.URL
+	switch {
+	case target.Service != nil && c.Resolver == nil:
+		return nil, fmt.Errorf("webhook behind service %s: services cannot be found", target.Service)
+	case target.Service != nil:
+		at = *to.Base()
+		at.Path = path.Join("/", target.Path)
+	case target.URL == "":
+		return nil, errors.New("webhook configuration must have either service or URL")
+	default:
+		parsed, err := url.Parse(target.URL)
+		if err != nil {
+			return nil, fmt.Errorf("unparsable URL: %w", err)
+		}
+		to.URL = parsed
+		at = url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: path.Join("/", parsed.Path)}
+	}
+	transport, err := to.Transport()
+	if err != nil {
+		return nil, err
+	}
+	transport.MaxResponseHeaderBytes = maxHeaderBytes
+	return &connections{transport: transport, url: &at}, nil
+}
+
+// Close lets go of the client. Calls under way come to their end.
+func (c *Client) Close() {
+	c.closed.Do(func() {
+		c.clients.mu.Lock()
+		c.users--
+		last := c.users == 0
+		if last {
+			delete(c.clients.mu.shared, c.key)
+		}
+		c.clients.mu.Unlock()
+		if last {
+			c.transport.CloseIdleConnections()
+		}
+	})
+}
+
+// String says where the webhook is.
+func (c *Client) String() string { return strings.TrimSuffix(c.url.String(), "/") }
