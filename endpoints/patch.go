@@ -82,7 +82,11 @@ func (c *call) patcher(patchType types.PatchType, body []byte, options metav1.Pa
 		}
 		return c.documentPatch(patch, manager, options), nil
 	case types.MergePatchType:
-		return c.documentPatch(mergePatch{body, options.FieldValidation}, manager, options), nil
+		patch, err := parseMergePatch(body, options.FieldValidation)
+		if err != nil {
+			return nil, err
+		}
+		return c.documentPatch(patch, manager, options), nil
 	}
 	return c.strategicPatch(body, manager, options)
 }

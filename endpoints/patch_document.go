@@ -13,6 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/mergepatch"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
@@ -22,6 +23,8 @@ type documentPatcher interface {
 	// apply returns the changed document, and what strict reading of the patch
 	// found. Errors are API errors.
 	apply(document []byte) (changed []byte, strict []error, err error)
+	// show is how a changed document that is no object any more is shown.
+	show(changed []byte) string
 }
 
 // documentPatch makes the change of a patch that works on JSON: the current
@@ -36,7 +39,7 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 		if err != nil {
 			return nil, err
 		}
-		document, err := json.Marshal(versioned)
+		document, err := codec.AppendObject(nil, versioned, codec.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", v.GVK.Kind, err)
 		}
@@ -48,10 +51,10 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 		if err != nil {
 			found, ok := runtime.AsStrictDecodingError(err)
 			if !ok {
-				return nil, invalidPatch(string(changed), unworded(err))
+				return nil, invalidPatch(patch.show(changed), unworded(err))
 			}
 			if options.FieldValidation == metav1.FieldValidationStrict {
-				return nil, invalidPatch(string(changed), found)
+				return nil, invalidPatch(patch.show(changed), found)
 			}
 			strict = append(strict, found.Errors()...)
 		}
@@ -91,21 +94,42 @@ func (c *call) reportStrict(found []error, fieldValidation string) error {
 
 // mergePatch is a JSON merge patch (RFC 7386).
 type mergePatch struct {
-	body            []byte
-	fieldValidation string
+	patch  *mergepatch.Patch
+	strict []error
+}
+
+func parseMergePatch(body []byte, fieldValidation string) (documentPatcher, error) {
+	var members map[string]any
+	strict, err := decodePatch(body, &members, fieldValidation)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := mergepatch.Parse(body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return mergePatch{patch, strict}, nil
 }
 
 func (p mergePatch) apply(document []byte) ([]byte, []error, error) {
-	var members map[string]any
-	strict, err := decodePatch(p.body, &members, p.fieldValidation)
-	if err != nil {
-		return nil, nil, err
-	}
-	changed, err := jsonpatch.MergePatch(document, p.body)
+	changed, err := p.patch.Apply(make([]byte, 0, len(document)+256), document)
 	if err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
-	return changed, strict, nil
+	return changed, p.strict, nil
+}
+
+// show puts members in the order of their names, as kube-apiserver does.
+func (p mergePatch) show(changed []byte) string {
+	var members map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(changed, &members); err != nil {
+		return string(changed)
+	}
+	shown, err := json.Marshal(members)
+	if err != nil {
+		return string(changed)
+	}
+	return string(shown)
 }
 
 // decodePatch reads a patch, strictly where that matters.
@@ -166,3 +190,5 @@ func (p jsonPatch) apply(document []byte) ([]byte, []error, error) {
 	}
 	return changed, p.strict, nil
 }
+
+func (p jsonPatch) show(changed []byte) string { return string(changed) }
