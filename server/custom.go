@@ -34,8 +34,8 @@ func (s *Server) openCustom(env *builtin.Env, static *route.Static, documents *o
 		Storage: func(spec custom.StorageSpec) (storage.Interface, error) {
 			return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, spec.IndexFields, !spec.Passing)
 		},
-		Changed: func(versions []schema.GroupVersion) { describeCustom(documents, static, source, versions) },
-		Logger:  s.logger,
+		Changed:  func(versions []schema.GroupVersion) { describeCustom(documents, static, source, versions) },
+		Services: s.services, Registerer: s.registry, Logger: s.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -13,9 +13,10 @@
 //   - establish: the loop that accepts names, and removes what was deleted.
 //   - family: what use has made of a definition: its versions as served.
 //   - served: one version: its resources, opened on first use.
+//   - convert: how objects come from one version to another.
 //
 // What definitions themselves must look like is package definition's affair.
 //
-// Imports: apis/custom/definition, apis/custom/schema, codec, openapi,
-// registry, rest, storage.
+// Imports: apis/custom/conversion, apis/custom/definition, apis/custom/schema,
+// codec, egress, openapi, registry, rest, storage, webhook.
 package custom

@@ -24,6 +24,10 @@ type entry struct {
 	wanted, accepted names
 	versions         []entryVersion // in order of preference
 
+	// webhook: what is stored in other versions is converted by asking one;
+	// unsafe: its certificates cannot be read.
+	webhook, unsafe bool
+
 	namesAccepted, established, terminating bool
 	// claimed: what the entry says of names is decided, and on its way to
 	// storage.
@@ -91,6 +95,7 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 		terminating:   crd.DeletionTimestamp != nil,
+		webhook:       asksWebhook(crd), unsafe: definition.InvalidCABundle(crd),
 	}
 	for i := range crd.Spec.Versions {
 		e.versions = append(e.versions, newEntryVersion(&crd.Spec.Versions[i]))
@@ -111,7 +116,7 @@ func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) entryVe
 }
 
 // isServed tells whether requests for the resource are answered.
-func (e *entry) isServed() bool { return e.established || e.namesAccepted }
+func (e *entry) isServed() bool { return e.established || e.namesAccepted && !e.unsafe }
 
 func (e *entry) groupVersion(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: e.group, Version: version}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/apis/custom/definition"
 	"mainstay.dev/mainstay/apis/custom/schema"
 	"mainstay.dev/mainstay/rest"
@@ -21,7 +22,7 @@ type family struct {
 	terminating atomic.Bool
 	// life ends when the definition changes or goes, and with it open watches.
 	life   context.Context
-	retire context.CancelFunc
+	retire func()
 
 	mu struct {
 		sync.Mutex
@@ -29,6 +30,8 @@ type family struct {
 		// while nothing is.
 		serving map[string]*serving
 		schemas map[string]*compiled
+		// converter is the webhook's, nil while it is not in use.
+		converter *conversion.Converter
 	}
 }
 
@@ -47,8 +50,15 @@ type compiled struct {
 }
 
 func newFamily() *family {
-	life, retire := context.WithCancel(context.Background())
-	return &family{life: life, retire: retire}
+	life, end := context.WithCancel(context.Background())
+	f := &family{life: life}
+	f.retire = func() {
+		end()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.dropConverterLocked()
+	}
+	return f
 }
 
 // resource returns a resource of a version, which is then in use.
@@ -79,6 +89,7 @@ func (f *family) forget(since time.Time) {
 	}
 	if len(f.mu.serving) == 0 {
 		f.mu.serving, f.mu.schemas = nil, nil
+		f.dropConverterLocked()
 	}
 }
 

@@ -28,6 +28,11 @@ func content(obj codec.Object) map[string]any { return obj.(*unstructured.Unstru
 func (sv *served) newKind(e *entry) *codec.Kind {
 	hub := &codec.Version{GVK: sv.gvk, New: newObject, Untyped: true, Accept: sv.accept, Default: sv.completes(sv.version.name)}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: sv.fields}
+	convert := sv.relabels
+	if e.webhook {
+		kind.Convert = sv.convert
+		convert = func(version string) func(codec.Object) (codec.Object, error) { return sv.asks(kind, version) }
+	}
 	stored := e.storageVersion().name
 	for i := range e.versions {
 		name := e.versions[i].name
@@ -36,7 +41,7 @@ func (sv *served) newKind(e *entry) *codec.Kind {
 		}
 		other := &codec.Version{
 			GVK: e.groupVersion(name).WithKind(e.wanted.kind), New: newObject, Untyped: true,
-			Default: sv.completes(name), ToHub: sv.converts(sv.version.name), FromHub: sv.converts(name),
+			Default: sv.completes(name), ToHub: convert(sv.version.name), FromHub: convert(name),
 		}
 		kind.Versions = append(kind.Versions, other)
 		if name == stored {
@@ -68,23 +73,6 @@ func (sv *served) completes(version string) func(codec.Object) {
 		_, _ = schema.CoerceMetadata(doc, false, true)
 		_, _ = compiled.CoerceEmbedded(doc, false, true)
 		compiled.complete(doc)
-	}
-}
-
-// converts returns the conversion to a version by the strategy None: nothing
-// changes but the apiVersion, and what the version does not know goes.
-func (sv *served) converts(version string) func(codec.Object) (codec.Object, error) {
-	gvk := sv.gvk.GroupKind().WithVersion(version)
-	return func(obj codec.Object) (codec.Object, error) {
-		compiled, err := sv.schemaOf(version)
-		if err != nil {
-			return nil, fmt.Errorf("convert %s to %s: %w", obj.GetName(), gvk.GroupVersion(), err)
-		}
-		obj.GetObjectKind().SetGroupVersionKind(gvk)
-		if !compiled.keepUnknown {
-			compiled.Prune(content(obj), false)
-		}
-		return obj, nil
 	}
 }
 

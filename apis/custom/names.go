@@ -88,6 +88,8 @@ func (l *loop) judge(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	if why != nil {
 		accepted.Status, accepted.Reason, accepted.Message = apiextensionsv1.ConditionFalse, why.reason, why.message
 		established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "NotAccepted", "not all names are accepted"
+	} else if definition.InvalidCABundle(crd) {
+		established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid"
 	}
 	changed = definition.SetCondition(crd, accepted) || changed
 	if !definition.IsTrue(crd, apiextensionsv1.Established) { // once is for ever

@@ -11,13 +11,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/webhook"
 )
 
 // DefaultIdle is how long what use has made of a definition is kept.
@@ -34,6 +38,10 @@ type Config struct {
 	// It is called with a lock held: it may read the Source, and not wait for
 	// it; nil: nobody is told.
 	Changed func([]schema.GroupVersion)
+	// Services finds services, for webhooks behind them.
+	Services egress.Resolver
+	// Registerer is given metrics; nil keeps none.
+	Registerer prometheus.Registerer
 	// Idle is how long what use has made is kept unused; 0 means DefaultIdle.
 	Idle   time.Duration
 	Logger *slog.Logger
@@ -57,6 +65,9 @@ type StorageSpec struct {
 type Source struct {
 	config Config
 	logger *slog.Logger
+	// webhooks are the connections to conversion webhooks.
+	webhooks    *webhook.Clients
+	conversions *conversion.Metrics
 
 	current atomic.Pointer[snapshot]
 	// loaded is the revision that Load has read, until Run goes on from there.
@@ -90,7 +101,13 @@ func New(config Config) (*Source, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Source{config: config, logger: config.Logger}
+	s := &Source{config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services}}
+	if config.Registerer != nil {
+		var err error
+		if s.conversions, err = conversion.NewMetrics(config.Registerer); err != nil {
+			return nil, err
+		}
+	}
 	s.current.Store(newSnapshot())
 	return s, nil
 }

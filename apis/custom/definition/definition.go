@@ -88,7 +88,7 @@ func ValidateUpdate(_ context.Context, crd, old *apiextensionsv1.CustomResourceD
 	if err != nil {
 		return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
 	}
-	v := validator{crd: internal}
+	v := validator{crd: internal, old: old}
 	v.metadata(&crd.ObjectMeta, &old.ObjectMeta)
 	v.all()
 	v.immutable(old)

@@ -142,16 +142,8 @@ func (v *validator) conversion(conversion *apiextensions.CustomResourceConversio
 		}
 		return
 	}
-	before := len(v.errs)
-	if conversion.WebhookClientConfig == nil {
-		v.add(field.Required(at.Child("webhookClientConfig"), "required when strategy is set to Webhook"))
-	} else if c := conversion.WebhookClientConfig; (c.URL == nil) == (c.Service == nil) {
-		v.add(field.Required(at.Child("webhookClientConfig"), "exactly one of url or service is required"))
-	}
+	v.webhook(conversion.WebhookClientConfig, at.Child("webhookClientConfig"))
 	v.reviewVersions(conversion.ConversionReviewVersions, at.Child("conversionReviewVersions"))
-	if len(v.errs) == before {
-		v.add(field.Invalid(at.Child("strategy"), conversion.Strategy, "conversion webhooks are not supported by this server yet: only None is"))
-	}
 }
 
 func (v *validator) reviewVersions(versions []string, at *field.Path) {
@@ -170,7 +162,7 @@ func (v *validator) reviewVersions(versions []string, at *field.Path) {
 			v.add(field.Invalid(at.Index(i), version, fault))
 		}
 	}
-	if !seen["v1"] && !seen["v1beta1"] {
+	if !hasKnownReview(versions) && v.requireKnownReview() {
 		v.add(field.Invalid(at, versions, "must include at least one of v1, v1beta1"))
 	}
 }

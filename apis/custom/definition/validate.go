@@ -18,7 +18,9 @@ import (
 
 // validator gathers the faults of one definition.
 type validator struct {
-	crd  *apiextensions.CustomResourceDefinition
+	crd *apiextensions.CustomResourceDefinition
+	// old is the definition that is replaced, nil for a new one.
+	old  *apiextensionsv1.CustomResourceDefinition
 	errs field.ErrorList
 }
 

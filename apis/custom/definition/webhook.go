@@ -1,0 +1,134 @@
+package definition
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/transport"
+)
+
+// webhook checks where a conversion webhook is.
+func (v *validator) webhook(config *apiextensions.WebhookClientConfig, at *field.Path) {
+	switch {
+	case config == nil:
+		v.add(field.Required(at, "required when strategy is set to Webhook"))
+		return
+	case (config.URL == nil) == (config.Service == nil):
+		v.add(field.Required(at, "exactly one of url or service is required"))
+	case config.URL != nil:
+		v.webhookURL(*config.URL, at.Child("url"))
+	default:
+		v.webhookService(config.Service, at.Child("service"))
+	}
+	if len(config.CABundle) > 0 && v.requireCABundle() {
+		if fault := caBundleFault(config.CABundle); fault != nil {
+			v.add(field.Invalid(at.Child("caBundle"), config.CABundle, fault.Error()))
+		}
+	}
+}
+
+func (v *validator) webhookURL(text string, at *field.Path) {
+	const form = "; desired format: https://host[/path]"
+	u, err := url.Parse(text)
+	if err != nil {
+		v.add(field.Required(at, "url must be a valid URL: "+err.Error()+form))
+		return
+	}
+	if u.Scheme != "https" {
+		v.add(field.Invalid(at, u.Scheme, "'https' is the only allowed URL scheme"+form))
+	}
+	if u.Host == "" {
+		v.add(field.Invalid(at, u.Host, "host must be provided"+form))
+	}
+	if u.User != nil {
+		v.add(field.Invalid(at, u.User.String(), "user information is not permitted in the URL"))
+	}
+	if u.Fragment != "" {
+		v.add(field.Invalid(at, u.Fragment, "fragments are not permitted in the URL"))
+	}
+	if u.RawQuery != "" {
+		v.add(field.Invalid(at, u.RawQuery, "query parameters are not permitted in the URL"))
+	}
+}
+
+func (v *validator) webhookService(service *apiextensions.ServiceReference, at *field.Path) {
+	if service.Name == "" {
+		v.add(field.Required(at.Child("name"), "service name is required"))
+	}
+	if service.Namespace == "" {
+		v.add(field.Required(at.Child("namespace"), "service namespace is required"))
+	}
+	if faults := utilvalidation.IsValidPortNum(int(service.Port)); len(faults) > 0 {
+		v.add(field.Invalid(at.Child("port"), service.Port, "port is not valid: "+strings.Join(faults, ", ")))
+	}
+	if service.Path != nil {
+		v.webhookPath(*service.Path, at.Child("path"))
+	}
+}
+
+// webhookPath checks the path at a service: segments that could be host names.
+func (v *validator) webhookPath(path string, at *field.Path) {
+	if path == "" || path == "/" {
+		return
+	}
+	if path == "//" {
+		v.add(field.Invalid(at, path, "segment[0] may not be empty"))
+		return
+	}
+	if !strings.HasPrefix(path, "/") {
+		v.add(field.Invalid(at, path, "must start with a '/'"))
+	}
+	// As kube-apiserver: the first byte is not looked at, slash or not.
+	i := 0
+	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
+		if segment == "" {
+			v.add(field.Invalid(at, path, fmt.Sprintf("segment[%d] may not be empty", i)))
+		} else {
+			for _, fault := range utilvalidation.IsDNS1123Subdomain(segment) {
+				v.add(field.Invalid(at, path, fmt.Sprintf("segment[%d]: %v", i, fault)))
+			}
+		}
+		i++
+	}
+}
+
+// requireCABundle: certificates must be some once the definition is established,
+// unless they were none before.
+func (v *validator) requireCABundle() bool {
+	return v.old != nil && IsTrue(v.old, apiextensionsv1.Established) && !InvalidCABundle(v.old)
+}
+
+// InvalidCABundle tells whether a definition has a conversion webhook whose
+// certificates cannot be read.
+func InvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	c := crd.Spec.Conversion
+	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil || len(c.Webhook.ClientConfig.CABundle) == 0 {
+		return false
+	}
+	return caBundleFault(c.Webhook.ClientConfig.CABundle) != nil
+}
+
+func caBundleFault(bundle []byte) error {
+	_, err := transport.TLSConfigFor(&transport.Config{TLS: transport.TLSConfig{CAData: bundle}})
+	return err
+}
+
+// requireKnownReview: one of the versions of reviews must be known, unless none
+// of them was before.
+func (v *validator) requireKnownReview() bool {
+	if v.old == nil || v.old.Spec.Conversion == nil || v.old.Spec.Conversion.Webhook == nil {
+		return true
+	}
+	before := v.old.Spec.Conversion.Webhook.ConversionReviewVersions
+	return len(before) == 0 || hasKnownReview(before)
+}
+
+func hasKnownReview(versions []string) bool {
+	return slices.Contains(versions, "v1") || slices.Contains(versions, "v1beta1")
+}
