@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,23 +72,39 @@ func (c *call) streamEvents(ctx context.Context, w rest.Watch, framer *framer, t
 	if err := flusher.Flush(); err != nil {
 		return nil // the client is gone
 	}
-	var buf []byte
 	for {
 		events, err := w.Next(ctx)
-		buf, done := framer.appendBatch(buf[:0], events, err)
-		if len(buf) > 0 {
-			if _, err := c.w.Write(buf); err != nil {
-				return nil
-			}
-			if err := flusher.Flush(); err != nil {
-				return nil
-			}
-			c.countEvents(len(events), len(buf))
-		}
-		if done {
+		if done := c.sendEvents(framer, flusher, events, err); done {
 			return nil
 		}
 	}
+}
+
+// eventPool has buffers for events on their way: a watch that waits holds none.
+var eventPool = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+// maxEventBuffer is the most that a buffer keeps between events.
+const maxEventBuffer = 64 << 10
+
+// sendEvents sends one batch; done tells that the watch has ended.
+func (c *call) sendEvents(framer *framer, flusher *http.ResponseController, events []rest.Event, err error) (done bool) {
+	pooled := eventPool.Get().(*[]byte)
+	defer eventPool.Put(pooled)
+	buf, done := framer.appendBatch((*pooled)[:0], events, err)
+	if cap(buf) <= maxEventBuffer {
+		*pooled = buf
+	}
+	if len(buf) == 0 {
+		return done
+	}
+	if _, err := c.w.Write(buf); err != nil {
+		return true // the client is gone
+	}
+	if err := flusher.Flush(); err != nil {
+		return true
+	}
+	c.countEvents(len(events), len(buf))
+	return done
 }
 
 func (c *call) countEvents(events, bytes int) {

@@ -18,6 +18,7 @@ func allowedGlobals() map[string]string {
 		"codec/jsonplan.scratchPool": "memory to be used again; holds nothing between objects",
 		"filters/authn.uidAttribute": "an object identifier; its type is a slice",
 		"endpoints.chunkPool":        "memory to be used again; holds nothing between requests",
+		"endpoints.eventPool":        "memory to be used again; holds nothing between events",
 		"endpoints.gzipPool":         "memory to be used again; holds nothing between requests",
 		"openapi.optionsFile":        "an embedded file",
 		"openapi.anyMedia":           "a list that is only read",
