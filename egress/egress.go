@@ -25,6 +25,15 @@ type Resolver interface {
 	Resolve(ctx context.Context, service Service) (string, error)
 }
 
+// ResolveError is the error of calls whose service could not be found.
+type ResolveError struct {
+	Service Service
+	Err     error
+}
+
+func (e *ResolveError) Error() string { return fmt.Sprintf("find service %s: %v", e.Service, e.Err) }
+func (e *ResolveError) Unwrap() error { return e.Err }
+
 // Service is a port of a service.
 type Service struct {
 	Namespace, Name string
@@ -112,7 +121,7 @@ func (t *Target) dial(ctx context.Context, network, address string) (net.Conn, e
 	if t.Service != nil {
 		resolved, err := t.Resolver.Resolve(ctx, *t.Service)
 		if err != nil {
-			return nil, fmt.Errorf("find service %s: %w", t.Service, err)
+			return nil, &ResolveError{*t.Service, err}
 		}
 		address = resolved
 	}

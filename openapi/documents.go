@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +33,8 @@ type Documents struct {
 	// sources and documents have the paths of the v3 documents as keys.
 	sources   map[string]*source
 	documents map[string]*Document
+	// remotes are the group versions that others describe, by the same keys.
+	remotes map[string]*Remote
 	// parts counts the described group versions of a group.
 	parts map[string]int
 	// What covers all parts is nil until it is asked for after a change.
@@ -56,6 +57,7 @@ func New(c Config) *Documents {
 		about:     info{Title: "Kubernetes", Version: c.Version},
 		sources:   map[string]*source{},
 		documents: map[string]*Document{},
+		remotes:   map[string]*Remote{},
 		parts:     map[string]int{},
 	}
 	d.mu.Lock()
@@ -166,10 +168,10 @@ func (d *Documents) V2() *Document {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.v2 == nil {
-		sources := slices.Collect(maps.Values(d.sources))
+		sources, remotes := d.sharesLocked()
 		d.v2 = &Document{
 			version:  v2,
-			draw:     func() (*drawing, error) { return drawV2(d.library, sources, d.about) },
+			draw:     func() (*drawing, error) { return drawV2(d.library, sources, remotes, d.about) },
 			Modified: d.changed,
 		}
 	}
@@ -191,14 +193,15 @@ func (d *Documents) currentIndex() (*v3Index, error) {
 	d.mu.RLock()
 	index, changes, changed := d.index, d.changes, d.changed
 	var documents map[string]*Document
+	var remotes map[string]*Remote
 	if index == nil {
-		documents = maps.Clone(d.documents)
+		documents, remotes = maps.Clone(d.documents), maps.Clone(d.remotes)
 	}
 	d.mu.RUnlock()
 	if index != nil {
 		return index, nil
 	}
-	index, err := makeIndex(documents)
+	index, err := makeIndex(documents, remotes)
 	if err != nil {
 		return nil, err
 	}
@@ -211,17 +214,29 @@ func (d *Documents) currentIndex() (*v3Index, error) {
 	return index, nil
 }
 
-func makeIndex(documents map[string]*Document) (*v3Index, error) {
+func makeIndex(documents map[string]*Document, remotes map[string]*Remote) (*v3Index, error) {
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
 	}
 	paths := make(map[string]entry, len(documents))
 	for path, document := range documents {
+		if remotes[path] != nil {
+			continue
+		}
 		etag, err := document.ETag()
 		if err != nil {
 			return nil, fmt.Errorf("v3 document %s: %w", path, err)
 		}
 		paths[path] = entry{hashedURL(path, etag)}
+	}
+	for path, r := range remotes {
+		switch {
+		case r.Handler == nil:
+		case r.ETag == "":
+			paths[path] = entry{"/openapi/v3/" + path}
+		default:
+			paths[path] = entry{hashedURL(path, r.ETag)}
+		}
 	}
 	data, err := json.Marshal(map[string]any{"paths": paths})
 	if err != nil {

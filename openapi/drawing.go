@@ -176,8 +176,10 @@ func drawV3(l *library, s *source, about info) (*drawing, error) {
 	return d, nil
 }
 
-// drawV2 draws the v2 document of all sources.
-func drawV2(l *library, sources []*source, about info) (*drawing, error) {
+// drawV2 draws the v2 document of all sources, and of what other servers have to
+// say.
+func drawV2(l *library, sources []*source, remotes []*Remote, about info) (*drawing, error) {
+	shares := readShares(remotes)
 	d := &drawing{library: l, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}
 	var all []item
 	for _, s := range sources {
@@ -199,9 +201,37 @@ func drawV2(l *library, sources []*source, about info) (*drawing, error) {
 	if err != nil {
 		return nil, err
 	}
+	if parameters, err = d.addShares(&w, parameters, shares); err != nil {
+		return nil, err
+	}
 	w.WriteString(`,"definitions":{`)
 	d.head, d.tail = w.Bytes(), []byte(`},"parameters":`+string(parameters)+v2Security+`}`)
 	return d, nil
+}
+
+// addShares adds the paths of other servers to the object of paths that w ends
+// with, and returns the parameters with theirs. A share that cannot be merged is
+// left out.
+func (d *drawing) addShares(w *bytes.Buffer, parameters []byte, shares []*share) ([]byte, error) {
+	for _, s := range shares {
+		paths, also, err := d.merge(s)
+		if err != nil {
+			continue
+		}
+		if err := addMembers(w, paths, nil); err != nil {
+			return nil, err
+		}
+		var there map[string]json.RawMessage
+		if err := json.Unmarshal(parameters, &there); err != nil {
+			return nil, fmt.Errorf("read the shared parameters: %w", err)
+		}
+		all := bytes.NewBuffer(slices.Clone(parameters))
+		if err := addMembers(all, also, there); err != nil {
+			return nil, err
+		}
+		parameters = all.Bytes()
+	}
+	return parameters, nil
 }
 
 func writeHead(w *bytes.Buffer, start string, about info) error {

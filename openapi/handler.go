@@ -43,6 +43,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveIndex(w, r)
 	default:
 		name, below := strings.CutPrefix(path, "v3/")
+		if remote := h.documents.remote(name); below && remote != nil {
+			remote.ServeHTTP(w, r)
+			return
+		}
 		document, ok := h.documents.V3(name)
 		if !below || !ok {
 			w.WriteHeader(http.StatusNotFound)

@@ -1,0 +1,266 @@
+package aggregated
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// checkers is how many servers are looked at at the same time.
+	checkers = 8
+	// firstRetry is how long a failed check is waited with, doubled with each
+	// failure up to maxRetry.
+	firstRetry = 100 * time.Millisecond
+	maxRetry   = 10 * time.Second
+)
+
+// checks decides when which server is looked at. Its fields belong to the
+// goroutine of run.
+type checks struct {
+	*Source
+	known map[schema.GroupVersion]*check
+	// done takes what was looked at; changed the services that are not what
+	// they were.
+	done     chan finished
+	changed  chan corev1.ObjectReference
+	workers  errgroup.Group
+	atWork   int
+	stop     context.CancelFunc // of following services; nil: nobody does
+	watchers sync.WaitGroup
+}
+
+// check is what is known of one registration.
+type check struct {
+	registration *registration
+	due          time.Time
+	failures     int
+	running      bool
+	// again: something changed while it was looked at.
+	again bool
+	// passed is when discovery was last asked for, with success.
+	passed time.Time
+}
+
+// finished is the outcome of one look.
+type finished struct {
+	gv     schema.GroupVersion
+	passed bool
+}
+
+func newChecks(s *Source) *checks {
+	return &checks{
+		Source: s, known: map[schema.GroupVersion]*check{}, done: make(chan finished), changed: make(chan corev1.ObjectReference),
+	}
+}
+
+// run looks at servers until ctx ends.
+func (c *checks) run(ctx context.Context) {
+	defer func() {
+		if c.stop != nil {
+			c.stop()
+		}
+		_ = c.workers.Wait() // they return no errors
+		c.watchers.Wait()
+	}()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.woken:
+			c.adopt(ctx)
+		case service := <-c.changed:
+			c.noteChange(service)
+		case f := <-c.done:
+			c.finish(f)
+		case <-timer.C:
+		}
+		timer.Reset(c.start(ctx))
+	}
+}
+
+// adopt takes over the registrations of now.
+func (c *checks) adopt(ctx context.Context) {
+	remotes := c.current.Load().remotes
+	for gv, known := range c.known {
+		if remotes[gv] == nil {
+			c.metrics.forget(known.registration.name)
+			delete(c.known, gv)
+		}
+	}
+	for gv, r := range remotes {
+		known := c.known[gv]
+		switch {
+		case known == nil:
+			c.known[gv] = &check{registration: r, due: time.Now()}
+		case known.registration.server != r.server || known.registration.uid != r.uid:
+			c.known[gv] = &check{registration: r, due: time.Now(), running: known.running, again: known.running}
+		default:
+			if known.registration.available != r.available { // somebody wrote it
+				known.due = time.Now()
+			}
+			known.registration = r
+		}
+	}
+	switch {
+	case len(remotes) > 0 && c.stop == nil && c.config.Follow != nil:
+		var following context.Context
+		following, c.stop = context.WithCancel(ctx)
+		c.followServices(following)
+	case len(remotes) == 0 && c.stop != nil:
+		c.stop()
+		c.stop = nil
+	}
+}
+
+// start begins what is due, as far as there are workers, and returns when to
+// look again.
+func (c *checks) start(ctx context.Context) time.Duration {
+	now, next := time.Now(), time.Hour
+	for gv, known := range c.known {
+		if known.running {
+			continue
+		}
+		if wait := known.due.Sub(now); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		if c.atWork == checkers {
+			continue // begun when one is done
+		}
+		c.atWork++
+		known.running, known.again = true, false
+		r := known.registration
+		fresh := known.failures > 0 || now.Sub(known.passed) >= refreshPeriod
+		if fresh {
+			known.passed = now
+		}
+		c.workers.Go(func() error {
+			passed := c.look(ctx, r, fresh)
+			select {
+			case c.done <- finished{gv, passed}:
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}
+	return next
+}
+
+// look finds out whether the server of a registration can be reached, and what
+// it has, and tells everyone.
+func (c *checks) look(ctx context.Context, r *registration, fresh bool) (passed bool) {
+	v := c.judge(ctx, r)
+	if ctx.Err() != nil {
+		return false
+	}
+	if v.passed() {
+		passed = c.hear(ctx, r, fresh)
+	} else {
+		c.heard(r, stale(r.resources))
+	}
+	// Last, so that whoever sees that it is available finds what it has.
+	if err := c.report(ctx, r, v); err != nil && ctx.Err() == nil {
+		c.logger.Warn("the availability of an APIService cannot be told", "name", r.name, "err", err)
+		return false
+	}
+	return passed
+}
+
+// hear finds out what a server has.
+func (c *checks) hear(ctx context.Context, r *registration, fresh bool) bool {
+	resources, err := r.server.discover(ctx, r.gv, fresh)
+	if err != nil {
+		c.logger.Debug("an aggregated server does not tell what it has", "name", r.name, "err", err)
+		c.heard(r, stale(r.resources))
+		return false
+	}
+	c.heard(r, resources)
+	if c.config.Documents != nil {
+		r.server.describe(ctx, r, fresh)
+	}
+	return true
+}
+
+func (c *checks) finish(f finished) {
+	c.atWork--
+	known := c.known[f.gv]
+	if known == nil {
+		return
+	}
+	known.running = false
+	wait := c.config.Resync
+	if f.passed {
+		known.failures = 0
+	} else {
+		wait = min(firstRetry<<min(known.failures, 10), maxRetry, c.config.Resync)
+		known.failures++
+	}
+	known.due = time.Now().Add(wait)
+	if known.again {
+		known.due = time.Now()
+	}
+}
+
+// noteChange lets registrations be looked at whose service is not what it was.
+func (c *checks) noteChange(service corev1.ObjectReference) {
+	for _, known := range c.known {
+		at := known.registration.server.address.service
+		if at.Namespace != service.Namespace || at.Name != service.Name {
+			continue
+		}
+		known.due, known.failures, known.again = time.Now(), 0, known.running
+	}
+}
+
+// followServices watches services and what is behind them, until ctx ends.
+func (c *checks) followServices(ctx context.Context) {
+	for _, resource := range []schema.GroupResource{
+		{Resource: "services"}, {Resource: "endpoints"}, {Group: discoveryv1.GroupName, Resource: "endpointslices"},
+	} {
+		c.watchers.Go(func() {
+			for ctx.Err() == nil {
+				if err := c.followOne(ctx, resource); err != nil && ctx.Err() == nil {
+					c.logger.Debug("following services begins anew", "resource", resource, "err", err)
+					pause(ctx, retryDelay)
+				}
+			}
+		})
+	}
+}
+
+func (c *checks) followOne(ctx context.Context, resource schema.GroupResource) error {
+	w, err := c.config.Follow(ctx, resource)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }()
+	for {
+		events, err := w.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range events {
+			if events[i].Type == apiwatch.Bookmark {
+				continue
+			}
+			namespace, name, ok := serviceNameOf(&events[i], resource.Group == discoveryv1.GroupName)
+			if !ok {
+				continue
+			}
+			select {
+			case c.changed <- corev1.ObjectReference{Namespace: namespace, Name: name}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}

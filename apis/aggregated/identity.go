@@ -1,0 +1,74 @@
+package aggregated
+
+import (
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"mainstay.dev/mainstay/request"
+)
+
+// identity is who a request is sent on for.
+type identity struct {
+	name, uid string
+	groups    []string
+	extra     map[string][]string
+}
+
+func identityOf(user *request.User) identity {
+	return identity{name: user.Name, uid: user.UID, groups: user.Groups, extra: user.Extra}
+}
+
+// Headers by which other servers are told of a user. They believe it of whoever
+// shows the front proxy's certificate.
+const (
+	userHeader        = "X-Remote-User"
+	uidHeader         = "X-Remote-Uid"
+	groupHeader       = "X-Remote-Group"
+	extraHeaderPrefix = "X-Remote-Extra-"
+)
+
+// setIdentity writes who asks, in place of all that the client said of that.
+func setIdentity(h http.Header, who identity) {
+	for name := range h {
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		if strings.HasPrefix(canonical, "X-Remote-") || strings.HasPrefix(canonical, "Impersonate-") || canonical == "Authorization" {
+			delete(h, name)
+		}
+	}
+	h.Set(userHeader, who.name)
+	if who.uid != "" {
+		h.Set(uidHeader, who.uid)
+	}
+	for _, group := range who.groups {
+		h.Add(groupHeader, group)
+	}
+	for key, values := range who.extra {
+		for _, value := range values {
+			h.Add(extraHeaderPrefix+escapeHeaderKey(key), value)
+		}
+	}
+}
+
+// escapeHeaderKey writes a key of extra so that it can be part of a header's
+// name: what RFC 7230 does not allow in a token, and the percent sign, are
+// percent-encoded.
+func escapeHeaderKey(key string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(key) {
+		c := key[i]
+		if isTokenByte(c) && c != '%' {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[c>>4])
+		b.WriteByte(hex[c&15])
+	}
+	return b.String()
+}
+
+func isTokenByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+}

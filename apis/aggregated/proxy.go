@@ -1,0 +1,189 @@
+package aggregated
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/request"
+)
+
+// documentTimeout bounds requests for what a server says of itself: clients ask
+// that of all servers, one of which may hang.
+const documentTimeout = 5 * time.Second
+
+// ServeHTTP sends a request on, as of the user in its context. Answers about
+// trouble are plain text, as kube-apiserver's: clients put it in their own
+// words.
+func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
+	user := request.UserFrom(in.Context())
+	switch {
+	case !r.available:
+		http.Error(w, "service unavailable", http.StatusServiceUnavailable)
+		return
+	case r.server.err != nil:
+		http.Error(w, r.server.err.Error(), http.StatusInternalServerError)
+		return
+	case user == nil:
+		http.Error(w, "missing user", http.StatusInternalServerError)
+		return
+	}
+	r.server.forward(w, in, user)
+}
+
+// forward sends a request on.
+func (s *server) forward(w http.ResponseWriter, in *http.Request, user *request.User) {
+	parent := in.Context()
+	ctx, transport, established := parent, s.plain, func() {}
+	if isUpgrade(in) {
+		transport = s.tunnel
+		var cancel context.CancelFunc
+		ctx, established, cancel = s.source.tunnelContext(parent)
+		defer cancel()
+	} else if info := request.InfoFrom(parent); info != nil && !info.IsResource {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(parent, documentTimeout)
+		defer cancel()
+	}
+	proxy := httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { s.rewrite(r, user) },
+		Transport:     transport,
+		FlushInterval: -1, // watches: what has come is sent on
+		ModifyResponse: func(response *http.Response) error {
+			if response.StatusCode == http.StatusSwitchingProtocols {
+				established()
+			}
+			s.checkResponse(w, response)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { s.fail(w, parent, err) },
+		BufferPool:   &s.source.buffers,
+		ErrorLog:     log.New(&proxyLog{ctx: parent, logger: s.source.logger}, "", 0),
+	}
+	defer endInGoodOrder(ctx)
+	proxy.ServeHTTP(w, in.WithContext(ctx))
+}
+
+// tunnelContext is that of a request that changes the protocol: until that is
+// established the request's own time counts, then it lasts for as long as both
+// sides want, or until this server stops.
+func (s *Source) tunnelContext(parent context.Context) (ctx context.Context, established func(), cancel context.CancelFunc) {
+	ctx, end := context.WithCancel(context.WithoutCancel(parent))
+	stopParent := context.AfterFunc(parent, end)
+	stopStopping := context.AfterFunc(s.config.Stopping, end)
+	return ctx, func() { stopParent() }, func() { stopParent(); stopStopping(); end() }
+}
+
+// rewrite makes of a request the one that is sent on.
+func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
+	// The path is sent as it was read when access was decided on: decoded, and
+	// encoded again.
+	r.Out.URL = &url.URL{Scheme: "https", Host: s.base.Host, Path: r.In.URL.Path, RawQuery: r.In.URL.Query().Encode()}
+	r.Out.Host = s.base.Host
+	if before := r.In.Header["X-Forwarded-For"]; len(before) > 0 {
+		r.Out.Header["X-Forwarded-For"] = before
+	}
+	r.SetXForwarded()
+	r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.Path)
+	if id := request.AuditID(r.In.Context()); id != "" {
+		r.Out.Header.Set("Audit-Id", id)
+	}
+	setIdentity(r.Out.Header, identityOf(user))
+}
+
+// refusedRedirect is the answer in place of a redirect.
+const refusedRedirect = "the backend attempted to redirect this request, which is not permitted"
+
+// checkResponse looks at an answer before it is passed on. A client that
+// followed a redirect would show its credentials to whoever it was sent to.
+func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
+	response.Header.Del("Audit-Id") // this server's own is there already
+	for name := range response.Header {
+		w.Header().Del(name) // what else the filters say of an answer, its server knows better
+	}
+	code := response.StatusCode
+	if s.source.config.PassRedirects || code < 300 || code > 399 || response.Header.Get("Location") == "" {
+		return
+	}
+	_ = response.Body.Close()
+	response.StatusCode, response.Status = http.StatusBadGateway, "502 Bad Gateway"
+	response.Header = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
+	response.Body = io.NopCloser(strings.NewReader(refusedRedirect))
+	response.ContentLength = int64(len(refusedRedirect))
+}
+
+// fail answers where the server did not. What has run out of time, or is not
+// waited for any more, is answered by the filters.
+func (s *server) fail(w http.ResponseWriter, parent context.Context, err error) {
+	if parent.Err() != nil {
+		return
+	}
+	s.source.logger.LogAttrs(parent, slog.LevelDebug, "an aggregated server did not answer",
+		slog.String("service", s.address.service.String()), slog.Any("err", err))
+	if unresolved := (*egress.ResolveError)(nil); errors.As(err, &unresolved) {
+		http.Error(w, "service unavailable", http.StatusServiceUnavailable)
+		return
+	}
+	http.Error(w, "error trying to reach service: "+err.Error(), http.StatusServiceUnavailable)
+}
+
+// endInGoodOrder lets an answer end that this server itself has ended, as it
+// does with watches when it stops. Others break off.
+func endInGoodOrder(ctx context.Context) {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+		return
+	}
+	if reason := recover(); reason != nil && reason != http.ErrAbortHandler {
+		panic(reason)
+	}
+}
+
+func isUpgrade(r *http.Request) bool {
+	for _, value := range r.Header.Values("Connection") {
+		for token := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// buffers are what answers are copied with.
+type buffers struct{ pool sync.Pool }
+
+// bufferSize is how much of an answer is copied at a time.
+const bufferSize = 32 << 10
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if kept, ok := b.pool.Get().(*[bufferSize]byte); ok {
+		return kept[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }
+
+// proxyLog takes what the reverse proxy logs: answers that broke off, mostly.
+type proxyLog struct {
+	ctx    context.Context
+	logger *slog.Logger
+}
+
+func (l *proxyLog) Write(line []byte) (int, error) {
+	l.logger.LogAttrs(l.ctx, slog.LevelDebug, "proxy", slog.String("err", string(bytes.TrimSpace(line))))
+	return len(line), nil
+}

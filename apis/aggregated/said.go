@@ -1,0 +1,169 @@
+package aggregated
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"reflect"
+	"strings"
+	"time"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// said is what a server told of itself.
+type said struct {
+	// at is when it was last asked, and answered.
+	at time.Time
+	// groups is aggregated discovery by group version, nil where the server
+	// does not have that; etag identifies it.
+	groups map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
+	etag   string
+	// index is of OpenAPI v3.
+	index index
+}
+
+// refreshPeriod is how often servers are asked what they have.
+const refreshPeriod = time.Minute
+
+// aggregatedTypes are the media types of aggregated discovery, and what comes
+// instead of it from servers that do not know it.
+const aggregatedTypes = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+
+// discover finds out what a server has in a group version. What was said within
+// a moment is not asked for again, unless fresh.
+func (s *server) discover(ctx context.Context, gv schema.GroupVersion, fresh bool) (*apidiscovery.APIVersionDiscovery, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fresh || time.Since(s.said.at) >= refreshPeriod/2 || s.said.groups[gv] == nil {
+		if err := s.discoverAllLocked(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if known := s.said.groups[gv]; known != nil {
+		return known, nil
+	}
+	return s.discoverPlain(ctx, gv)
+}
+
+// discoverAllLocked asks for aggregated discovery. That the server does not have
+// it is no error.
+func (s *server) discoverAllLocked(ctx context.Context) error {
+	answer, err := s.ask(ctx, "/apis", aggregatedTypes, s.said.etag)
+	switch {
+	case refuses(err):
+		s.said.at, s.said.groups, s.said.etag = time.Now(), nil, ""
+		return nil
+	case err != nil:
+		return fmt.Errorf("ask for discovery: %w", err)
+	case answer.same:
+		s.said.at = time.Now()
+		return nil
+	}
+	s.said.at, s.said.groups, s.said.etag = time.Now(), nil, ""
+	if !isAggregated(answer.contentType) {
+		return nil
+	}
+	var list apidiscovery.APIGroupDiscoveryList
+	if err := json.Unmarshal(answer.body, &list); err != nil {
+		return fmt.Errorf("read discovery: %w", err)
+	}
+	groups := map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery{}
+	for i := range list.Items {
+		for j := range list.Items[i].Versions {
+			v := &list.Items[i].Versions[j]
+			v.Freshness = apidiscovery.DiscoveryFreshnessCurrent
+			groups[schema.GroupVersion{Group: list.Items[i].Name, Version: v.Version}] = v
+		}
+	}
+	s.said.groups, s.said.etag = groups, answer.etag
+	return nil
+}
+
+func isAggregated(contentType string) bool {
+	_, params, err := mime.ParseMediaType(contentType)
+	return err == nil && params["as"] == "APIGroupDiscoveryList"
+}
+
+// discoverPlain asks for the document of one group version.
+func (s *server) discoverPlain(ctx context.Context, gv schema.GroupVersion) (*apidiscovery.APIVersionDiscovery, error) {
+	answer, err := s.ask(ctx, path(gv), "application/json", "")
+	if err != nil {
+		return nil, fmt.Errorf("ask for the resources of %s: %w", gv, err)
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(answer.body, &list); err != nil {
+		return nil, fmt.Errorf("read the resources of %s: %w", gv, err)
+	}
+	if list.GroupVersion != gv.String() {
+		return nil, fmt.Errorf("read the resources of %s: they are those of %q", gv, list.GroupVersion)
+	}
+	return &apidiscovery.APIVersionDiscovery{
+		Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: fromPlain(gv, list.APIResources),
+	}, nil
+}
+
+// fromPlain makes of the resources of plain discovery those of the aggregated
+// one, where subresources stand with what they are of.
+func fromPlain(gv schema.GroupVersion, plain []metav1.APIResource) []apidiscovery.APIResourceDiscovery {
+	var out []apidiscovery.APIResourceDiscovery
+	places := map[string]int{}
+	place := func(name string) *apidiscovery.APIResourceDiscovery {
+		i, found := places[name]
+		if !found {
+			i = len(out)
+			places[name] = i
+			out = append(out, apidiscovery.APIResourceDiscovery{Resource: name, Scope: apidiscovery.ScopeCluster})
+		}
+		return &out[i]
+	}
+	for i := range plain {
+		r := &plain[i]
+		name, subresource, isSubresource := strings.Cut(r.Name, "/")
+		resource := place(name)
+		if r.Namespaced {
+			resource.Scope = apidiscovery.ScopeNamespace
+		}
+		if isSubresource {
+			resource.Subresources = append(resource.Subresources, apidiscovery.APISubresourceDiscovery{
+				Subresource: subresource, ResponseKind: responseKind(gv, r), Verbs: r.Verbs,
+			})
+			continue
+		}
+		resource.ResponseKind, resource.SingularResource = responseKind(gv, r), r.SingularName
+		resource.Verbs, resource.ShortNames, resource.Categories = r.Verbs, r.ShortNames, r.Categories
+	}
+	return out
+}
+
+func responseKind(gv schema.GroupVersion, r *metav1.APIResource) *metav1.GroupVersionKind {
+	if r.Kind == "" {
+		return nil
+	}
+	kind := &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+	if kind.Group == "" {
+		kind.Group = gv.Group
+	}
+	if kind.Version == "" {
+		kind.Version = gv.Version
+	}
+	return kind
+}
+
+// stale returns what was said last, marked as what may not be true any more.
+func stale(resources *apidiscovery.APIVersionDiscovery) *apidiscovery.APIVersionDiscovery {
+	if resources.Freshness == apidiscovery.DiscoveryFreshnessStale {
+		return resources
+	}
+	old := *resources
+	old.Freshness = apidiscovery.DiscoveryFreshnessStale
+	return &old
+}
+
+func sameResources(a, b *apidiscovery.APIVersionDiscovery) bool {
+	return a == b || reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,73 @@
+package aggregated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage"
+)
+
+// report writes a verdict into the APIService where it says something else.
+func (s *Source) report(ctx context.Context, r *registration, v verdict) error {
+	news := false
+	record, err := s.config.APIServices.Update(ctx, types.NamespacedName{Name: r.name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		if current == nil {
+			return nil, storage.WriteOptions{}, storage.ErrNotFound
+		}
+		obj, err := current.Object()
+		if err != nil {
+			return nil, storage.WriteOptions{}, err
+		}
+		service, ok := obj.(*apiregistrationv1.APIService)
+		if !ok || service.UID != r.uid || service.Spec.Service == nil || addressOf(&service.Spec) != r.server.address {
+			return nil, storage.WriteOptions{}, errOutdated
+		}
+		old := available(service)
+		news = old == nil || old.Status != v.status || old.Reason != v.reason
+		return s.judged(service, v), storage.WriteOptions{}, nil
+	}, storage.UpdateOptions{})
+	switch {
+	case errors.Is(err, storage.ErrNotFound), errors.Is(err, errOutdated):
+		return nil // who is registered by now is looked at by itself
+	case err != nil:
+		return fmt.Errorf("write the status of APIService %s: %w", r.name, err)
+	}
+	s.metrics.observe(r.name, v, news)
+	return s.Observe(record)
+}
+
+// errOutdated ends the update of an APIService that is not what was looked at.
+var errOutdated = errors.New("the APIService is another one by now")
+
+// judged returns an APIService with the condition of a verdict, the same one
+// where nothing changes.
+func (s *Source) judged(service *apiregistrationv1.APIService, v verdict) *apiregistrationv1.APIService {
+	old := available(service)
+	if old != nil && old.Status == v.status && old.Reason == v.reason && old.Message == v.message {
+		return service
+	}
+	live := service.DeepCopy()
+	condition := apiregistrationv1.APIServiceCondition{
+		Type: apiregistrationv1.Available, Status: v.status, Reason: v.reason, Message: v.message,
+		LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second)),
+	}
+	if old == nil {
+		service.Status.Conditions = append(service.Status.Conditions, condition)
+	} else {
+		if old.Status == v.status {
+			condition.LastTransitionTime = old.LastTransitionTime
+		}
+		*old = condition
+	}
+	if s.config.Account == nil {
+		return service
+	}
+	return s.config.Account(live, service)
+}
