@@ -17,6 +17,6 @@
 //
 // What definitions themselves must look like is package definition's affair.
 //
-// Imports: apis/custom/conversion, apis/custom/definition, apis/custom/schema,
-// codec, egress, openapi, registry, rest, storage, webhook.
+// Imports: apis/custom/conversion, apis/custom/definition, apis/custom/rules,
+// apis/custom/schema, codec, egress, openapi, registry, rest, storage, webhook.
 package custom

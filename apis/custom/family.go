@@ -12,6 +12,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/apis/custom/definition"
+	"mainstay.dev/mainstay/apis/custom/rules"
 	"mainstay.dev/mainstay/apis/custom/schema"
 	"mainstay.dev/mainstay/rest"
 )
@@ -45,6 +46,7 @@ type serving struct {
 // compiled is the schema of a version.
 type compiled struct {
 	*schema.Schema
+	rules *rules.Rules
 	// keepUnknown: the definition is an old one, without pruning.
 	keepUnknown bool
 }
@@ -146,7 +148,7 @@ func compile(crd *apiextensionsv1.CustomResourceDefinition, version string) (*co
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of %s in version %s: %w", crd.Name, version, err)
 	}
-	return &compiled{Schema: made, keepUnknown: crd.Spec.PreserveUnknownFields}, nil
+	return &compiled{Schema: made, rules: rules.New(props, true), keepUnknown: crd.Spec.PreserveUnknownFields}, nil
 }
 
 // complete makes a stored document one of the schema.

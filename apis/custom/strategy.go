@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/apis/custom/rules"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/registry"
 )
@@ -31,19 +32,21 @@ func (sv *served) strategy(o *opened) *registry.Strategy {
 				keep(content(obj), content(old), "status")
 			}
 		},
-		Validate: func(_ context.Context, obj codec.Object) field.ErrorList {
+		Validate: func(ctx context.Context, obj codec.Object) field.ErrorList {
 			doc := content(obj)
 			errs := o.Validate(nil, doc)
 			errs = append(errs, o.scaleFaults(doc)...)
 			errs = append(errs, o.ValidateEmbedded(nil, doc)...)
-			return append(errs, o.ValidateLists(nil, doc, nil)...)
+			errs = append(errs, o.ValidateLists(nil, doc, nil)...)
+			return o.applyRules(ctx, errs, doc, nil)
 		},
-		ValidateUpdate: func(_ context.Context, obj, old codec.Object) field.ErrorList {
+		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
 			doc, was := content(obj), content(old)
 			errs := o.ValidateUpdate(nil, doc, was)
 			errs = append(errs, o.scaleFaults(doc)...)
 			errs = append(errs, o.ValidateEmbedded(nil, doc)...)
-			return append(errs, o.ValidateLists(nil, doc, was)...)
+			errs = append(errs, o.ValidateLists(nil, doc, was)...)
+			return o.applyRules(ctx, errs, doc, was)
 		},
 	}
 }
@@ -53,7 +56,7 @@ func (sv *served) statusStrategy(o *opened) *registry.Strategy {
 	return &registry.Strategy{
 		Namespaced: sv.scoped, RequireResourceVersion: true, Generation: true,
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) { keepAllButStatus(obj, old) },
-		ValidateUpdate: func(_ context.Context, obj, old codec.Object) field.ErrorList {
+		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
 			doc, was := content(obj), content(old)
 			var errs field.ErrorList
 			if status, found := doc["status"]; found {
@@ -63,9 +66,31 @@ func (sv *served) statusStrategy(o *opened) *registry.Strategy {
 			}
 			errs = append(errs, o.scaleStatusFaults(doc)...)
 			errs = append(errs, o.ValidateEmbedded(nil, doc)...)
-			return append(errs, o.ValidateLists(nil, doc, was)...)
+			errs = append(errs, o.ValidateLists(nil, doc, was)...)
+			return o.applyRules(ctx, errs, doc, was)
 		},
 	}
+}
+
+// applyRules judges an object by the rules of its schema, unless it was found not
+// to be of the schema: the client is then told that more may be wrong with it.
+// was is what it replaces, nil for a new one.
+func (o *opened) applyRules(ctx context.Context, errs field.ErrorList, doc, was map[string]any) field.ErrorList {
+	if o.rules == nil {
+		return errs
+	}
+	for _, err := range errs {
+		switch err.Type {
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+			return append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))
+		}
+	}
+	options := rules.Options{Budget: rules.Budget}
+	if was != nil {
+		options.Old, options.Ratchet = was, true
+	}
+	found, _ := o.rules.Validate(ctx, nil, doc, options)
+	return append(errs, found...)
 }
 
 func sameButMetadata(a, b map[string]any) bool {

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/apis/custom/rules"
 	"mainstay.dev/mainstay/apis/custom/schema"
 )
 
 // defaultFaults checks that the defaults of a structural schema are values that
 // it allows, with nothing in them that would be pruned.
-func defaultFaults(root *props, at *field.Path) field.ErrorList {
+func defaultFaults(ctx context.Context, root *props, at *field.Path, compiler *rules.Compiler) field.ErrorList {
 	if !hasDefaults(root) {
 		return nil
 	}
@@ -21,7 +23,7 @@ func defaultFaults(root *props, at *field.Path) field.ErrorList {
 	if err != nil {
 		return field.ErrorList{field.Invalid(at, "", err.Error())}
 	}
-	w := defaults{resource: compiled}
+	w := defaults{ctx: ctx, resource: compiled, compiler: compiler, budget: rules.Budget}
 	w.node(root, compiled.AsResource(), at, nil, false)
 	return w.errs
 }
@@ -34,7 +36,11 @@ func hasDefaults(root *props) bool {
 
 // defaults walks a schema together with what it compiles to.
 type defaults struct {
+	ctx  context.Context
 	errs field.ErrorList
+	// compiler compiles rules, which all defaults together have a budget for.
+	compiler *rules.Compiler
+	budget   int64
 	// resource is the innermost resource that a node is in.
 	resource *schema.Schema
 }
@@ -50,9 +56,12 @@ func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps
 	if s.Default != nil && *s.Default != nil {
 		value := runtime.DeepCopyJSONValue(any(*s.Default))
 		if inMeta {
-			w.inMetadata(compiled, value, at.Child("default"), steps)
+			w.inMetadata(s, compiled, value, at.Child("default"), steps)
 		} else {
-			w.value(compiled, value, at.Child("default"))
+			w.value(s, compiled, value, at.Child("default"))
+		}
+		if w.budget < 0 {
+			return
 		}
 	}
 	if items := itemsOf(s); items != nil {
@@ -65,7 +74,24 @@ func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps
 	}
 }
 
-func (w *defaults) value(compiled *schema.Schema, value any, at *field.Path) {
+// valid checks that the schema allows a default, and that its rules do: as a value
+// that stays, and as one that comes.
+func (w *defaults) valid(s *props, compiled *schema.Schema, value any, at *field.Path) {
+	if errs := compiled.Validate(at, value); len(errs) > 0 {
+		w.errs = append(w.errs, errs...)
+		return
+	}
+	r := w.compiler.Rules(s, compiled == w.resource)
+	errs, left := r.Validate(w.ctx, at, value, rules.Options{Old: value, Budget: w.budget})
+	if len(errs) == 0 {
+		var leftOfNew int64
+		errs, leftOfNew = r.Validate(w.ctx, at, value, rules.Options{Budget: w.budget})
+		left = min(left, leftOfNew)
+	}
+	w.errs, w.budget = append(w.errs, errs...), left
+}
+
+func (w *defaults) value(s *props, compiled *schema.Schema, value any, at *field.Path) {
 	if compiled.PruneValue(runtime.DeepCopyJSONValue(value)) {
 		w.errs = append(w.errs, field.Invalid(at, value, "must not have unknown fields"))
 	}
@@ -79,12 +105,12 @@ func (w *defaults) value(compiled *schema.Schema, value any, at *field.Path) {
 		w.errs = append(w.errs, errs...)
 		return
 	}
-	w.errs = append(w.errs, compiled.Validate(at, value)...)
+	w.valid(s, compiled, value, at)
 }
 
 // inMetadata checks a default in the metadata or type of a resource: put where
 // it belongs, it must make valid metadata.
-func (w *defaults) inMetadata(compiled *schema.Schema, value any, at *field.Path, steps []string) {
+func (w *defaults) inMetadata(s *props, compiled *schema.Schema, value any, at *field.Path, steps []string) {
 	around := value
 	for _, step := range slices.Backward(steps) {
 		if step == "" {
@@ -113,5 +139,5 @@ func (w *defaults) inMetadata(compiled *schema.Schema, value any, at *field.Path
 		w.errs = append(w.errs, field.Invalid(at, value, fmt.Sprintf("must result in valid metadata: %v", err)))
 		return
 	}
-	w.errs = append(w.errs, compiled.Validate(at, value)...)
+	w.valid(s, compiled, value, at)
 }

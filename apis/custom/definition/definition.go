@@ -6,7 +6,7 @@
 // in which what all versions have in common stands at the top of the spec
 // (spec.validation, spec.subresources and so on), and clients see its paths.
 //
-// Imports: apis/custom/schema.
+// Imports: apis/custom/rules, apis/custom/schema.
 package definition
 
 import (
@@ -69,12 +69,12 @@ func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.Cus
 }
 
 // Validate returns what is wrong with a new definition.
-func Validate(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
 		return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
 	}
-	v := validator{crd: internal}
+	v := validator{ctx: ctx, crd: internal}
 	v.name()
 	v.all()
 	v.approval(nil)
@@ -83,12 +83,12 @@ func Validate(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) 
 }
 
 // ValidateUpdate returns what is wrong with a definition that replaces another.
-func ValidateUpdate(_ context.Context, crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
 		return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
 	}
-	v := validator{crd: internal, old: old}
+	v := validator{ctx: ctx, crd: internal, old: old}
 	v.metadata(&crd.ObjectMeta, &old.ObjectMeta)
 	v.all()
 	v.immutable(old)

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -8,8 +9,10 @@ import (
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/apis/custom/rules"
 	"mainstay.dev/mainstay/apis/custom/schema"
 )
 
@@ -31,7 +34,7 @@ func (v *validator) anySchema(is func(*props) bool) bool {
 }
 
 // schema checks the schema of a version, or of all.
-func (v *validator) schema(validation *apiextensions.CustomResourceValidation, status bool, at *field.Path) {
+func (v *validator) schema(validation *apiextensions.CustomResourceValidation, version string, status bool, at *field.Path) {
 	if validation == nil || validation.OpenAPIV3Schema == nil {
 		return
 	}
@@ -44,17 +47,42 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, s
 		v.add(field.Forbidden(at.Child("openAPIV3Schema.nullable"), "nullable cannot be true at the root"))
 	}
 	schemaAt := at.Child("openAPIV3Schema")
+	checker := &rules.Checker{Unchanged: v.isUnchanged(version)}
+	start := place{root: true, defaults: true}
 	if faults := structuralFaults(root, schemaAt); len(faults) > 0 {
 		v.add(faults...)
+	} else if faults := defaultFaults(v.ctx, root, schemaAt, checker.Compiler()); len(faults) > 0 {
+		v.add(faults...)
 	} else {
-		v.add(defaultFaults(root, schemaAt)...)
+		start.site = checker.Root(root, schemaAt)
 	}
-	w := openAPI{}
-	w.node(root, schemaAt, place{root: true, defaults: true})
+	w := openAPI{ctx: v.ctx}
+	w.node(root, schemaAt, start)
 	v.add(w.errs...)
+	if !w.unsupported {
+		v.add(w.ruleErrs...)
+		v.add(checker.Total(schemaAt)...)
+	}
 	if len(v.errs) == before && hasDollarSchema(root) {
 		v.add(field.Invalid(schemaAt, "", "OpenAPIV3Schema 'schema' is not supported"))
 	}
+}
+
+// isUnchanged tells whether a version has the schema that it had before.
+func (v *validator) isUnchanged(version string) bool {
+	if v.old == nil {
+		return false
+	}
+	old, err := Internal(v.old)
+	if err != nil {
+		return false
+	}
+	now, err := apiextensions.GetSchemaForVersion(v.crd, version)
+	if err != nil {
+		return false
+	}
+	before, err := apiextensions.GetSchemaForVersion(old, version)
+	return err == nil && equality.Semantic.DeepEqual(now, before)
 }
 
 func hasDollarSchema(root *props) bool {
@@ -86,7 +114,14 @@ func (v *validator) rootFields(root *props, at *field.Path) {
 
 // openAPI gathers what is not supported in a schema, and what is wrong with
 // extensions.
-type openAPI struct{ errs field.ErrorList }
+type openAPI struct {
+	ctx  context.Context
+	errs field.ErrorList
+	// ruleErrs are those of rules as CEL finds them. They do not count where
+	// something is unsupported: types made of such a schema mean little.
+	ruleErrs    field.ErrorList
+	unsupported bool
+}
 
 // place is what matters of where a node stands.
 type place struct {
@@ -96,9 +131,18 @@ type place struct {
 	reason   string
 	// inMeta: inside of the metadata, or the type, of a resource.
 	inMeta bool
+	// site is where rules are judged; nowhere, if they are not.
+	site rules.Site
 }
 
-func (p place) inner() place { p.root = false; return p }
+// inner is a place for what has no rules.
+func (p place) inner() place { return p.at(rules.Site{}) }
+
+// at is a place further down.
+func (p place) at(site rules.Site) place {
+	p.root, p.site = false, site
+	return p
+}
 
 func (w *openAPI) add(err *field.Error) { w.errs = append(w.errs, err) }
 
@@ -106,6 +150,7 @@ func (w *openAPI) node(s *props, at *field.Path, p place) {
 	if s == nil {
 		return
 	}
+	before := len(w.errs)
 	w.supported(s, at, p)
 	if s.UniqueItems {
 		w.add(field.Forbidden(at.Child("uniqueItems"), "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"))
@@ -126,7 +171,8 @@ func (w *openAPI) node(s *props, at *field.Path, p place) {
 		w.node(&definition, at.Child("definitions").Key(name), inner)
 	}
 	if s.Items != nil {
-		w.node(s.Items.Schema, at.Child("items"), inner)
+		itemsAt := at.Child("items")
+		w.node(s.Items.Schema, itemsAt, p.at(p.site.Elements(s.Items.Schema, itemsAt)))
 		for i := range s.Items.JSONSchemas {
 			w.node(&s.Items.JSONSchemas[i], at.Child("items").Index(i), inner)
 		}
@@ -140,6 +186,10 @@ func (w *openAPI) node(s *props, at *field.Path, p place) {
 	w.mapType(s, at)
 	w.listType(s, at)
 	w.rules(s, at)
+	// Of a schema that is not in order, CEL would tell what is of no help.
+	if len(w.errs) == before {
+		w.ruleErrs = append(w.ruleErrs, p.site.Check(w.ctx)...)
+	}
 }
 
 // supported checks that a node has nothing that is not supported at all.
@@ -159,6 +209,7 @@ func (w *openAPI) supported(s *props, at *field.Path, p place) {
 		{len(s.Definitions) > 0, "definitions"}, {s.Dependencies != nil, "dependencies"}, {s.Ref != nil, "$ref"},
 	} {
 		if f.said {
+			w.unsupported = true
 			w.add(field.Forbidden(at.Child(f.name), f.name+" is not supported"))
 		}
 	}
@@ -178,21 +229,23 @@ func (w *openAPI) members(s *props, at *field.Path, p place) {
 		if len(s.Properties) > 0 && (!additional.Allows || additional.Schema != nil) {
 			w.add(field.Forbidden(at.Child("additionalProperties"), "additionalProperties and properties are mutual exclusive"))
 		}
-		inner := p.inner()
+		innerAt := at.Child("additionalProperties")
+		inner := p.at(p.site.FreeMembers(additional.Schema, innerAt))
 		if p.inMeta {
 			inner.defaults, inner.reason = false, "inside additionalProperties applying to object metadata"
 		}
-		w.node(additional.Schema, at.Child("additionalProperties"), inner)
+		w.node(additional.Schema, innerAt, inner)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		member, inner := s.Properties[name], p.inner()
+		member, memberAt := s.Properties[name], at.Child("properties").Key(name)
+		inner := p.at(p.site.Member(name, &member, memberAt))
 		if (p.root || s.XEmbeddedResource) && (name == "metadata" || name == "kind" || name == "apiVersion") {
 			inner.inMeta = true
 			if p.root {
 				inner.defaults, inner.reason = false, "in top-level "+name
 			}
 		}
-		w.node(&member, at.Child("properties").Key(name), inner)
+		w.node(&member, memberAt, inner)
 	}
 }
 
@@ -317,19 +370,15 @@ func (w *openAPI) keyDefaults(s *props, at *field.Path) {
 	}
 }
 
-// rules refuses what would not be enforced.
+// rules checks what can be said of rules without CEL.
 func (w *openAPI) rules(s *props, at *field.Path) {
 	for i := range s.XValidations {
 		rule, at := &s.XValidations[i], at.Child("x-kubernetes-validations").Index(i)
-		before := len(w.errs)
 		w.ruleWords(rule, at)
 		if rule.FieldPath != "" {
-			if _, err := fieldAt(s, rule.FieldPath); err != nil {
+			if _, _, err := rules.FieldAt(s, rule.FieldPath, true); err != nil {
 				w.add(field.Invalid(at.Child("fieldPath"), rule.FieldPath, "must be a valid path"))
 			}
-		}
-		if len(w.errs) == before {
-			w.add(field.Forbidden(at, "validation rules are not supported by this server yet: they would not be enforced"))
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package definition
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/apis/custom/rules"
 )
 
 // maxSelectableFields is how many fields of a version selectors may name.
@@ -79,7 +80,7 @@ func (v *validator) selectableFields(fields []apiextensions.SelectableField, roo
 			v.add(field.Required(at, ""))
 			continue
 		}
-		found, err := fieldAt(root, path)
+		_, found, err := rules.FieldAt(root, path, false)
 		if err != nil {
 			v.add(field.Invalid(at, path, fmt.Sprintf("is an invalid path: %v", err)))
 			continue
@@ -98,34 +99,6 @@ func (v *validator) selectableFields(fields []apiextensions.SelectableField, roo
 		v.add(field.TooMany(at, len(seen), maxSelectableFields))
 	}
 }
-
-// fieldAt follows a dotted path through a schema.
-func fieldAt(s *apiextensions.JSONSchemaProps, path string) (*apiextensions.JSONSchemaProps, error) {
-	if !strings.HasPrefix(path, ".") {
-		first, _, _ := strings.Cut(path, ".")
-		return nil, fmt.Errorf("expected [ or . but got: %s", first)
-	}
-	for name := range strings.SplitSeq(path[1:], ".") {
-		if name == "" {
-			return nil, fmt.Errorf("unexpected end of JSON path")
-		}
-		if s == nil {
-			return nil, errNoField
-		}
-		member, found := s.Properties[name]
-		switch {
-		case found:
-			s = &member
-		case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
-			s = s.AdditionalProperties.Schema
-		default:
-			return nil, errNoField
-		}
-	}
-	return s, nil
-}
-
-var errNoField = errors.New("does not refer to a valid field")
 
 func (v *validator) conversion(conversion *apiextensions.CustomResourceConversion, at *field.Path) {
 	if conversion == nil {

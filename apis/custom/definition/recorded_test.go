@@ -24,16 +24,28 @@ type recorded struct {
 	Patch   json.RawMessage
 	Causes  [][3]string // reason, field, message
 	Warning string
+	// Update: it was sent to replace the base.
+	Update bool
+	base   []byte
 }
 
 // TestRecorded compares faults with those that kube-apiserver was recorded to
 // find. Their order is free.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
-	file, err := os.ReadFile("testdata/definitions.jsonl")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"definitions", "rules"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, err := os.ReadFile("testdata/" + name + ".jsonl")
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkFile(t, file)
+		})
 	}
+}
+
+func checkFile(t *testing.T, file []byte) {
 	var base []byte
 	lines := bufio.NewScanner(bytes.NewReader(file))
 	lines.Buffer(nil, 1<<20)
@@ -54,6 +66,7 @@ func TestRecorded(t *testing.T) {
 				t.Fatalf("%s: %v", r.Name, err)
 			}
 		}
+		r.base = base
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
 			checkRecorded(t, r)
@@ -61,16 +74,28 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-func checkRecorded(t *testing.T, r recorded) {
+// sent is a definition as it is validated.
+func sent(t *testing.T, body []byte) *apiextensionsv1.CustomResourceDefinition {
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal(r.Body, &crd); err != nil {
+	if err := json.Unmarshal(body, &crd); err != nil {
 		t.Fatal(err)
 	}
 	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
 	definition.Default(&crd)
 	definition.Prepare(t.Context(), &crd)
+	return &crd
+}
+
+func checkRecorded(t *testing.T, r recorded) {
+	crd := sent(t, r.Body)
+	validate := func() field.ErrorList { return definition.Validate(t.Context(), crd) }
+	if r.Update {
+		old := sent(t, r.base)
+		old.ResourceVersion, crd.ResourceVersion = "1", "1"
+		validate = func() field.ErrorList { return definition.ValidateUpdate(t.Context(), crd, old) }
+	}
 	var got []string
-	for _, fault := range definition.Validate(t.Context(), &crd) {
+	for _, fault := range validate() {
 		got = append(got, line(causeOf(fault)))
 	}
 	var want []string
@@ -82,7 +107,7 @@ func checkRecorded(t *testing.T, r recorded) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
-	if warnings := strings.Join(definition.Warnings(t.Context(), &crd), "\n"); r.Warning != "" && warnings != r.Warning {
+	if warnings := strings.Join(definition.Warnings(t.Context(), crd), "\n"); r.Warning != "" && warnings != r.Warning {
 		t.Errorf("warnings %q, want %q", warnings, r.Warning)
 	}
 }

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,7 @@ type validator struct {
 	crd *apiextensions.CustomResourceDefinition
 	// old is the definition that is replaced, nil for a new one.
 	old  *apiextensionsv1.CustomResourceDefinition
+	ctx  context.Context
 	errs field.ErrorList
 }
 
@@ -60,7 +62,7 @@ func (v *validator) spec(at *field.Path) {
 	v.versions(at)
 	v.requiredNames(at.Child("names"))
 	v.names(&spec.Names, at.Child("names"))
-	v.schema(spec.Validation, v.anyStatus(), at.Child("validation"))
+	v.schema(spec.Validation, spec.Version, v.anyStatus(), at.Child("validation"))
 	v.subresources(spec.Subresources, at.Child("subresources"))
 	v.columns(spec.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))
 	if len(spec.SelectableFields) > 0 {
@@ -131,7 +133,7 @@ func (v *validator) version(version *apiextensions.CustomResourceDefinitionVersi
 	for _, fault := range deprecationFaults(version) {
 		v.add(field.Invalid(at.Child("deprecationWarning"), version.DeprecationWarning, fault))
 	}
-	v.schema(version.Schema, v.hasStatus(version), at.Child("schema"))
+	v.schema(version.Schema, version.Name, v.hasStatus(version), at.Child("schema"))
 	v.subresources(version.Subresources, at.Child("subresources"))
 	v.columns(version.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))
 	if len(version.SelectableFields) == 0 {

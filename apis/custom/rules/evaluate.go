@@ -1,0 +1,190 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/cel/environment"
+	"mainstay.dev/mainstay/request"
+)
+
+const outOfBudget = "failed due to running out of cost budget, no further validation rules will be run"
+
+// rulesOf judges a value by the rules about itself.
+func (j *judge) rulesOf(n *node, p *place) bool {
+	n.once.Do(func() { n.ready = j.rules.compiled.compile(n) })
+	if j.left <= 0 {
+		return j.stop(p.path(j.at), n, "validation "+outOfBudget)
+	}
+	vars := variables{self: n.typ.Value(p.value)}
+	optional := vars
+	if n.ready.usesOldSelf {
+		optional.oldSelf = types.OptionalNone
+		if p.old != nil {
+			vars.oldSelf = n.typ.Value(p.old)
+			optional.oldSelf = types.OptionalOf(vars.oldSelf)
+		}
+	}
+	for i := range n.rules {
+		seen := &vars
+		if o := n.rules[i].OptionalOldSelf; o != nil && *o {
+			seen = &optional
+		}
+		if !j.rule(n, i, p, seen, &vars) {
+			return false
+		}
+	}
+	return true
+}
+
+// stop notes a fault after which nothing is judged any more.
+func (j *judge) stop(at *field.Path, n *node, detail string) bool {
+	j.errs = append(j.errs, field.Invalid(at, n.jsonType, detail))
+	j.left = -1
+	return false
+}
+
+// rule judges a value by one rule. plain is what its message sees.
+func (j *judge) rule(n *node, i int, p *place, vars, plain *variables) bool {
+	written, made := &n.rules[i], &n.ready.rules[i]
+	switch {
+	case made.rule == nil: // an empty one
+		return true
+	case made.rule.err != nil:
+		j.errs = append(j.errs, field.Invalid(p.path(j.at), n.jsonType, fmt.Sprintf("rule compile error: %v", made.rule.err)))
+		return true
+	case made.rule.usesOldSelf && vars.oldSelf == nil:
+		return true // there is no change
+	}
+	r := made.rule.eval(j.ctx, vars)
+	if !r.counted {
+		j.left = -1
+		j.errs = append(j.errs, field.InternalError(p.path(j.at),
+			fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", named(written))))
+		return false
+	}
+	if !j.pay(r.cost) {
+		return j.stop(p.path(j.at), n, "validation "+outOfBudget)
+	}
+	switch {
+	case r.err == nil && r.value == types.True:
+		return true
+	case r.err == nil:
+		return j.broken(n, i, p, plain)
+	case isTooExpensive(r.err):
+		return j.stop(p.path(j.at), n, fmt.Sprintf("'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", r.err, named(written)))
+	}
+	detail := fmt.Sprintf("%v evaluating rule: %v", r.err, named(written))
+	if strings.HasPrefix(r.err.Error(), "no such overload") {
+		detail = fmt.Sprintf("'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", r.err, named(written))
+	}
+	j.errs = append(j.errs, field.Invalid(p.path(j.at), n.jsonType, detail))
+	return true
+}
+
+// pay takes a cost off the budget.
+func (j *judge) pay(cost uint64) bool {
+	if cost > math.MaxInt64 || int64(cost) > j.left {
+		return false
+	}
+	j.left -= int64(cost)
+	return true
+}
+
+func isTooExpensive(err error) bool {
+	var cancelled interpreter.EvalCancelledError
+	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
+}
+
+// named is how messages name a rule.
+func named(rule *apiextensions.ValidationRule) string {
+	if rule.Message != "" {
+		return strings.TrimSpace(rule.Message)
+	}
+	return strings.TrimSpace(rule.Rule)
+}
+
+// broken notes that a value breaks a rule.
+func (j *judge) broken(n *node, i int, p *place, vars *variables) bool {
+	written, made := &n.rules[i], &n.ready.rules[i]
+	at := p.path(j.at)
+	if n.paths[i] != "" {
+		at = at.Child(n.paths[i])
+	}
+	detail := ""
+	if made.message != nil {
+		text, fault := j.message(made.message, written.MessageExpression, vars)
+		if fault != "" {
+			j.left = -1
+			j.note(made, p, field.Invalid(at, n.jsonType, fault))
+			return false
+		}
+		detail = text
+	}
+	if detail == "" {
+		detail = strings.TrimSpace(written.Message)
+	}
+	if detail == "" {
+		detail = "failed rule: " + named(written)
+	}
+	value := p.value
+	if n.jsonType == "object" || n.jsonType == "array" {
+		value = field.OmitValueType{}
+	}
+	j.note(made, p, faultFor(written.Reason, at, value, detail))
+	return true
+}
+
+// note tells the client of a fault: as one, or as a warning where the value has
+// always been like that.
+func (j *judge) note(made *compiledRule, p *place, fault *field.Error) {
+	if !made.rule.usesOldSelf && p.isUnchanged() {
+		request.AddWarning(j.ctx, fault.Error())
+		return
+	}
+	j.errs = append(j.errs, fault)
+}
+
+func faultFor(reason *apiextensions.FieldValueErrorReason, at *field.Path, value any, detail string) *field.Error {
+	if reason == nil {
+		return field.Invalid(at, value, detail)
+	}
+	switch *reason {
+	case apiextensions.FieldValueForbidden:
+		return field.Forbidden(at, detail)
+	case apiextensions.FieldValueRequired:
+		return field.Required(at, detail)
+	case apiextensions.FieldValueDuplicate:
+		return field.Duplicate(at, value)
+	}
+	return field.Invalid(at, value, detail)
+}
+
+// message makes the text of a message expression; empty where that gives none, or
+// none that can be shown. fault ends the walk.
+func (j *judge) message(e *expression, source string, vars *variables) (text, fault string) {
+	r := e.eval(j.ctx, vars)
+	switch {
+	case !r.counted:
+		return "", fmt.Sprintf("runtime cost could not be calculated for messageExpression: %q", source)
+	case !j.pay(r.cost):
+		return "", "messageExpression evaluation " + outOfBudget
+	case r.err != nil && isTooExpensive(r.err):
+		return "", fmt.Sprintf("no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source)
+	case r.err != nil:
+		return "", ""
+	}
+	value, ok := r.value.(types.String)
+	text = strings.TrimSpace(string(value))
+	if !ok || len(text) > environment.MaxMessageSize || strings.Contains(text, "\n") {
+		return "", ""
+	}
+	return text, ""
+}

@@ -1,0 +1,227 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+
+	"mainstay.dev/mainstay/cel/environment"
+	"mainstay.dev/mainstay/cel/library"
+	"mainstay.dev/mainstay/cel/typed"
+)
+
+// Names of variables: the value that a rule is about, and what it was before.
+const (
+	selfName    = "self"
+	oldSelfName = "oldSelf"
+)
+
+// scope is what an expression sees: a value of a type, and one that was there
+// before, or may have been.
+type scope struct {
+	typ *typed.Type
+	// optional: oldSelf is an optional value.
+	optional bool
+}
+
+func scopeOf(t *typed.Type, rule *apiextensions.ValidationRule) scope {
+	return scope{t, rule.OptionalOldSelf != nil && *rule.OptionalOldSelf}
+}
+
+// environments makes those with the variables of a scope. They are large: it keeps
+// those of one type, as the rules about a value come one after the other.
+type environments struct {
+	typ  *typed.Type
+	made [2]*cel.Env // with oldSelf, and with an optional one
+}
+
+func (e *environments) of(s scope) (*cel.Env, error) {
+	if e.typ != s.typ {
+		*e = environments{typ: s.typ}
+	}
+	which := 0
+	if s.optional {
+		which = 1
+	}
+	if have := e.made[which]; have != nil {
+		return have, nil
+	}
+	base, err := environment.Base()
+	if err != nil {
+		return nil, err
+	}
+	self := s.typ.CEL()
+	old := self
+	if s.optional {
+		old = types.NewOptionalType(self)
+	}
+	env, err := base.Extend(cel.CustomTypeProvider(typed.Provider{Provider: base.CELTypeProvider(), Root: s.typ}),
+		cel.Variable(selfName, self), cel.Variable(oldSelfName, old))
+	if err != nil {
+		return nil, fmt.Errorf("declare %s: %w", self, err)
+	}
+	e.made[which] = env
+	return env, nil
+}
+
+// expression is a compiled expression.
+type expression struct {
+	program cel.Program
+	// usesOldSelf: it is about a change.
+	usesOldSelf bool
+	// ast is for the estimation of costs.
+	ast *cel.Ast
+	err error
+}
+
+// use is what an expression is for.
+type use int
+
+const (
+	asRule use = iota
+	asMessage
+)
+
+// compile compiles an expression. What is wrong with it is told as in faults of
+// definitions.
+func compile(env *cel.Env, text string, as use) *expression {
+	prefix := [...]string{"", "messageExpression "}[as]
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return &expression{err: errors.New(prefix + "compilation failed: " + issues.String())}
+	}
+	switch {
+	case as == asRule && ast.OutputType() != cel.BoolType:
+		return &expression{err: errors.New("cel expression must evaluate to a bool")}
+	case as == asMessage && ast.OutputType() != cel.StringType:
+		return &expression{err: errors.New("messageExpression must evaluate to a string")}
+	}
+	e := &expression{ast: ast}
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		e.usesOldSelf = e.usesOldSelf || reference.Name == oldSelfName
+	}
+	// Once checked, an expression needs no more of its environment than what is
+	// common to all: a program of its own environment would keep that in memory.
+	base, err := environment.Base()
+	if err != nil {
+		return &expression{err: err}
+	}
+	if e.program, err = base.Program(ast, environment.ProgramOptions()...); err != nil {
+		return &expression{err: fmt.Errorf("%sinstantiation failed: %w", [...]string{"program ", prefix}[as], err), usesOldSelf: e.usesOldSelf}
+	}
+	return e
+}
+
+// cost estimates what the expression may cost at most.
+func (e *expression) cost(t *typed.Type) (uint64, error) {
+	base, err := environment.Base()
+	if err != nil {
+		return 0, err
+	}
+	estimate, err := base.EstimateCost(e.ast, &library.CostEstimator{SizeEstimator: typed.Sizes{Root: t}})
+	if err != nil {
+		return 0, err
+	}
+	return estimate.Max, nil
+}
+
+// expressions are those compiled so far. Those alike are compiled once.
+type expressions struct {
+	// forChecks keeps what is needed to estimate costs, which is large.
+	forChecks bool
+	mu        struct {
+		sync.Mutex
+		made map[expressionKey]*expression
+	}
+}
+
+type expressionKey struct {
+	scope
+	text string
+	as   use
+}
+
+// get returns an expression, which it compiles if it is new.
+func (e *expressions) get(s scope, text string, as use, envs *environments) *expression {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key := expressionKey{s, text, as}
+	if have := e.mu.made[key]; have != nil {
+		return have
+	}
+	made := &expression{}
+	if env, err := envs.of(s); err != nil {
+		made.err = err
+	} else {
+		made = compile(env, text, as)
+	}
+	if !e.forChecks {
+		made.ast = nil
+	}
+	if e.mu.made == nil {
+		e.mu.made = map[expressionKey]*expression{}
+	}
+	e.mu.made[key] = made
+	return made
+}
+
+// compiledRules are the rules of a node, ready for use.
+type compiledRules struct {
+	rules []compiledRule
+	// usesOldSelf: one of them does.
+	usesOldSelf bool
+}
+
+type compiledRule struct {
+	rule *expression
+	// message is nil without a message expression, or where that is of no use.
+	message *expression
+}
+
+// compile compiles the rules of a node.
+func (e *expressions) compile(n *node) compiledRules {
+	envs := &environments{}
+	ready := compiledRules{rules: make([]compiledRule, len(n.rules))}
+	for i := range n.rules {
+		written, made := &n.rules[i], &ready.rules[i]
+		if strings.TrimSpace(written.Rule) == "" {
+			continue
+		}
+		sees := scopeOf(n.typ, written)
+		made.rule = e.get(sees, written.Rule, asRule, envs)
+		ready.usesOldSelf = ready.usesOldSelf || made.rule.usesOldSelf
+		if written.MessageExpression != "" && made.rule.err == nil {
+			if message := e.get(sees, written.MessageExpression, asMessage, envs); message.err == nil {
+				made.message = message
+			}
+		}
+	}
+	return ready
+}
+
+// result is what an evaluation has come to.
+type result struct {
+	value ref.Val
+	cost  uint64
+	// counted is false where the cost could not be told.
+	counted bool
+	err     error
+}
+
+func (e *expression) eval(ctx context.Context, vars *variables) result {
+	value, details, err := e.program.ContextEval(ctx, vars)
+	r := result{value: value, err: err}
+	if details != nil {
+		if cost := details.ActualCost(); cost != nil {
+			r.cost, r.counted = *cost, true
+		}
+	}
+	return r
+}

@@ -1,0 +1,103 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var errNoField = errors.New("does not refer to a valid field")
+
+// FieldAt follows a path such as .spec.size, or .data['a.b'] where brackets are
+// allowed, through a schema. The path returned is as messages spell it.
+func FieldAt(props *apiextensions.JSONSchemaProps, text string, brackets bool) (*field.Path, *apiextensions.JSONSchemaProps, error) {
+	var path *field.Path
+	for text != "" {
+		name, rest, err := nextName(text, brackets)
+		if err != nil {
+			return nil, nil, err
+		}
+		text = rest
+		switch {
+		case len(props.Properties) > 0:
+			member, found := props.Properties[name]
+			if !found {
+				return nil, nil, errNoField
+			}
+			path, props = path.Child(name), &member
+		case props.AdditionalProperties != nil && props.AdditionalProperties.Schema != nil:
+			path, props = path.Key(name), props.AdditionalProperties.Schema
+		default:
+			return nil, nil, errNoField
+		}
+	}
+	return path, props, nil
+}
+
+// nextName takes the first name off a path.
+func nextName(text string, brackets bool) (name, rest string, err error) {
+	switch text[0] {
+	case '.':
+		text = text[1:]
+		if text == "" {
+			return "", "", errors.New("unexpected end of JSON path")
+		}
+		end := strings.IndexAny(text[1:], ".[]") + 1
+		if strings.IndexByte(".[]", text[0]) >= 0 || end == 0 && len(text) == 1 {
+			return text[:1], text[1:], nil
+		}
+		if end == 0 {
+			return text, "", nil
+		}
+		return text[:end], text[end:], nil
+	case '[':
+		if !brackets {
+			return "", "", errors.New("array notation is not allowed")
+		}
+		return quotedName(text[1:])
+	}
+	first := text
+	if end := strings.IndexAny(text, ".[]"); end > 0 {
+		first = text[:end]
+	}
+	return "", "", fmt.Errorf("expected [ or . but got: %s", first)
+}
+
+// quotedName takes a name in quotes, and the bracket after it, off a path.
+func quotedName(text string) (name, rest string, err error) {
+	if text == "" {
+		return "", "", errors.New("unexpected end of JSON path")
+	}
+	if text[0] != '\'' {
+		return "", "", fmt.Errorf("expected single quoted string but got %s", text)
+	}
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\'':
+			if i+1 == len(text) {
+				return "", "", errors.New("unexpected end of JSON path")
+			}
+			if text[i+1] != ']' {
+				return "", "", fmt.Errorf("expected ] but got %s", text[i+1:])
+			}
+			return b.String(), text[i+2:], nil
+		case '\\':
+			i++
+			if i == len(text) {
+				break
+			}
+			at := strings.IndexByte(`abfnrtv'\`, text[i])
+			if at < 0 {
+				return "", "", fmt.Errorf("invalid string literal: invalid escape char %s", text[i-1:i+1])
+			}
+			b.WriteByte("\a\b\f\n\r\t\v'\\"[at])
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	return "", "", fmt.Errorf("expected single quoted string but got %s", text)
+}

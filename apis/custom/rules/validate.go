@@ -1,0 +1,214 @@
+package rules
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/cel/environment"
+)
+
+// Budget is what judging one object may cost.
+const Budget int64 = environment.RuntimeBudget
+
+// Options are how a value is judged.
+type Options struct {
+	// Old is what the value was, nil where it was not there. Rules about changes
+	// are for values that were.
+	Old any
+	// Ratchet leaves values that are what they were alone, whatever rules say
+	// (KEP-4008), but for those about changes. The client is warned of them.
+	Ratchet bool
+	// Budget is what the rules may cost together.
+	Budget int64
+}
+
+// Validate returns what is wrong with a value by the rules, with paths below at,
+// and what is left of the budget: less than zero where it did not suffice, which
+// is a fault as well. The value is of the schema, apart from its rules, and does
+// not change meanwhile.
+func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Options) (field.ErrorList, int64) {
+	if r == nil {
+		return nil, o.Budget
+	}
+	j := judge{ctx: ctx, rules: r, at: at, left: o.Budget}
+	j.value(r.root, &place{value: value, old: o.Old, correlated: o.Ratchet})
+	return j.errs, j.left
+}
+
+// judge is one walk over a value.
+type judge struct {
+	ctx   context.Context
+	rules *Rules
+	at    *field.Path
+	left  int64
+	errs  field.ErrorList
+}
+
+// place is a value and where it is. It lives on the stack of the walk.
+type place struct {
+	above *place
+	name  string
+	// index counts in lists; free tells that the name is a key of an object with
+	// free names.
+	index      int
+	inList     bool
+	free       bool
+	value, old any
+	// correlated: old is known to be what this very value was.
+	correlated bool
+	// visible is false of what expressions cannot see change, which is not left
+	// alone for being the same.
+	hidden    bool
+	compared  bool
+	unchanged bool
+}
+
+func (p *place) path(at *field.Path) *field.Path {
+	if p.above == nil {
+		return at
+	}
+	at = p.above.path(at)
+	switch {
+	case p.inList:
+		return at.Index(p.index)
+	case p.free:
+		return at.Key(p.name)
+	}
+	return at.Child(p.name)
+}
+
+// isUnchanged tells whether the value, or the nearest around it of which that can
+// be told, is what it was.
+func (p *place) isUnchanged() bool {
+	for ; p != nil && !p.hidden; p = p.above {
+		if !p.correlated {
+			continue
+		}
+		if !p.compared {
+			p.compared, p.unchanged = true, reflect.DeepEqual(p.value, p.old)
+		}
+		return p.unchanged
+	}
+	return false
+}
+
+// value judges a value and all below it. It returns false when the budget is
+// used up.
+func (j *judge) value(n *node, p *place) bool {
+	if p.value == nil {
+		return true // what surrounds it may have rules about null
+	}
+	if len(n.rules) > 0 && !j.rulesOf(n, p) {
+		return false
+	}
+	switch value := p.value.(type) {
+	case map[string]any:
+		old, _ := p.old.(map[string]any)
+		return j.members(n, p, value, old)
+	case []any:
+		old, _ := p.old.([]any)
+		return j.elements(n, p, value, old)
+	}
+	return true
+}
+
+func (j *judge) members(n *node, p *place, object, old map[string]any) bool {
+	if n.elements != nil {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if !j.member(n.elements, p, name, true, object[name], old) {
+				return false
+			}
+		}
+	}
+	for _, name := range n.names {
+		if value, found := object[name]; found && !j.member(n.members[name], p, name, false, value, old) {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *judge) member(n *node, p *place, name string, free bool, value any, old map[string]any) bool {
+	was, found := old[name]
+	return j.value(n, &place{
+		above: p, name: name, free: free, value: value, old: was, correlated: p.correlated && found,
+		// Documents are converted to one version before they are compared.
+		hidden: p.above == nil && (name == "apiVersion" || name == "kind"),
+	})
+}
+
+// elements judges those of a list. Which element was which before is known of
+// list maps alone.
+func (j *judge) elements(n *node, p *place, list, old []any) bool {
+	if n.elements == nil {
+		return true
+	}
+	var before map[any]any
+	if len(n.keys) > 0 && len(old) > 0 {
+		before = byKeys(n.keys, old)
+	}
+	for i, value := range list {
+		below := place{above: p, inList: true, index: i, value: value}
+		if before != nil {
+			if key, ok := keyOf(n.keys, value); ok {
+				below.old = before[key]
+				below.correlated = p.correlated && below.old != nil
+			}
+		}
+		if !j.value(n.elements, &below) {
+			return false
+		}
+	}
+	return true
+}
+
+// byKeys finds the entries of a list map; of equal ones the first.
+func byKeys(keys []string, list []any) map[any]any {
+	entries := make(map[any]any, len(list))
+	for _, entry := range list {
+		if key, ok := keyOf(keys, entry); ok {
+			if _, twice := entries[key]; !twice {
+				entries[key] = entry
+			}
+		}
+	}
+	return entries
+}
+
+// keyOf is what tells an entry of a list map from others; false for what is no
+// entry, or has not all keys.
+func keyOf(keys []string, entry any) (any, bool) {
+	members, ok := entry.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	if len(keys) == 1 {
+		return scalar(members[keys[0]])
+	}
+	// Two at a time: [a, [b, [c, d]]].
+	var key any
+	for _, name := range slices.Backward(keys) {
+		value, ok := scalar(members[name])
+		if !ok {
+			return nil, false
+		}
+		if key == nil {
+			key = value
+		} else {
+			key = [2]any{value, key}
+		}
+	}
+	return key, true
+}
+
+func scalar(value any) (any, bool) {
+	switch value.(type) {
+	case string, int64, float64, bool:
+		return value, true
+	}
+	return nil, false
+}

@@ -1,0 +1,27 @@
+package rules
+
+import (
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// variables are the values that expressions see.
+type variables struct {
+	self, oldSelf ref.Val // oldSelf is nil where there is none
+}
+
+var _ interpreter.Activation = (*variables)(nil)
+
+// ResolveName implements interpreter.Activation.
+func (v *variables) ResolveName(name string) (any, bool) {
+	switch name {
+	case selfName:
+		return v.self, true
+	case oldSelfName:
+		return v.oldSelf, v.oldSelf != nil
+	}
+	return nil, false
+}
+
+// Parent implements interpreter.Activation.
+func (v *variables) Parent() interpreter.Activation { return nil }

@@ -1,0 +1,41 @@
+package typed
+
+import "strings"
+
+// isReserved tells whether CEL keeps a word to itself.
+func isReserved(word string) bool {
+	switch word {
+	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+		"let", "loop", "package", "namespace", "return", "var", "void", "while":
+		return true
+	}
+	return false
+}
+
+// Escape returns the identifier that a member of an object goes by in CEL;
+// false where it has none, as it starts with a digit or holds other characters
+// than letters of ASCII, digits and _ . - /.
+func Escape(name string) (string, bool) {
+	if name == "" || '0' <= name[0] && name[0] <= '9' {
+		return "", false
+	}
+	if isReserved(name) {
+		return "__" + name + "__", true
+	}
+	plain := true
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '_':
+			plain = plain && (i == 0 || name[i-1] != '_')
+		case c == '.', c == '-', c == '/':
+			plain = false
+		default:
+			return "", false
+		}
+	}
+	if plain {
+		return name, true
+	}
+	return strings.NewReplacer("__", "__underscores__", ".", "__dot__", "-", "__dash__", "/", "__slash__").Replace(name), true
+}

@@ -1,0 +1,285 @@
+package typed
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// list is a list: of a document, or what addition has made of some. Sets and
+// list maps compare and add as what they are.
+type list struct {
+	typ *Type
+	// raw are the elements of a document; vals those of a sum. One of them is nil.
+	raw  []any
+	vals []ref.Val
+}
+
+var _ traits.Lister = (*list)(nil)
+
+func (l *list) len() int {
+	if l.vals != nil {
+		return len(l.vals)
+	}
+	return len(l.raw)
+}
+
+func (l *list) at(i int) ref.Val {
+	if l.vals != nil {
+		return l.vals[i]
+	}
+	return l.typ.elem.Value(l.raw[i])
+}
+
+// Get implements traits.Indexer.
+func (l *list) Get(index ref.Val) ref.Val {
+	i, err := types.IndexOrError(index)
+	if err != nil {
+		return types.ValOrErr(index, "%v", err)
+	}
+	if i < 0 || i >= l.len() {
+		return types.NewErr("index out of bounds: %v", index)
+	}
+	return l.at(i)
+}
+
+// Contains implements traits.Container.
+func (l *list) Contains(value ref.Val) ref.Val {
+	if types.IsUnknownOrError(value) {
+		return value
+	}
+	var fault ref.Val
+	for i := range l.len() {
+		switch equal := l.at(i).Equal(value).(type) {
+		case types.Bool:
+			if equal {
+				return types.True
+			}
+		default:
+			if fault == nil {
+				fault = types.MaybeNoSuchOverloadErr(equal)
+			}
+		}
+	}
+	if fault != nil {
+		return fault
+	}
+	return types.False
+}
+
+// Size implements traits.Sizer.
+func (l *list) Size() ref.Val { return types.Int(l.len()) }
+
+// Iterator implements traits.Iterable.
+func (l *list) Iterator() traits.Iterator { return &elements{list: l} }
+
+type elements struct {
+	noValue
+	list *list
+	next int
+}
+
+// HasNext implements traits.Iterator.
+func (e *elements) HasNext() ref.Val { return types.Bool(e.next < e.list.len()) }
+
+// Next implements traits.Iterator.
+func (e *elements) Next() ref.Val {
+	if e.next >= e.list.len() {
+		return nil
+	}
+	e.next++
+	return e.list.at(e.next - 1)
+}
+
+// Equal implements ref.Val. The order of sets and list maps does not count.
+func (l *list) Equal(other ref.Val) ref.Val {
+	lister, ok := other.(traits.Lister)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+	if l.Size().Equal(lister.Size()) != types.True {
+		return types.False
+	}
+	switch l.typ.listType {
+	case "set":
+		return l.equalSet(lister)
+	case "map":
+		return l.equalMap(lister)
+	}
+	for i := range l.len() {
+		if equal := l.at(i).Equal(lister.Get(types.Int(i))); equal != types.True {
+			return equal
+		}
+	}
+	return types.True
+}
+
+func (l *list) equalSet(other traits.Lister) ref.Val {
+	have := make(map[any]bool, l.len())
+	for i := range l.len() {
+		have[identity(l.at(i))] = true
+	}
+	for it := other.Iterator(); it.HasNext() == types.True; {
+		if !have[identity(it.Next())] {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+func (l *list) equalMap(other traits.Lister) ref.Val {
+	have := make(map[any]ref.Val, l.len())
+	for i := range l.len() {
+		have[l.key(l.at(i))] = l.at(i)
+	}
+	for it := other.Iterator(); it.HasNext() == types.True; {
+		theirs := it.Next()
+		ours, found := have[l.key(theirs)]
+		if !found {
+			return types.False
+		}
+		if equal := ours.Equal(theirs); equal != types.True {
+			return equal
+		}
+	}
+	return types.True
+}
+
+// Add implements traits.Adder. Of a set, the elements that are new come after
+// those that were there; of a list map, entries with the same keys take the
+// places of those that were there.
+func (l *list) Add(other ref.Val) ref.Val {
+	lister, ok := other.(traits.Lister)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+	sum := &list{typ: l.typ, vals: make([]ref.Val, 0, l.len())}
+	identify := func(value ref.Val) any { return nil }
+	switch l.typ.listType {
+	case "set":
+		identify = identity
+	case "map":
+		identify = l.key
+	}
+	places := map[any]int{}
+	add := func(value ref.Val) {
+		if id := identify(value); id != nil {
+			if place, found := places[id]; found {
+				sum.vals[place] = value
+				return
+			}
+			places[id] = len(sum.vals)
+		}
+		sum.vals = append(sum.vals, value)
+	}
+	for i := range l.len() {
+		add(l.at(i))
+	}
+	for it := lister.Iterator(); it.HasNext() == types.True; {
+		add(it.Next())
+	}
+	return sum
+}
+
+// key tells an entry of a list map from others.
+func (l *list) key(entry ref.Val) any {
+	mapper, ok := entry.(traits.Mapper)
+	if !ok {
+		return identity(entry)
+	}
+	if len(l.typ.keys) == 1 {
+		return keyMember(mapper, l.typ.keys[0])
+	}
+	var key [4]any
+	more := make([]any, 0, max(0, len(l.typ.keys)-len(key)))
+	for i, name := range l.typ.keys {
+		if i < len(key) {
+			key[i] = keyMember(mapper, name)
+		} else {
+			more = append(more, keyMember(mapper, name))
+		}
+	}
+	if len(more) > 0 {
+		key[3] = fmt.Sprintf("%#v %#v", key[3], more)
+	}
+	return key
+}
+
+// keyMember looks a member up by its name in the document, in what may have been
+// made by an expression.
+func keyMember(entry traits.Mapper, name string) any {
+	if escaped, ok := Escape(name); ok {
+		name = escaped
+	}
+	value, found := entry.Find(types.String(name))
+	if !found {
+		return types.NullValue
+	}
+	return identity(value)
+}
+
+// identity returns what can be compared in place of a value.
+func identity(value ref.Val) any {
+	switch value := value.(type) {
+	case types.String, types.Int, types.Uint, types.Double, types.Bool, types.Duration, types.Null:
+		return value
+	case types.Timestamp:
+		return [2]int64{value.Unix(), int64(value.Nanosecond())}
+	case types.Bytes:
+		return [1]string{string(value)}
+	}
+	encoded, err := json.Marshal(value.Value())
+	if err != nil {
+		return value // itself
+	}
+	return [2]string{"json", string(encoded)}
+}
+
+// ConvertToNative implements ref.Val.
+func (l *list) ConvertToNative(to reflect.Type) (any, error) {
+	if to == reflect.TypeFor[[]any]() || to.Kind() == reflect.Interface {
+		return l.Value(), nil
+	}
+	if to.Kind() != reflect.Slice {
+		return nil, fmt.Errorf("type conversion error from '%s' to '%s'", l.Type(), to)
+	}
+	native := reflect.MakeSlice(to, l.len(), l.len())
+	for i := range l.len() {
+		element, err := l.at(i).ConvertToNative(to.Elem())
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		native.Index(i).Set(reflect.ValueOf(element))
+	}
+	return native.Interface(), nil
+}
+
+// ConvertToType implements ref.Val.
+func (l *list) ConvertToType(to ref.Type) ref.Val {
+	switch to {
+	case types.ListType:
+		return l
+	case types.TypeType:
+		return types.ListType
+	}
+	return types.NewErr("type conversion error from '%s' to '%s'", l.Type(), to.TypeName())
+}
+
+// Type implements ref.Val.
+func (l *list) Type() ref.Type { return types.ListType }
+
+// Value implements ref.Val: the document's own where the list is one of it.
+func (l *list) Value() any {
+	if l.vals == nil {
+		return l.raw
+	}
+	values := make([]any, len(l.vals))
+	for i, value := range l.vals {
+		values[i] = value.Value()
+	}
+	return values
+}

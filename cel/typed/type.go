@@ -1,0 +1,230 @@
+package typed
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+)
+
+// kind is what the values of a type are.
+type kind uint8
+
+const (
+	kindObject  kind = iota // members by name
+	kindMapping             // members of one type, under any name
+	kindList
+	kindString
+	kindBytes
+	kindDuration
+	kindDate
+	kindDateTime
+	kindBool
+	kindNumber
+	kindInteger
+	kindIntOrString
+)
+
+// Type is what CEL knows of the values of a schema. It is immutable and safe for
+// concurrent use. Types from one Maker that are alike in all that an expression
+// can tell, sizes included, are the same pointer.
+type Type struct {
+	kind     kind
+	nullable bool
+	listType string
+	// keys are the members that tell the entries of a list map apart.
+	keys []string
+	// elem is what lists and mappings hold.
+	elem *Type
+	// fields are the members of an object that expressions see, by their names in
+	// documents. escaped leads from their names in CEL to those, where the two
+	// differ.
+	fields  map[string]*Type
+	escaped map[string]string
+	// maxElements bounds the length of a value: characters, elements, members. It
+	// is 0 for what has no length.
+	maxElements int64
+	// minSize is the shortest that a value can be in JSON, in bytes.
+	minSize int64
+	id      int
+	name    string // of objects
+}
+
+// Items is the type of the elements of lists and mappings, nil for others.
+func (t *Type) Items() *Type { return t.elem }
+
+// Field returns the type of a member of an object, by its name in documents. It
+// is nil for members that expressions do not see.
+func (t *Type) Field(name string) *Type { return t.fields[name] }
+
+// MaxCount returns how many values of the type an object may hold at most, going
+// by the size of a request.
+func (t *Type) MaxCount() uint64 { return uint64(maxRequestSize / (t.minSize + 1)) }
+
+// Maker makes types. It is for one goroutine.
+type Maker struct {
+	made map[string]*Type
+}
+
+// Make returns the type of a schema's values; nil where expressions cannot see
+// them, as nothing is known of them. Of a resource, they see its apiVersion and
+// kind, and its metadata's name and generateName, whatever the schema says.
+func (m *Maker) Make(s *apiextensions.JSONSchemaProps, resource bool) *Type {
+	if s.XIntOrString {
+		return m.share(&Type{kind: kindIntOrString, nullable: s.Nullable, minSize: 1, maxElements: stringLength(s)})
+	}
+	switch s.Type {
+	case "array":
+		return m.list(s)
+	case "object":
+		if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+			return m.mapping(s)
+		}
+		return m.object(s, resource)
+	}
+	return m.scalar(s)
+}
+
+func (m *Maker) list(s *apiextensions.JSONSchemaProps) *Type {
+	if s.Items == nil || s.Items.Schema == nil {
+		return nil
+	}
+	elem := m.Make(s.Items.Schema, s.Items.Schema.XEmbeddedResource)
+	if elem == nil {
+		return nil
+	}
+	t := &Type{kind: kindList, nullable: s.Nullable, elem: elem, keys: s.XListMapKeys, minSize: minListSize, maxElements: maxItems(elem)}
+	if s.XListType != nil && *s.XListType != "atomic" {
+		t.listType = *s.XListType
+	}
+	if s.MaxItems != nil {
+		t.maxElements = max(0, *s.MaxItems)
+	}
+	return m.share(t)
+}
+
+func (m *Maker) mapping(s *apiextensions.JSONSchemaProps) *Type {
+	values := s.AdditionalProperties.Schema
+	elem := m.Make(values, values.XEmbeddedResource)
+	if elem == nil {
+		return nil
+	}
+	t := &Type{kind: kindMapping, nullable: s.Nullable, elem: elem, minSize: minListSize, maxElements: maxMembers(elem)}
+	if s.MaxProperties != nil {
+		t.maxElements = max(0, *s.MaxProperties)
+	}
+	return m.share(t)
+}
+
+func (m *Maker) object(s *apiextensions.JSONSchemaProps, resource bool) *Type {
+	members := s.Properties
+	if resource {
+		members = withTypeAndMetadata(members)
+	}
+	t := &Type{kind: kindObject, nullable: s.Nullable, fields: make(map[string]*Type, len(members)), minSize: minListSize}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		member := members[name]
+		made := m.Make(&member, member.XEmbeddedResource)
+		if made == nil {
+			continue
+		}
+		// Defaults are not sent: they do not make a request longer.
+		if slices.Contains(s.Required, name) && member.Default == nil {
+			t.minSize += int64(len(name)) + made.minSize + 4
+		}
+		escaped, ok := Escape(name)
+		if !ok {
+			continue
+		}
+		t.fields[name] = made
+		if escaped != name {
+			if t.escaped == nil {
+				t.escaped = map[string]string{}
+			}
+			t.escaped[escaped] = name
+		}
+	}
+	return m.share(t)
+}
+
+// withTypeAndMetadata adds what every resource has. What a schema says of it
+// counts if it says all.
+func withTypeAndMetadata(members map[string]apiextensions.JSONSchemaProps) map[string]apiextensions.JSONSchemaProps {
+	text := apiextensions.JSONSchemaProps{Type: "string"}
+	metadata := members["metadata"]
+	if members["kind"].Type == "string" && members["apiVersion"].Type == "string" && metadata.Type == "object" &&
+		metadata.Properties["name"].Type == "string" && metadata.Properties["generateName"].Type == "string" {
+		return members
+	}
+	added := make(map[string]apiextensions.JSONSchemaProps, len(members)+3)
+	maps.Copy(added, members)
+	added["kind"], added["apiVersion"] = text, text
+	added["metadata"] = apiextensions.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"name": text, "generateName": text},
+	}
+	return added
+}
+
+func (m *Maker) scalar(s *apiextensions.JSONSchemaProps) *Type {
+	t := &Type{nullable: s.Nullable}
+	switch s.Type {
+	case "string":
+		t.kind, t.minSize = kindString, minStringSize
+		switch s.Format {
+		case "byte":
+			t.kind = kindBytes
+		case "duration":
+			t.kind, t.minSize = kindDuration, minDurationSize
+		case "date":
+			t.kind, t.minSize = kindDate, dateSize
+		case "date-time":
+			t.kind, t.minSize = kindDateTime, minDateTimeSize
+		}
+		t.maxElements = stringLength(s)
+	case "boolean":
+		t.kind, t.minSize = kindBool, minBoolSize
+	case "number":
+		t.kind, t.minSize = kindNumber, minNumberSize
+	case "integer":
+		t.kind, t.minSize = kindInteger, minNumberSize
+	default:
+		return nil
+	}
+	return m.share(t)
+}
+
+// share returns the type like t that was made first.
+func (m *Maker) share(t *Type) *Type {
+	key := t.key()
+	if have := m.made[key]; have != nil {
+		return have
+	}
+	if m.made == nil {
+		m.made = map[string]*Type{}
+	}
+	t.id = len(m.made) + 1
+	if t.kind == kindObject {
+		sum := fnv.New32a()
+		sum.Write([]byte(key))
+		t.name = "selfType" + strconv.FormatUint(uint64(sum.Sum32()), 10)
+	}
+	m.made[key] = t
+	return t
+}
+
+// key says all that there is to a type.
+func (t *Type) key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %t %q %q %d %d", t.kind, t.nullable, t.listType, t.keys, t.maxElements, t.minSize)
+	if t.elem != nil {
+		fmt.Fprintf(&b, " [%d]", t.elem.id)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.fields)) {
+		fmt.Fprintf(&b, " %q:%d", name, t.fields[name].id)
+	}
+	return b.String()
+}
