@@ -68,8 +68,8 @@ type waker struct {
 func (k *waker) wake(ctx context.Context, r *http.Request, response *response) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.finished || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return
+	if k.finished || !errors.Is(ctx.Err(), context.DeadlineExceeded) || response.started.Load() == http.StatusSwitchingProtocols {
+		return // in another protocol, a connection is its handler's own
 	}
 	// Errors of the controller only say that this connection cannot be
 	// interrupted.
@@ -91,7 +91,7 @@ func (k *waker) finish(ctx context.Context, r *http.Request, response *response,
 	k.mu.Lock()
 	k.finished = true
 	k.mu.Unlock()
-	if !k.cutOff && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if !k.cutOff && !errors.Is(ctx.Err(), context.DeadlineExceeded) || response.status == http.StatusSwitchingProtocols {
 		return
 	}
 	switch {

@@ -48,6 +48,7 @@ var ErrExpired = errors.New("certificate has expired")
 // called concurrently.
 type Authority struct {
 	dir  string
+	name string // of its files
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
 	pem  []byte
@@ -56,39 +57,51 @@ type Authority struct {
 // Open reads the authority in dir (ca.crt, ca.key), or makes one, and the folder,
 // where neither file is there. Errors name the file and what to do.
 func Open(dir string) (*Authority, error) {
+	return openAuthority(dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
+}
+
+// OpenFrontProxy is Open for the authority that signs the certificate by which
+// other servers know this one as a front proxy (front-proxy-ca.crt, .key). It
+// is another one than that of users: who can speak for anybody is not one of
+// them.
+func OpenFrontProxy(dir string) (*Authority, error) {
+	const name = "front-proxy-ca"
+	return openAuthority(dir, name, name, "remove "+name+".crt and "+name+".key to have a new authority made")
+}
+
+func openAuthority(dir, name, commonName, whenExpired string) (*Authority, error) {
 	if err := ensureDir(dir); err != nil {
 		return nil, err
 	}
-	a := &Authority{dir: dir}
-	pair, err := a.load("ca")
+	a := &Authority{dir: dir, name: name}
+	pair, err := a.load(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return a, a.create()
+		return a, a.create(commonName)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !pair.cert.IsCA {
-		return nil, fmt.Errorf("read %s: the certificate is not one of an authority; remove ca.crt and ca.key to have new ones made", a.path("ca.crt"))
+		return nil, fmt.Errorf("read %s: the certificate is not one of an authority; remove %s.crt and %s.key to have new ones made", a.path(name+".crt"), name, name)
 	}
 	if time.Now().After(pair.cert.NotAfter) {
-		return nil, fmt.Errorf("read %s: %w on %s; remove the folder %s to have a new authority made, then hand the new admin.kubeconfig to its users",
-			a.path("ca.crt"), ErrExpired, pair.cert.NotAfter.Format(time.DateOnly), dir)
+		return nil, fmt.Errorf("read %s: %w on %s; %s", a.path(name+".crt"), ErrExpired, pair.cert.NotAfter.Format(time.DateOnly), whenExpired)
 	}
 	a.key, a.cert, a.pem = pair.key, pair.cert, pair.certPEM
 	return a, nil
 }
 
-func (a *Authority) create() error {
+func (a *Authority) create(commonName string) error {
 	now := time.Now()
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "mainstay-ca"},
+		Subject:               pkix.Name{CommonName: commonName},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(authorityLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}
-	pair, err := a.sign("ca", template)
+	pair, err := a.sign(a.name, template)
 	if err != nil {
 		return err
 	}
@@ -256,7 +269,7 @@ func (a *Authority) load(name string) (pair, error) {
 		return pair{}, err
 	}
 	if public, ok := cert.PublicKey.(*ecdsa.PublicKey); !ok || !public.Equal(key.Public()) {
-		if name != "ca" {
+		if name != a.name {
 			return pair{}, fs.ErrNotExist
 		}
 		return pair{}, fmt.Errorf("%s is not the key of %s; restore the one that belongs to it, or remove both to have new ones made", keyFile, crtFile)

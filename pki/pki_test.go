@@ -317,3 +317,41 @@ func BenchmarkFirstStart(b *testing.B) {
 		}
 	}
 }
+
+func TestFrontProxy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	users, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxies, err := OpenFrontProxy(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, _, err := proxies.Client("front-proxy-client", "front-proxy-client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := parseCertificate("front-proxy-client.crt", cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		by     *Authority
+		trusts bool
+	}{{"its own authority", proxies, true}, {"that of users", users, false}} {
+		_, err := parsed.Verify(x509.VerifyOptions{Roots: tt.by.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		if (err == nil) != tt.trusts {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	again, err := OpenFrontProxy(dir)
+	if err != nil || !bytes.Equal(again.Bundle(), proxies.Bundle()) {
+		t.Errorf("opened again it is another one: %v", err)
+	}
+	if kept, _, err := again.Client("front-proxy-client", "front-proxy-client"); err != nil || !bytes.Equal(kept, cert) {
+		t.Errorf("its certificate was made again: %v", err)
+	}
+}

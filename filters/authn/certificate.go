@@ -38,7 +38,10 @@ type Certificates struct {
 type connKey struct{}
 
 // conn keeps who is at the other end of a connection.
-type conn struct{ verified atomic.Pointer[verified] }
+type conn struct {
+	verified atomic.Pointer[verified]
+	proxied  atomic.Pointer[proxied]
+}
 
 // verified is the outcome of one verification. Failures are not kept.
 type verified struct {
@@ -74,16 +77,22 @@ func (c *Certificates) Authenticate(r *http.Request) (*request.User, error) {
 	return v.user, nil
 }
 
-func (c *Certificates) verify(certs []*x509.Certificate) (*verified, error) {
+// verifyClient verifies the certificate of a client, which others may follow
+// that lead to an authority.
+func verifyClient(authorities *x509.CertPool, certs []*x509.Certificate) ([][]*x509.Certificate, error) {
 	options := x509.VerifyOptions{
-		Roots:         c.Authorities,
+		Roots:         authorities,
 		Intermediates: x509.NewCertPool(),
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	for _, cert := range certs[1:] {
 		options.Intermediates.AddCert(cert)
 	}
-	chains, err := certs[0].Verify(options)
+	return certs[0].Verify(options)
+}
+
+func (c *Certificates) verify(certs []*x509.Certificate) (*verified, error) {
+	chains, err := verifyClient(c.Authorities, certs)
 	if err != nil {
 		return nil, err
 	}

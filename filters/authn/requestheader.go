@@ -1,0 +1,140 @@
+package authn
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/request"
+)
+
+// RequestHeaders authenticates the users that a front proxy names in headers.
+// The proxy is known by its client certificate; of anybody else the headers say
+// nothing. Names of headers are in canonical form.
+//
+// The headers are taken out of every request, so that nobody who comes later
+// can believe them.
+type RequestHeaders struct {
+	// Authorities sign certificates of front proxies.
+	Authorities *x509.CertPool
+	// AllowedNames are the common names that a front proxy may have; none
+	// allows all.
+	AllowedNames []string
+	// UserHeaders hold the user's name, and UIDHeaders the UID: the first that
+	// has a value counts. GroupHeaders hold groups, all of them. What follows
+	// one of ExtraPrefixes in a header's name is a key of extra.
+	UserHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
+}
+
+// proxied is that the other end of a connection is a front proxy.
+type proxied struct {
+	by    *RequestHeaders
+	until time.Time
+}
+
+// Authenticate implements Authenticator.
+func (h *RequestHeaders) Authenticate(r *http.Request) (*request.User, error) {
+	user := h.take(r.Header)
+	if user.Name == "" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil, nil
+	}
+	at, _ := r.Context().Value(connKey{}).(*conn)
+	if at != nil {
+		if p := at.proxied.Load(); p != nil && p.by == h && time.Now().Before(p.until) {
+			return authenticated(user), nil
+		}
+	}
+	until, err := h.verify(r.TLS.PeerCertificates)
+	if err != nil {
+		return nil, fmt.Errorf("front proxy: %w: %w", ErrUnauthorized, err)
+	}
+	if at != nil {
+		at.proxied.Store(&proxied{h, until})
+	}
+	return authenticated(user), nil
+}
+
+func (h *RequestHeaders) verify(certs []*x509.Certificate) (until time.Time, err error) {
+	chains, err := verifyClient(h.Authorities, certs)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if name := certs[0].Subject.CommonName; len(h.AllowedNames) > 0 && !slices.Contains(h.AllowedNames, name) {
+		return time.Time{}, fmt.Errorf("x509: subject with cn=%s is not in the allowed list", name)
+	}
+	return lastEnd(chains), nil
+}
+
+// take reads the user out of a request's header, and removes what it is read
+// from.
+func (h *RequestHeaders) take(header http.Header) *request.User {
+	user := &request.User{Name: first(header, h.UserHeaders), UID: first(header, h.UIDHeaders)}
+	for _, name := range h.GroupHeaders {
+		for _, group := range header[name] {
+			if group != "" {
+				user.Groups = append(user.Groups, group)
+			}
+		}
+	}
+	for _, names := range [][]string{h.UserHeaders, h.UIDHeaders, h.GroupHeaders} {
+		for _, name := range names {
+			delete(header, name)
+		}
+	}
+	for _, prefix := range h.ExtraPrefixes {
+		for name, values := range header {
+			if len(name) < len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
+				continue
+			}
+			if user.Extra == nil {
+				user.Extra = map[string][]string{}
+			}
+			key := extraKey(name[len(prefix):])
+			user.Extra[key] = append(user.Extra[key], values...)
+			delete(header, name)
+		}
+	}
+	return user
+}
+
+func first(header http.Header, names []string) string {
+	for _, name := range names {
+		for _, value := range header[name] {
+			if value != "" {
+				return value
+			}
+			break
+		}
+	}
+	return ""
+}
+
+// extraKey reads a key out of a header's name, which does not tell upper case
+// from lower case; bytes that cannot be there are percent-encoded.
+func extraKey(escaped string) string {
+	lower := strings.ToLower(escaped)
+	if key, err := url.PathUnescape(lower); err == nil {
+		return key
+	}
+	return lower
+}
+
+// HeaderNames returns names of headers in canonical form, or says which of them
+// is none.
+func HeaderNames(names []string) ([]string, error) {
+	var canonical []string
+	for _, name := range names {
+		name = strings.TrimSpace(name)
+		if name == "" {
+			return nil, errors.New("empty header name")
+		}
+		canonical = append(canonical, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return canonical, nil
+}
