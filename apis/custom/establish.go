@@ -76,18 +76,16 @@ func (s *Source) load(ctx context.Context) (revision int64, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("list definitions: %w", err)
 		}
-		crd, err := crdOf(record)
+		crd, err := headOf(record)
 		if err != nil {
 			return 0, err
 		}
-		there[crd.Name] = true
+		there[record.Name().Name] = true
 		s.put(newEntry(crd, record.Revision()), true)
 	}
-	for _, g := range s.current.Load().groups {
-		for _, e := range g.entries {
-			if !there[e.name] {
-				s.remove(e.group, e.wanted.plural, list.Revision)
-			}
+	for e := range s.current.Load().all() {
+		if !there[e.name] {
+			s.remove(e.group, e.wanted.plural, list.Revision)
 		}
 	}
 	return list.Revision, nil
@@ -115,11 +113,9 @@ func (l *loop) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, g := range l.current.Load().groups {
-		for _, e := range g.entries {
-			if err := l.settleEntry(ctx, e); err != nil {
-				return err
-			}
+	for e := range l.current.Load().all() {
+		if err := l.settleEntry(ctx, e); err != nil {
+			return err
 		}
 	}
 	w, err := l.config.Definitions.Watch(ctx, "", rest.ListOptions{ResourceVersion: fmt.Sprint(revision)})
@@ -171,20 +167,13 @@ func (l *loop) take(ctx context.Context, events []rest.Event) error {
 		if event.Type == apiwatch.Bookmark {
 			continue
 		}
-		crd, err := crdOf(event.Record)
-		if err != nil {
-			l.logger.Error("a definition cannot be read and is not served", "name", event.Record.Name().Name, "err", err)
-			continue
-		}
-		if event.Type == apiwatch.Deleted {
-			delete(l.cleaning, crd.UID)
-			l.remove(crd.Spec.Group, crd.Spec.Names.Plural, event.Record.Revision())
-			err = l.settleGroup(ctx, crd.Spec.Group)
+		var err error
+		if e := l.noted(event.Record); e != nil && event.Type != apiwatch.Deleted {
+			l.seen(e.revision)
+			err = l.settleRecord(ctx, e, event.Record)
 		} else {
-			l.put(newEntry(crd, event.Record.Revision()), true)
-			err = l.settle(ctx, crd)
+			err = l.takeNews(ctx, event)
 		}
-		event.Record.Forget() // much larger than the bytes, and seldom wanted again
 		if err != nil {
 			return err
 		}
@@ -192,14 +181,26 @@ func (l *loop) take(ctx context.Context, events []rest.Event) error {
 	return nil
 }
 
+// takeNews takes in what is not in the snapshot yet.
+func (l *loop) takeNews(ctx context.Context, event *rest.Event) error {
+	crd, err := headOf(event.Record)
+	if err != nil {
+		l.logger.Error("a definition cannot be read and is not served", "name", event.Record.Name().Name, "err", err)
+		return nil
+	}
+	if event.Type == apiwatch.Deleted {
+		delete(l.cleaning, crd.UID)
+		l.remove(crd.Spec.Group, crd.Spec.Names.Plural, event.Record.Revision())
+		return l.settleGroup(ctx, crd.Spec.Group)
+	}
+	l.put(newEntry(crd, event.Record.Revision()), true)
+	return l.settle(ctx, crd, event.Record)
+}
+
 // settleGroup looks at the definitions of a group that did not get all the names
 // they want: some may be free now.
 func (l *loop) settleGroup(ctx context.Context, name string) error {
-	g := l.current.Load().groups[name]
-	if g == nil {
-		return nil
-	}
-	for _, e := range g.entries {
+	for e := range l.current.Load().group(name) {
 		if err := l.settleEntry(ctx, e); err != nil {
 			return err
 		}
@@ -209,27 +210,41 @@ func (l *loop) settleGroup(ctx context.Context, name string) error {
 
 // settleEntry settles a definition of which the entry says that it is needed.
 func (l *loop) settleEntry(ctx context.Context, e *entry) error {
-	switch {
-	case e.terminating:
-		l.clean(ctx, e.name, e.uid)
-	case e.claimed:
-	case !e.namesAccepted || !e.established:
-		crd, _, err := l.read(ctx, e.name)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return l.settle(ctx, crd)
+	if e.isSettled() {
+		return nil
 	}
-	return nil
+	record, err := l.stored(ctx, e.name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.settleRecord(ctx, e, record)
+}
+
+// isSettled tells that nothing is to be written of a definition's names, nor
+// anything to be cleaned up.
+func (e *entry) isSettled() bool {
+	return !e.terminating && (e.claimed || e.namesAccepted && e.established)
+}
+
+// settleRecord is settleEntry with the record of the definition at hand.
+func (l *loop) settleRecord(ctx context.Context, e *entry, record *codec.Record) error {
+	if e.isSettled() {
+		return nil
+	}
+	crd, err := headOf(record)
+	if err != nil {
+		return err
+	}
+	return l.settle(ctx, crd, record)
 }
 
 // settle writes the conditions of a definition where they are not what they
 // should be, and sees to its end where it was deleted. The definition is only
 // looked at.
-func (l *loop) settle(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+func (l *loop) settle(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, record *codec.Record) error {
 	if crd.DeletionTimestamp != nil {
 		l.clean(ctx, crd.Name, crd.UID)
 		return nil
@@ -240,24 +255,24 @@ func (l *loop) settle(ctx context.Context, crd *apiextensionsv1.CustomResourceDe
 		return nil
 	}
 	freed := l.claim(&trial)
-	name, uid := crd.Name, crd.UID
+	uid := crd.UID
 	l.writers.Go(func() error {
-		for ctx.Err() == nil && !l.writeConditions(ctx, name, uid) {
+		for ctx.Err() == nil && !l.writeConditions(ctx, record, uid) {
 			pause(ctx, retryDelay)
 		}
 		return nil
 	})
 	if freed {
-		return l.settleGroup(ctx, crd.Spec.Group) // names may have been given back
+		return l.settleGroup(ctx, crd.Spec.Group)
 	}
 	return nil
 }
 
 // claim lets what was decided of a definition's names be in effect, before it
 // is written: nobody else is given them, and nobody who reads that the
-// definition is established finds it missing. It tells whether its names are
-// other ones than before.
-func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (changed bool) {
+// definition is established finds it missing. It tells whether any that it had
+// were given back.
+func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.current.Load()
@@ -268,7 +283,7 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (changed boo
 	e := *old
 	e.claim(namesOf(&crd.Status.AcceptedNames).own(), definition.IsTrue(crd, apiextensionsv1.NamesAccepted), definition.IsTrue(crd, apiextensionsv1.Established))
 	l.exchangeLocked(now.with(e.group, e.wanted.plural, &e), old, &e)
-	return !e.accepted.equal(old.accepted)
+	return old.accepted.kind != "" && !e.accepted.equal(old.accepted)
 }
 
 func (e *entry) claim(accepted names, namesAccepted, established bool) {
@@ -277,8 +292,10 @@ func (e *entry) claim(accepted names, namesAccepted, established bool) {
 
 // writeConditions writes what was decided of a definition's names. It tells
 // whether that is done.
-func (l *loop) writeConditions(ctx context.Context, name string, uid types.UID) bool {
-	written, err := l.write(ctx, name, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid types.UID) bool {
+	var written *apiextensionsv1.CustomResourceDefinition
+	now, err := l.write(ctx, record.Name().Name, record, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		written = crd
 		if crd.UID != uid || crd.DeletionTimestamp != nil {
 			return false // the watch tells of another one
 		}
@@ -288,42 +305,39 @@ func (l *loop) writeConditions(ctx context.Context, name string, uid types.UID) 
 		return true
 	}
 	if err == nil {
-		err = l.Observe(written)
+		l.put(newEntry(written, now.Revision()), false)
 	}
 	if err != nil && ctx.Err() == nil {
-		l.logger.Warn("the status of a definition cannot be written yet", "definition", name, "err", err)
+		l.logger.Warn("the status of a definition cannot be written yet", "definition", record.Name().Name, "err", err)
 	}
 	return err == nil
 }
 
 // write changes a definition's status and returns what is stored then. Where
-// change says that there is nothing to change, nothing is written.
-func (l *loop) write(ctx context.Context, name string, change func(*apiextensionsv1.CustomResourceDefinition) bool) (*codec.Record, error) {
+// change says that there is nothing to change, nothing is written. It is given
+// the definition without its schemas. known is a record to start from; it may be
+// nil.
+func (l *loop) write(ctx context.Context, name string, known *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (*codec.Record, error) {
 	return l.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		if current == nil {
 			return nil, storage.WriteOptions{}, storage.ErrNotFound
 		}
-		obj, err := current.Object()
-		if err != nil {
-			return nil, storage.WriteOptions{}, err
-		}
-		crd := obj.(*apiextensionsv1.CustomResourceDefinition)
-		was := crd.DeepCopy()
-		if !change(crd) {
-			return was, storage.WriteOptions{}, nil // not written: nothing differs
-		}
-		recordStatus(crd)
-		return crd, storage.WriteOptions{}, nil
-	}, storage.UpdateOptions{})
+		obj, err := restate(current, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+			if !change(crd) {
+				return false
+			}
+			recordStatus(crd)
+			return true
+		})
+		return obj, storage.WriteOptions{}, err
+	}, storage.UpdateOptions{Cached: known})
 }
 
 // sweep drops what has not been used for a while.
 func (l *loop) sweep(now time.Time) {
 	since := now.Add(-l.config.Idle)
-	for _, g := range l.current.Load().groups {
-		for _, e := range g.entries {
-			e.family.forget(since)
-		}
+	for e := range l.current.Load().all() {
+		e.family.forget(since)
 	}
 }
 
@@ -358,7 +372,7 @@ func (l *loop) empty(ctx context.Context, name string, uid types.UID) bool {
 
 // emptyOnce deletes what can be deleted; left tells that it is not all.
 func (l *loop) emptyOnce(ctx context.Context, name string, uid types.UID) (left bool, err error) {
-	crd, _, err := l.read(ctx, name)
+	crd, err := l.readHead(ctx, name)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (crd.UID != uid || !slices.Contains(crd.Finalizers, definition.CleanupFinalizer)) {
 		return false, nil
 	}
@@ -377,6 +391,15 @@ func (l *loop) emptyOnce(ctx context.Context, name string, uid types.UID) (left 
 		return true, fmt.Errorf("let go of definition %s: %w", name, err)
 	}
 	return false, nil
+}
+
+// readHead returns a definition as it is stored, without its schemas.
+func (l *loop) readHead(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	record, err := l.stored(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return headOf(record)
 }
 
 func withoutFinalizer(current *codec.Record, uid types.UID) (codec.Object, storage.WriteOptions, error) {
@@ -420,7 +443,7 @@ func (l *loop) deleteObjects(ctx context.Context, crd *apiextensionsv1.CustomRes
 	if !any {
 		return false, nil
 	}
-	if _, err := l.write(ctx, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	if _, err := l.write(ctx, crd.Name, nil, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return definition.SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
 			Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue,
 			Reason: "InstanceDeletionInProgress", Message: "CustomResource deletion is in progress",

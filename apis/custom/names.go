@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/btree"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,24 +15,27 @@ import (
 )
 
 // taken are the names that other definitions of a group have been given.
-type taken struct{ resources, kinds map[string]bool }
+type taken struct {
+	claims *btree.BTreeG[claim]
+	group  string
+	beside string
+}
 
-// takenBeside returns the names given to others than the definition of a name.
-func (g *group) takenBeside(name string) taken {
-	t := taken{map[string]bool{}, map[string]bool{}}
-	if g == nil {
-		return t
-	}
-	for _, e := range g.entries {
-		if e.name == name {
-			continue
-		}
-		for _, n := range append([]string{e.accepted.plural, e.accepted.singular}, e.accepted.shortNames...) {
-			t.resources[n] = true
-		}
-		t.kinds[e.accepted.kind], t.kinds[e.accepted.listKind] = true, true
-	}
-	return t
+// takenBeside returns the names given to others of a group than the definition
+// of a name.
+func (s *snapshot) takenBeside(group, name string) taken { return taken{s.claims, group, name} }
+
+func (t taken) resource(name string) bool { return t.has(claim{group: t.group, name: name}) }
+
+func (t taken) kind(name string) bool { return t.has(claim{group: t.group, ofKind: true, name: name}) }
+
+func (t taken) has(wanted claim) (found bool) {
+	t.claims.Ascend(wanted, func(c claim) bool {
+		same := c.group == wanted.group && c.ofKind == wanted.ofKind && c.name == wanted.name
+		found = same && c.owner != t.beside
+		return same && !found
+	})
+	return found
 }
 
 // conflict is why a name was not given.
@@ -41,28 +45,28 @@ type conflict struct{ reason, message string }
 // free, and otherwise those it had. why is nil where it gets all.
 func (t taken) give(wanted, had names) (given names, why *conflict) {
 	given = had
-	check := func(used map[string]bool, reason string, want []string) bool {
+	check := func(used func(string) bool, reason string, want []string) bool {
 		for _, name := range want {
-			if used[name] {
+			if used(name) {
 				why = &conflict{reason, fmt.Sprintf("%q is already in use", name)}
 				return false
 			}
 		}
 		return true
 	}
-	if check(t.resources, "PluralConflict", []string{wanted.plural}) {
+	if check(t.resource, "PluralConflict", []string{wanted.plural}) {
 		given.plural = wanted.plural
 	}
-	if check(t.resources, "SingularConflict", []string{wanted.singular}) {
+	if check(t.resource, "SingularConflict", []string{wanted.singular}) {
 		given.singular = wanted.singular
 	}
-	if check(t.resources, "ShortNamesConflict", wanted.shortNames) {
+	if check(t.resource, "ShortNamesConflict", wanted.shortNames) {
 		given.shortNames = wanted.shortNames
 	}
-	if check(t.kinds, "KindConflict", []string{wanted.kind}) {
+	if check(t.kind, "KindConflict", []string{wanted.kind}) {
 		given.kind = wanted.kind
 	}
-	if check(t.kinds, "ListKindConflict", []string{wanted.listKind}) {
+	if check(t.kind, "ListKindConflict", []string{wanted.listKind}) {
 		given.listKind = wanted.listKind
 	}
 	given.categories = wanted.categories
@@ -74,7 +78,7 @@ func (t taken) give(wanted, had names) (given names, why *conflict) {
 func (l *loop) judge(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	changed := approvalCondition(crd)
 	had := namesOf(&crd.Status.AcceptedNames)
-	given, why := l.current.Load().groups[crd.Spec.Group].takenBeside(crd.Name).give(namesOf(&crd.Spec.Names), had)
+	given, why := l.current.Load().takenBeside(crd.Spec.Group, crd.Name).give(namesOf(&crd.Spec.Names), had)
 	if !given.equal(had) {
 		crd.Status.AcceptedNames, changed = given.api(), true
 	}

@@ -1,6 +1,7 @@
 package custom
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,10 +10,19 @@ import (
 
 func TestGive(t *testing.T) {
 	t.Parallel()
-	others := &group{entries: map[string]*entry{
-		"things": {name: "things.example.com", accepted: names{plural: "things", singular: "thing", kind: "Thing", listKind: "ThingList", shortNames: []string{"th"}}},
-		"none":   {name: "none.example.com", wanted: names{plural: "none", kind: "None"}}, // was given nothing yet
-	}}
+	others := newSnapshot()
+	for _, e := range []*entry{
+		{name: "things.example.com", accepted: names{plural: "things", singular: "thing", kind: "Thing", listKind: "ThingList", shortNames: []string{"th"}}},
+		{name: "none.example.com", wanted: names{plural: "none", kind: "None"}}, // was given nothing yet
+		{name: "stuffs.example.com", accepted: names{plural: "stuffs", kind: "Stuff"}},
+		{name: "stuffs.example.org", group: "example.org", accepted: names{plural: "stuffs", kind: "Stuff"}},
+	} {
+		e.wanted.plural, _, _ = strings.Cut(e.name, ".")
+		if e.group == "" {
+			e.group = "example.com"
+		}
+		others = others.with(e.group, e.wanted.plural, e)
+	}
 	wanted := names{plural: "stuffs", singular: "stuff", kind: "Stuff", listKind: "StuffList", categories: []string{"all"}}
 	for _, test := range []struct {
 		name   string
@@ -39,7 +49,7 @@ func TestGive(t *testing.T) {
 			if test.want != nil {
 				test.want(&want)
 			}
-			given, why := others.takenBeside("stuffs.example.com").give(asked, test.had)
+			given, why := others.takenBeside("example.com", "stuffs.example.com").give(asked, test.had)
 			if diff := cmp.Diff(want, given, cmp.AllowUnexported(names{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -40,11 +40,13 @@ func (s *Source) Digest(gv schema.GroupVersion) string {
 }
 
 func (s *Source) servedIn(gv schema.GroupVersion) []*entry {
-	g := s.current.Load().groups[gv.Group]
-	if g == nil {
-		return nil
+	var served []*entry
+	for e := range s.current.Load().group(gv.Group) {
+		if e.isServed() && e.version(gv.Version) != nil {
+			served = append(served, e)
+		}
 	}
-	return slices.DeleteFunc(g.served(), func(e *entry) bool { return e.version(gv.Version) == nil })
+	return served
 }
 
 // Schemas returns the OpenAPI schemas of a group version, by model name. They

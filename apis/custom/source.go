@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,10 +127,9 @@ func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Re
 
 // Groups returns all there is, in order of names.
 func (s *Source) Groups() []rest.Group {
-	snapshot := s.current.Load()
 	var groups []rest.Group
-	for _, name := range slices.Sorted(maps.Keys(snapshot.groups)) {
-		if g, served := snapshot.groups[name].restGroup(name); served {
+	for name, entries := range s.current.Load().groups() {
+		if g, served := restGroup(name, entries); served {
 			groups = append(groups, g)
 		}
 	}
@@ -139,20 +138,12 @@ func (s *Source) Groups() []rest.Group {
 
 // Group returns one group.
 func (s *Source) Group(name string) (rest.Group, bool) {
-	g := s.current.Load().groups[name]
-	if g == nil {
-		return rest.Group{}, false
-	}
-	return g.restGroup(name)
+	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }
 
 // Serves tells whether anything is served in a group version.
 func (s *Source) Serves(gv schema.GroupVersion) bool {
-	g := s.current.Load().groups[gv.Group]
-	if g == nil {
-		return false
-	}
-	for _, e := range g.entries {
+	for e := range s.current.Load().group(gv.Group) {
 		if e.isServed() && e.version(gv.Version) != nil {
 			return true
 		}
@@ -166,7 +157,7 @@ func (s *Source) Generation() uint64 { return s.current.Load().generation }
 // Observe takes note of a definition that was just written, so that whoever
 // wrote it finds it in effect. It may be called with old news.
 func (s *Source) Observe(record *codec.Record) error {
-	crd, err := crdOf(record)
+	crd, err := headOf(record)
 	if err != nil {
 		return err
 	}
@@ -174,16 +165,20 @@ func (s *Source) Observe(record *codec.Record) error {
 	return nil
 }
 
-func crdOf(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
-	obj, err := record.Shared()
-	if err != nil {
-		return nil, fmt.Errorf("read definition %s: %w", record.Name().Name, err)
+// noted returns the entry of a definition, if it was made of this very record.
+func (s *Source) noted(record *codec.Record) *entry {
+	plural, group, _ := strings.Cut(record.Name().Name, ".") // as all definitions are named
+	if e := s.current.Load().find(group, plural); e != nil && e.revision == record.Revision() {
+		return e
 	}
-	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok {
-		return nil, fmt.Errorf("read definition %s: it is a %T", record.Name().Name, obj)
-	}
-	return crd, nil
+	return nil
+}
+
+// seen notes that the watch has come to a revision.
+func (s *Source) seen(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.watched = max(s.mu.watched, revision)
 }
 
 // put takes an entry in, if it is news. watched tells that the watch reports it.
@@ -263,11 +258,20 @@ func looksSame(a, b *entry) bool {
 	return a.same(b) && a.isServed() == b.isServed() && a.accepted.equal(b.accepted)
 }
 
-// read returns a definition as it is stored.
-func (s *Source) read(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, int64, error) {
+// stored returns a definition as it is stored.
+func (s *Source) stored(ctx context.Context, name string) (*codec.Record, error) {
 	record, err := s.config.Definitions.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
 	if err != nil {
-		return nil, 0, fmt.Errorf("read definition %s: %w", name, err)
+		return nil, fmt.Errorf("read definition %s: %w", name, err)
+	}
+	return record, nil
+}
+
+// read returns a definition, whole, and its revision.
+func (s *Source) read(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, int64, error) {
+	record, err := s.stored(ctx, name)
+	if err != nil {
+		return nil, 0, err
 	}
 	crd, err := crdOf(record)
 	return crd, record.Revision(), err
