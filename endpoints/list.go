@@ -119,6 +119,10 @@ func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 	}
 	dst = append(dst, codec.JSONHead(c.resource.Version.ListKind())...)
 	dst = append(dst, `"metadata":`...)
+	if c.resource.Version.Untyped && list.Continue == "" && list.Revision != 0 {
+		// As kube-apiserver, whose lists of documents always say it.
+		dst, meta = append(dst, `{"continue":"",`...), meta[1:]
+	}
 	dst = append(dst, meta...)
 	return append(dst, `,"items":[`...), nil
 }

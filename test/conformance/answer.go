@@ -87,6 +87,7 @@ func saidOnce(body any) any {
 var serverFaults = []string{
 	"This pod has more than one PodDisruptionBudget",
 	"no preferred addresses found",
+	"conversion webhook for ",
 }
 
 // compareStatus tells whether the recorded server had blamed itself for a mistake of the client. Where it answered 500
