@@ -113,6 +113,11 @@ func CheckPreconditions(preconditions *metav1.Preconditions, obj metav1.Object) 
 
 func notFound(name types.NamespacedName) error { return fmt.Errorf("%w: %s", ErrNotFound, name) }
 
+// tooLarge is worded after kube-apiserver's, by which some clients know it.
+func tooLarge(size int) error {
+	return fmt.Errorf("%w: request is too large: the object takes up %d bytes", ErrTooLarge, size)
+}
+
 func exists(name types.NamespacedName) error { return fmt.Errorf("%w: %s", ErrExists, name) }
 
 const (

@@ -18,10 +18,6 @@ import (
 // kube-apiserver's default of --etcd-prefix.
 const DefaultPrefix = "/registry"
 
-// DefaultMaxObjectBytes is how large a stored value may be where Config does
-// not say: etcd's limit of a request.
-const DefaultMaxObjectBytes = 3 << 19
-
 // Config describes the Store of one resource.
 type Config struct {
 	// Backend keeps the bytes. Required.
@@ -41,7 +37,8 @@ type Config struct {
 	// GroupResource names the resource in metrics and in the errors of the
 	// server's log.
 	GroupResource schema.GroupResource
-	// MaxObjectBytes limits stored values; 0 means DefaultMaxObjectBytes.
+	// MaxObjectBytes limits stored values; 0 leaves it to the backend, which has
+	// a limit of its own.
 	MaxObjectBytes int
 	// Metrics counts; it may be nil, and is shared by many Stores.
 	Metrics *Metrics
@@ -66,9 +63,6 @@ var _ Interface = (*Store)(nil)
 func New(cfg Config) (*Store, error) {
 	if cfg.Prefix == "" {
 		cfg.Prefix = DefaultPrefix
-	}
-	if cfg.MaxObjectBytes == 0 {
-		cfg.MaxObjectBytes = DefaultMaxObjectBytes
 	}
 	if cfg.Transformer == nil {
 		cfg.Transformer = Identity{}

@@ -40,7 +40,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 	}
 	res, err := s.put(ctx, key, write, 0, options)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", key, err)
+		return nil, err
 	}
 	if !res.Committed {
 		return nil, exists(name)
@@ -64,16 +64,23 @@ func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*pre
 	if err != nil {
 		return nil, fmt.Errorf("transform %s: %w", key, err)
 	}
-	if len(data) > s.maxBytes {
-		return nil, fmt.Errorf("%w: %s has %d bytes, the limit is %d", ErrTooLarge, key, len(data), s.maxBytes)
+	if s.maxBytes > 0 && len(data) > s.maxBytes {
+		return nil, tooLarge(len(data))
 	}
 	return &prepared{note: &pending{kind: s.kind, object: obj, value: value}, data: data}, nil
 }
 
 func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
-	return s.backend.Commit(ctx, kv.Op{
+	res, err := s.backend.Commit(ctx, kv.Op{
 		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.note,
 	})
+	switch {
+	case errors.Is(err, kv.ErrTooLarge):
+		err = tooLarge(len(write.data))
+	case err != nil:
+		err = fmt.Errorf("write %s: %w", key, err)
+	}
+	return res, err
 }
 
 // state is an object as an update or deletion finds it.
@@ -194,7 +201,7 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 	}
 	res, err := s.put(ctx, key, next, st.revision(), write)
 	if err != nil {
-		return nil, true, fmt.Errorf("update %s: %w", key, err)
+		return nil, true, err
 	}
 	if res.Committed {
 		return next.note.seal(res.Revision), true, nil

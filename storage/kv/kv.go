@@ -43,6 +43,9 @@ var (
 	ErrUnavailable = errors.New("storage backend is unavailable")
 	// ErrNoSpace: the disk is full. Nothing was written; reads still work.
 	ErrNoSpace = errors.New("no space left for the store")
+	// ErrTooLarge: a commit is larger than the backend takes. Nothing was
+	// written.
+	ErrTooLarge = errors.New("request is too large")
 	// ErrCorrupt: what is on disk is not what was written.
 	ErrCorrupt = errors.New("store is corrupt")
 	// ErrClosed: the backend has been closed.
@@ -179,7 +182,8 @@ type Backend interface {
 	// after the writes are durable. No key may stand in two ops.
 	//
 	// An error means that the outcome is unknown, unless it is ErrNoSpace or
-	// the context had ended before the call.
+	// ErrTooLarge, or the context had ended before the call. Keys and values
+	// of less than 1.5 MiB together, less a few KiB, are not too large.
 	Commit(ctx context.Context, ops ...Op) (CommitResult, error)
 
 	// Watch delivers every event of [start, end) with a revision of at least

@@ -282,6 +282,19 @@ func testTooLarge(e *env) {
 	if _, err := small.Create(e.ctx, Pod("ns", "a", "x="+strings.Repeat("x", 100)), storage.WriteOptions{}); !errors.Is(err, storage.ErrTooLarge) {
 		e.Errorf("create: %v, want ErrTooLarge", err)
 	}
+	big := Pod("ns", "a")
+	big.Annotations = map[string]string{"x": strings.Repeat("x", 3<<19)}
+	_, err := e.Create(e.ctx, big, storage.WriteOptions{})
+	if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), "request is too large") {
+		e.Errorf("create: %v, want ErrTooLarge", err)
+	}
+	if _, err := e.Create(e.ctx, Pod("ns", "a"), storage.WriteOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	grow := changing(func(pod *corev1.Pod) { pod.Annotations = map[string]string{"x": strings.Repeat("x", 3<<19)} })
+	if _, err := e.Update(e.ctx, key("ns", "a"), grow, storage.UpdateOptions{}); !errors.Is(err, storage.ErrTooLarge) {
+		e.Errorf("update: %v, want ErrTooLarge", err)
+	}
 }
 
 func testTTL(e *env) {

@@ -45,13 +45,19 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	return d.result, nil
 }
 
-// validate refuses transactions that cannot mean anything.
+// maxCommitBytes is how much a transaction may hold: etcd's limit of a request,
+// so that what one backend keeps the other keeps too.
+const maxCommitBytes = 3 << 19
+
+// validate refuses transactions that cannot mean anything, or are too large.
 func validate(ops []kv.Op) error {
 	if len(ops) == 0 {
 		return fmt.Errorf("commit: no operations")
 	}
+	size := 0
 	for i := range ops {
 		op := &ops[i]
+		size += len(op.Key) + len(op.Value)
 		switch {
 		case op.Key == "":
 			return fmt.Errorf("commit: the key of operation %d is empty", i)
@@ -62,6 +68,9 @@ func validate(ops []kv.Op) error {
 		case op.Kind > kv.OpCheck:
 			return fmt.Errorf("commit: key %q has operation kind %d", op.Key, op.Kind)
 		}
+	}
+	if size > maxCommitBytes {
+		return fmt.Errorf("commit: %w: it has %d bytes, the limit is %d", kv.ErrTooLarge, size, maxCommitBytes)
 	}
 	return distinct(ops)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -109,6 +110,12 @@ func (s *Store) again(err error) bool {
 // is compares with an error of rpctypes.
 func is(err, target error) bool { return errors.Is(rpctypes.Error(err), target) }
 
+// tooLargeToSend tells that a message did not get through: one side's gRPC takes
+// less than it has.
+func tooLargeToSend(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
+}
+
 // transient tells that etcd, or a member of it, did not answer.
 func transient(err error) bool {
 	switch code(err) {
@@ -151,6 +158,8 @@ func (s *Store) explain(ctx context.Context, a asked, err error) error {
 	case is(err, rpctypes.ErrNoSpace):
 		s.full.Store(true)
 		return fmt.Errorf("%w: %s", kv.ErrNoSpace, text)
+	case is(err, rpctypes.ErrRequestTooLarge), tooLargeToSend(err):
+		return fmt.Errorf("%w: %s", kv.ErrTooLarge, text)
 	case is(err, rpctypes.ErrCorrupt):
 		return fmt.Errorf("%w: %s", kv.ErrCorrupt, text)
 	case is(err, rpctypes.ErrTooManyRequests):

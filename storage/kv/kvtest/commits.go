@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,30 @@ func testCompare(t *testing.T, b kv.Backend) {
 	commit(t, b, kv.Op{Key: "a", Kind: kv.OpDelete, Expect: r2})
 	refused("put of what was deleted", kv.Op{Key: "a", Expect: r2}, []*kv.Entry{nil})
 	commit(t, b, kv.Op{Key: "a", Value: []byte("3"), Expect: 0})
+}
+
+// testTooLarge comes close to the limit of a commit, and beyond.
+func testTooLarge(t *testing.T, b kv.Backend) {
+	const limit = 3 << 19
+	r1 := commit(t, b, kv.Op{Key: "a", Value: bytes.Repeat([]byte("a"), limit-4<<10)})
+	for _, size := range []int{limit, limit + 1, limit + 600<<10, 20 << 20} {
+		_, err := b.Commit(t.Context(), kv.Op{Key: "a", Value: bytes.Repeat([]byte("b"), size), Expect: r1})
+		if !errors.Is(err, kv.ErrTooLarge) {
+			t.Errorf("a value of %d bytes: %v, want ErrTooLarge", size, err)
+		}
+	}
+	half := bytes.Repeat([]byte("c"), limit/2)
+	_, err := b.Commit(t.Context(), kv.Op{Key: "a", Value: half, Expect: r1}, kv.Op{Key: "b", Value: half}, kv.Op{Key: "c", Value: half})
+	if !errors.Is(err, kv.ErrTooLarge) {
+		t.Errorf("three values: %v, want ErrTooLarge", err)
+	}
+	if e := get(t, b, "a", 0); e == nil || e.Modified != r1 || len(e.Value) != limit-4<<10 {
+		t.Errorf("a was changed")
+	}
+	if now := rev(t, b); now != r1 {
+		t.Errorf("revision %d, want %d", now, r1)
+	}
+	put(t, b, "a", "small")
 }
 
 func rev(t *testing.T, b kv.Backend) kv.Revision { t.Helper(); return current(t, b) }

@@ -37,6 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 		{"RangeBounds", testRangeBounds},
 		{"RangeLimit", testRangeLimit},
 		{"RangeCounted", testRangeCounted},
+		{"TooLarge", testTooLarge},
 		{"RangeAtRevision", testRangeAtRevision},
 		{"RangeManyVersions", testRangeManyVersions},
 		{"Compare", testCompare},
