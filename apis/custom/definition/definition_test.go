@@ -80,23 +80,3 @@ func TestImmutable(t *testing.T) {
 		})
 	}
 }
-
-// TestRefusedByName: what would be accepted and then not be done is refused.
-func TestRefusedByName(t *testing.T) {
-	t.Parallel()
-	url := "https://example.com/convert"
-	webhook := definitionOf("v1")
-	webhook.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
-		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook: &apiextensionsv1.WebhookConversion{
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &url},
-			ConversionReviewVersions: []string{"v1"},
-		},
-	}
-	definition.Default(webhook)
-	definition.Prepare(t.Context(), webhook)
-	errs := definition.Validate(t.Context(), webhook)
-	if len(errs) != 1 || errs[0].Field != "spec.conversion.strategy" {
-		t.Errorf("conversion webhook: %v", errs)
-	}
-}
