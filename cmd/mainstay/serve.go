@@ -100,6 +100,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		case <-ended:
 		}
 	}()
+	go returnMemory(ctx, logger) // ends with this function
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(&floor)
 	return s.Run(ctx)

@@ -1,0 +1,24 @@
+package main
+
+import "testing"
+
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	var q quiet
+	for i, step := range []struct {
+		allocated uint64 // in MiB, since the last tick
+		want      bool
+	}{
+		{40, false}, // the start
+		{1, true},
+		{1, false}, {3, false},
+		{100, false}, {100, false}, {3, true}, {0, false},
+		{3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false}, {3, false},
+		{3, true}, // little by little it is worth it again
+		{20, false}, {0, false}, {20, false}, {0, true},
+	} {
+		if got := q.tick(q.seen + step.allocated<<20); got != step.want {
+			t.Errorf("step %d: %v", i, got)
+		}
+	}
+}
