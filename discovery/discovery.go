@@ -24,13 +24,13 @@ func groupVersion(gv schema.GroupVersion) metav1.GroupVersionForDiscovery {
 }
 
 // apiGroup is the document of one group.
-func apiGroup(g rest.Group) metav1.APIGroup {
-	group := metav1.APIGroup{Name: g.Name}
-	for _, v := range g.Versions {
-		group.Versions = append(group.Versions, groupVersion(v.GroupVersion))
+func apiGroup(g group) metav1.APIGroup {
+	out := metav1.APIGroup{Name: g.name}
+	for _, v := range g.versions {
+		out.Versions = append(out.Versions, groupVersion(v.GroupVersion))
 	}
-	group.PreferredVersion = group.Versions[0]
-	return group
+	out.PreferredVersion = out.Versions[0]
+	return out
 }
 
 // resourceList is the document of one version.
@@ -58,13 +58,17 @@ func apiResource(r *rest.Resource) metav1.APIResource {
 }
 
 // aggregated is the document of several groups in one.
-func aggregated(groups []rest.Group) *apidiscovery.APIGroupDiscoveryList {
+func aggregated(groups []group) *apidiscovery.APIGroupDiscoveryList {
 	list := &apidiscovery.APIGroupDiscoveryList{Items: []apidiscovery.APIGroupDiscovery{}}
 	for _, g := range groups {
-		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
-		for _, v := range g.Versions {
+		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
+		for _, v := range g.versions {
+			if v.remote != nil {
+				item.Versions = append(item.Versions, *v.remote)
+				continue
+			}
 			item.Versions = append(item.Versions, apidiscovery.APIVersionDiscovery{
-				Version: v.GroupVersion.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: discoveryResources(v),
+				Version: v.GroupVersion.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: discoveryResources(v.Version),
 			})
 		}
 		list.Items = append(list.Items, item)

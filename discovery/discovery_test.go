@@ -63,7 +63,7 @@ func resources() []*rest.Resource {
 }
 
 func handler() *discovery.Handler {
-	return discovery.NewHandler(route.NewCatalog(route.NewStatic(resources())))
+	return discovery.NewHandler(route.NewCatalog(route.NewStatic(resources())), nil)
 }
 
 func get(h http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
@@ -133,7 +133,7 @@ func TestPlain(t *testing.T) {
 
 func TestAnEmptyCatalogue(t *testing.T) {
 	t.Parallel()
-	h := discovery.NewHandler(route.NewCatalog())
+	h := discovery.NewHandler(route.NewCatalog(), nil)
 	if got := get(h, "/apis").Body.String(); got != `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`+"\n" {
 		t.Errorf("groups %s", got)
 	}
@@ -317,7 +317,7 @@ func TestChanges(t *testing.T) {
 	t.Parallel()
 	source := new(changing)
 	source.set(resources()[:4])
-	h := discovery.NewHandler(route.NewCatalog(source))
+	h := discovery.NewHandler(route.NewCatalog(source), nil)
 	read := func() (tag string, widgets bool) {
 		w := get(h, "/apis", "Accept", aggregatedV2)
 		return w.Header().Get("ETag"), strings.Contains(w.Body.String(), "widgets")
@@ -340,7 +340,7 @@ func TestChangesMeetReaders(t *testing.T) {
 	t.Parallel()
 	source := new(changing)
 	source.set(resources())
-	h := discovery.NewHandler(route.NewCatalog(source))
+	h := discovery.NewHandler(route.NewCatalog(source), nil)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha512"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,20 +16,20 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/endpoints"
-	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 )
 
 // Handler answers /api, /apis and the paths of groups and versions below them.
 // Aggregated documents are made when first asked for and kept until the
-// catalogue changes.
+// catalogue or the registry changes.
 type Handler struct {
-	catalog *route.Catalog
-	core    kept
-	groups  kept
+	catalog  *route.Catalog
+	registry Registry
+	core     kept
+	grouped  kept
 }
 
-// kept is the document of a generation of the catalogue.
+// kept is the document of a generation.
 type kept struct {
 	mu         sync.Mutex
 	generation uint64
@@ -54,8 +55,12 @@ type document struct {
 	bodies sync.Map // codec.Media -> []byte
 }
 
-// NewHandler returns the discovery of a catalogue.
-func NewHandler(catalog *route.Catalog) *Handler { return &Handler{catalog: catalog} }
+// NewHandler returns the discovery of a catalogue, and of what other servers
+// have by a registry; nil: there are no others, and the catalogue's order is
+// kept.
+func NewHandler(catalog *route.Catalog, registry Registry) *Handler {
+	return &Handler{catalog: catalog, registry: registry}
+}
 
 // Handles tells whether a path is discovery's.
 func Handles(path string) bool {
@@ -82,12 +87,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveRoot answers /api and /apis, aggregated or plain.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
 	if media, ok := wantsAggregated(r); ok {
-		kept, filter := &h.groups, func(g rest.Group) bool { return g.Name != "" }
+		kept, filter := &h.grouped, func(g group) bool { return g.name != "" }
 		if core {
-			kept, filter = &h.core, func(g rest.Group) bool { return g.Name == "" }
+			kept, filter = &h.core, func(g group) bool { return g.name == "" }
 		}
 		// A change while the document is made makes the next one anew.
-		h.serveAggregated(w, r, kept.at(h.catalog.Generation()), media, filter)
+		h.serveAggregated(w, r, kept.at(h.generation()), media, filter)
 		return
 	}
 	if core {
@@ -95,8 +100,8 @@ func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
 		return
 	}
 	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
-	for _, g := range h.catalog.Groups() {
-		if g.Name != "" {
+	for _, g := range h.groups() {
+		if g.name != "" {
 			list.Groups = append(list.Groups, apiGroup(g))
 		}
 	}
@@ -105,9 +110,9 @@ func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
 
 func (h *Handler) serveCoreVersions(w http.ResponseWriter, r *http.Request) {
 	versions := &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, ServerAddressByClientCIDRs: serverAddress(r)}
-	for _, g := range h.catalog.Groups() {
-		if g.Name == "" {
-			for _, v := range g.Versions {
+	for _, g := range h.groups() {
+		if g.name == "" {
+			for _, v := range g.versions {
 				versions.Versions = append(versions.Versions, v.GroupVersion.Version)
 			}
 		}
@@ -116,7 +121,7 @@ func (h *Handler) serveCoreVersions(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, name string) {
-	g, found := h.catalog.Group(name)
+	g, found := h.group(name)
 	if !found || name == "" {
 		http.NotFound(w, r)
 		return
@@ -175,8 +180,8 @@ func wantsAggregated(r *http.Request) (codec.Media, bool) {
 	return 0, false
 }
 
-func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *document, media codec.Media, filter func(rest.Group) bool) {
-	doc.once.Do(func() { doc.build(h.catalog, filter) })
+func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *document, media codec.Media, filter func(group) bool) {
+	doc.once.Do(func() { doc.build(h.groups(), filter) })
 	if doc.err != nil {
 		endpoints.WriteStatus(w, r, endpoints.StatusOf(doc.err))
 		return
@@ -196,14 +201,8 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *d
 	endpoints.WriteBytes(w, r, body)
 }
 
-func (d *document) build(catalog *route.Catalog, filter func(rest.Group) bool) {
-	var groups []rest.Group
-	for _, g := range catalog.Groups() {
-		if filter(g) {
-			groups = append(groups, g)
-		}
-	}
-	d.list = aggregated(groups)
+func (d *document) build(groups []group, filter func(group) bool) {
+	d.list = aggregated(slices.DeleteFunc(groups, func(g group) bool { return !filter(g) }))
 	d.list.SetGroupVersionKind(apidiscovery.SchemeGroupVersion.WithKind("APIGroupDiscoveryList"))
 	body, err := d.body(codec.JSON)
 	if err != nil {

@@ -15,12 +15,20 @@ import (
 type Handler struct {
 	Catalog *Catalog
 	API     *endpoints.API
+	// Elsewhere returns what answers for a group version that another server
+	// is registered for, with all that is below it; nil for all others. Nil:
+	// there are no others.
+	Elsewhere func(schema.GroupVersion) http.Handler
 	// Others answers requests that are for no resource.
 	Others http.Handler
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info := request.InfoFrom(r.Context())
+	if elsewhere := h.elsewhere(info); elsewhere != nil {
+		elsewhere.ServeHTTP(w, r)
+		return
+	}
 	if info == nil || !info.IsResource {
 		h.Others.ServeHTTP(w, r)
 		return
@@ -39,6 +47,30 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.API.WriteNotFound(w, r)
 	}
+}
+
+// elsewhere returns who else answers for the group version that a request is
+// below of, nil for nobody.
+func (h *Handler) elsewhere(info *request.Info) http.Handler {
+	if h.Elsewhere == nil || info == nil {
+		return nil
+	}
+	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
+	if !info.IsResource {
+		parts := strings.Split(strings.Trim(info.Path, "/"), "/")
+		switch {
+		case len(parts) == 3 && parts[0] == "apis":
+			gv = schema.GroupVersion{Group: parts[1], Version: parts[2]}
+		case len(parts) == 2 && parts[0] == "api":
+			gv = schema.GroupVersion{Version: parts[1]}
+		default:
+			return nil
+		}
+	}
+	if gv.Group == "" && !strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "api/") {
+		return nil // the core group is below /api alone
+	}
+	return h.Elsewhere(gv)
 }
 
 // fits tells whether the path has a namespace where the resource wants one.

@@ -38,5 +38,12 @@ func (s *Server) bootstrap(ctx context.Context) error {
 			return nil
 		})
 	}
+	group.Go(func() error { return s.aggregated.Register(ctx) })
+	group.Go(func() error {
+		if err := s.trust.publish(ctx); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("publish whom this server trusts: %w", err)
+		}
+		return nil
+	})
 	return group.Wait()
 }

@@ -24,7 +24,7 @@ func (s *Server) chain(final http.Handler, certificates *authn.Certificates) htt
 		filters.Deadline(s.config.RequestTimeout, onError),
 		filters.CORS(s.config.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
-			Authenticator: authn.Union{certificates, authn.Tokens{}},
+			Authenticator: authn.Union{s.frontProxy.headers, certificates, authn.Tokens{}},
 			Anonymous:     s.anonymous(),
 			Logger:        s.logger,
 			OnError:       onError,

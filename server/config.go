@@ -55,11 +55,15 @@ type Config struct {
 	// the serving certificate. Zero: found out from BindAddress.
 	AdvertiseAddress netip.Addr
 
-	TLS            TLSConfig
-	DisableHTTP2   bool
-	MaxStreams     int // of an HTTP/2 connection; 0: 100
-	ClientCAFile   string
-	ClosedToPublic bool // --anonymous-auth=false
+	TLS          TLSConfig
+	DisableHTTP2 bool
+	MaxStreams   int // of an HTTP/2 connection; 0: 100
+	ClientCAFile string
+	// RequestHeader says which front proxies are believed; ProxyClientCertFile
+	// is what this server itself shows as one.
+	RequestHeader                           RequestHeaderConfig
+	ProxyClientCertFile, ProxyClientKeyFile string
+	ClosedToPublic                          bool // --anonymous-auth=false
 	// AuthorizationModes are AlwaysAllow or AlwaysDeny. None: members of
 	// system:masters may do everything, everyone else may see health and
 	// version.
@@ -81,6 +85,8 @@ type Config struct {
 	// AggregatorRouting: services are called at one of their endpoints and not
 	// at their cluster IP.
 	AggregatorRouting bool
+	// PassRedirects lets aggregated servers send clients elsewhere.
+	PassRedirects     bool
 	WithoutWatchCache bool
 	// CacheMemoryLimit is how many bytes of encoded objects are kept beside the
 	// stored ones, to be sent again. 0: 256 MiB, NoLimit: any number.
@@ -190,6 +196,9 @@ func (c Config) check() error {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		problem("--tls-cert-file and --tls-private-key-file must be given together")
 	}
+	if (c.ProxyClientCertFile == "") != (c.ProxyClientKeyFile == "") {
+		problem("--proxy-client-cert-file and --proxy-client-key-file must be given together")
+	}
 	if c.GoAwayChance < 0 || c.GoAwayChance > 0.02 {
 		problem("--goaway-chance is %g; it must be between 0 and 0.02", c.GoAwayChance)
 	}
@@ -229,7 +238,7 @@ func (c Config) check() error {
 	if err := filters.CheckHSTS(c.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, c.checkServiceRange(), c.checkAuthorization())...)
+	return errors.Join(append(errs, c.checkServiceRange(), c.checkAuthorization(), c.RequestHeader.check())...)
 }
 
 func (c Config) checkServiceRange() error {

@@ -34,7 +34,10 @@ func (s *Server) openCustom(env *builtin.Env, static *route.Static, documents *o
 		Storage: func(spec custom.StorageSpec) (storage.Interface, error) {
 			return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, spec.IndexFields, !spec.Passing)
 		},
-		Changed:  func(versions []schema.GroupVersion) { describeCustom(documents, static, source, versions) },
+		Changed: func(versions []schema.GroupVersion) {
+			describeCustom(documents, static, source, versions)
+			s.localChanged(versions)
+		},
 		Services: s.services, Registerer: s.registry, Logger: s.logger,
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/request"
@@ -61,18 +62,26 @@ func (s *Server) installAPI() (api, error) {
 		return api{}, err
 	}
 	catalog := route.NewCatalog(static, customs)
+	converter := openapi.NewTypeConverter()
+	managers := apply.NewManagers(converter)
+	if s.aggregated, err = s.openAggregated(env, static, documents, managers); err != nil {
+		return api{}, err
+	}
+	if err := s.openTrust(env, static, managers); err != nil {
+		return api{}, err
+	}
 	answers := endpoints.New(endpoints.Config{
 		Admission:       s.admission(catalog),
-		TypeConverter:   openapi.NewTypeConverter(),
+		TypeConverter:   converter,
 		MinWatchTimeout: s.config.MinRequestTimeout,
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			s.requests.WatchEvents(r.GVR(), events, bytes)
 		},
 		Logger: s.logger,
 	})
-	others := describe(discovery.NewHandler(catalog), documents.Handler(s.logger))
+	others := describe(discovery.NewHandler(catalog, s.aggregated), documents.Handler(s.logger))
 	return api{
-		Handler: &route.Handler{Catalog: catalog, API: answers, Others: others},
+		Handler: &route.Handler{Catalog: catalog, API: answers, Elsewhere: s.aggregated.Handler, Others: others},
 		OnError: answers.WriteError,
 		Known:   known(catalog),
 		Paths:   func() []string { return documentPaths(catalog) },

@@ -3,8 +3,8 @@
 // stops. A server is a value: it shares nothing with another one in the same
 // process but the process. It answers for no resource itself.
 //
-// Imports: admission, admission/plugin, apis/builtin, apis/builtin/all,
-// apis/custom, codec, discovery, egress, endpoints, filters, filters/authn,
+// Imports: admission, admission/plugin, apis/aggregated, apis/builtin,
+// apis/builtin/all, apis/custom, codec, discovery, egress, endpoints, endpoints/apply, filters, filters/authn,
 // filters/authz, openapi, pki, request, rest, route, storage, storage/cache,
 // storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
@@ -20,7 +20,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/egress"
@@ -59,6 +61,16 @@ type Server struct {
 	services   egress.Resolver // finds services for those that call them
 	custom     *custom.Source
 	stopCustom func()
+	// customVersions are those that definitions define, until aggregated has
+	// been told.
+	customVersions []schema.GroupVersion
+	aggregated     *aggregated.Source
+	stopAggregated func()
+	frontProxy     *frontProxy
+	trust          *trust
+	// tunnels is done when connections through this server are to end.
+	tunnels    context.Context
+	endTunnels context.CancelFunc
 	api        api
 }
 
@@ -81,7 +93,10 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	tunnels, endTunnels := context.WithCancel(context.Background())
 	return &Server{
+		tunnels:        tunnels,
+		endTunnels:     endTunnels,
 		config:         config,
 		logger:         config.Logger,
 		registry:       registry,
@@ -117,6 +132,7 @@ func (s *Server) open() error {
 	}
 	var below errgroup.Group // a first start waits for the disk in both
 	below.Go(s.openPKI)
+	below.Go(s.openFrontProxy)
 	below.Go(s.openStorage)
 	if err := below.Wait(); err != nil {
 		return err
@@ -131,12 +147,17 @@ func (s *Server) open() error {
 	if err := s.bootstrap(context.Background()); err != nil {
 		return fmt.Errorf("create what every cluster has: %w", err)
 	}
+	s.startAggregated()
 	return s.installPaths()
 }
 
 // close takes down what open brought up, in reverse.
 func (s *Server) close() error {
 	var errs []error
+	s.endTunnels()
+	if s.stopAggregated != nil {
+		s.stopAggregated()
+	}
 	if s.stopCustom != nil {
 		s.stopCustom()
 	}

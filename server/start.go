@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"mainstay.dev/mainstay/filters/authn"
@@ -72,7 +73,7 @@ func (s *Server) startFeed() error {
 
 // serve listens, answers until ctx ends, and drains.
 func (s *Server) serve(ctx context.Context) error {
-	pool, bundle, err := s.clientAuthorities()
+	users, err := s.clientAuthorities()
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,9 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	httpServer := s.newHTTPServer(s.chain(s.handler(), &authn.Certificates{Authorities: pool}), bundle)
+	advertised := users.pool.Clone()
+	advertised.AppendCertsFromPEM(s.frontProxy.bundle)
+	httpServer := s.newHTTPServer(s.chain(s.handler(), &authn.Certificates{Authorities: users.pool}), advertised)
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
 
@@ -98,27 +101,34 @@ func (s *Server) serve(ctx context.Context) error {
 		case err := <-served:
 			return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 		case <-daily.C:
-			if err := s.renew(); err != nil {
+			if err := errors.Join(s.renew(), s.frontProxy.renew()); err != nil {
 				s.logger.Error("renew certificates", "err", err)
 			}
 		}
 	}
 }
 
-// clientAuthorities are the certificates that may sign users: the server's own
-// authority, by which the administrator is known, and those of --client-ca-file.
-func (s *Server) clientAuthorities() (trusted, advertised *x509.CertPool, err error) {
-	pool := s.authority.Pool()
+// authorities are certificates that may sign others.
+type authorities struct {
+	pool   *x509.CertPool
+	bundle []byte // in PEM
+}
+
+// clientAuthorities are those that may sign users: the server's own authority,
+// by which the administrator is known, and those of --client-ca-file.
+func (s *Server) clientAuthorities() (authorities, error) {
+	a := authorities{pool: s.authority.Pool(), bundle: s.authority.Bundle()}
 	if file := s.config.ClientCAFile; file != "" {
 		bundle, err := os.ReadFile(file)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read --client-ca-file: %w", err)
+			return a, fmt.Errorf("read --client-ca-file: %w", err)
 		}
-		if !pool.AppendCertsFromPEM(bundle) {
-			return nil, nil, fmt.Errorf("read --client-ca-file: %s holds no PEM certificate", file)
+		if !a.pool.AppendCertsFromPEM(bundle) {
+			return a, fmt.Errorf("read --client-ca-file: %s holds no PEM certificate", file)
 		}
+		a.bundle = slices.Concat(a.bundle, []byte("\n"), bundle)
 	}
-	return pool, pool.Clone(), nil
+	return a, nil
 }
 
 // renew makes sure that the server's own certificates are good for some time,
@@ -159,11 +169,13 @@ func (s *Server) stop(httpServer *http.Server) error {
 		// The listener stays open so that clients hear when to come back.
 		s.drain.SendRetryAfter()
 		s.drain.EndLongRunning()
+		s.endTunnels()
 		s.drain.Refuse()
 		s.awaitRequests(patience)
 	} else {
 		s.drain.Refuse()
 		s.drain.EndLongRunning()
+		s.endTunnels()
 	}
 	err := httpServer.Shutdown(patience)
 	s.awaitRequests(patience) // those that took over their connection

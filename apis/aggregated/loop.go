@@ -2,13 +2,13 @@ package aggregated
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/rest"
 )
@@ -41,9 +41,12 @@ func (s *Source) load(ctx context.Context) (revision int64, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("list APIServices: %w", err)
 		}
-		there[record.Name().Name] = true
+		name := record.Name().Name
+		there[name] = true
 		if err := s.put(record, true); err != nil {
 			s.logger.Error("an APIService cannot be read and counts for nothing", "err", err)
+		} else if service, err := serviceOf(record); err == nil {
+			s.settle(service)
 		}
 		record.Forget()
 	}
@@ -61,6 +64,16 @@ func (s *Source) load(ctx context.Context) (revision int64, err error) {
 	return list.Revision, nil
 }
 
+// settle spares upkeep from looking at an APIService that is as it should be.
+func (s *Source) settle(service *apiregistrationv1.APIService) {
+	gv := groupVersionOf(service.Name)
+	if want := s.wanted(gv); s.asItShould(service, gv, want, true) {
+		s.dirty.drop(service.Name)
+	} else {
+		s.dirty.add(service.Name)
+	}
+}
+
 // Run follows the stored APIServices until ctx ends: it keeps those of this
 // server's own, and finds out which of the others can be reached.
 func (s *Source) Run(ctx context.Context) error {
@@ -74,17 +87,16 @@ func (s *Source) Run(ctx context.Context) error {
 
 // upkeep keeps the APIServices of this server's own.
 func (s *Source) upkeep(ctx context.Context) {
-	if err := s.keep(ctx, true); err != nil && ctx.Err() == nil {
-		s.logger.Warn("registering what this server answers for is tried again", "err", err)
-		pause(ctx, retryDelay)
-	}
+	starting := true // until all have been looked at once
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.dirty.ready:
 		}
-		if err := s.Keep(ctx); err != nil && ctx.Err() == nil {
+		if err := s.keep(ctx, s.dirty.take(), starting); err == nil {
+			starting = false
+		} else if ctx.Err() == nil {
 			s.logger.Warn("registering what this server answers for is tried again", "err", err)
 			pause(ctx, retryDelay)
 		}
@@ -137,11 +149,8 @@ func (s *Source) take(event *rest.Event) {
 	}
 }
 
-// ErrNotFollowed is returned by Config.Follow for what this server does not
-// have.
-var ErrNotFollowed = errors.New("the resource cannot be watched")
-
-// serviceName is the label by which EndpointSlices name their service.
+// serviceNameOf returns the service that an event is about; labelled tells that
+// it is of an object that names its service by a label.
 func serviceNameOf(event *rest.Event, labelled bool) (namespace, name string, ok bool) {
 	at := event.Record.Name()
 	if !labelled {

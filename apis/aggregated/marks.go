@@ -31,6 +31,13 @@ func (m *marks) add(names ...string) {
 	}
 }
 
+// drop takes a name out.
+func (m *marks) drop(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.names, name)
+}
+
 // take empties the set.
 func (m *marks) take() []string {
 	m.mu.Lock()

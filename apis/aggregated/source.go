@@ -38,9 +38,9 @@ type Config struct {
 	// Served tells which others it does (custom resources). Required.
 	Own    []schema.GroupVersion
 	Served func(schema.GroupVersion) bool
-	// Account records in obj, which the result is, that this server wrote it
-	// in place of live, which is nil for a creation; nil records nothing.
-	Account func(live, obj *apiregistrationv1.APIService) *apiregistrationv1.APIService
+	// Account records in obj, which becomes the result, that this server wrote
+	// it, or that subresource of it, in place of live; nil records nothing.
+	Account func(live, obj codec.Object, subresource string) (codec.Object, error)
 	// Cluster has the services, and Resolver finds them. Required.
 	Cluster  egress.Cluster
 	Resolver egress.Resolver
@@ -128,7 +128,9 @@ func New(config Config) (*Source, error) {
 	}
 	for _, gv := range config.Own {
 		s.own[gv] = true
-		s.dirty.add(nameOf(gv))
+		if gv.Group != apiregistrationv1.GroupName {
+			s.dirty.add(nameOf(gv))
+		}
 	}
 	s.mu.gone = map[string]int64{}
 	s.current.Store(&snapshot{})
@@ -223,6 +225,9 @@ func (s *Source) put(record *codec.Record, watched bool) error {
 		return err
 	}
 	gv := groupVersionOf(service.Name)
+	if gv.Group == apiregistrationv1.GroupName {
+		return nil // nobody else answers for registrations: they could not be taken back
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.isNewsLocked(service.Name, record.Revision(), watched) {
@@ -244,8 +249,8 @@ func (s *Source) put(record *codec.Record, watched bool) error {
 
 // putLocalLocked takes in an APIService that nobody else answers for.
 func (s *Source) putLocalLocked(now *snapshot, gv schema.GroupVersion, service *apiregistrationv1.APIService) {
-	if service.Labels[managedLabel] != "" {
-		s.dirty.add(service.Name) // it may not be as it should be
+	if !s.asItShould(service, gv, s.wanted(gv), false) {
+		s.dirty.add(service.Name)
 	}
 	priority := Priority{service.Spec.GroupPriorityMinimum, service.Spec.VersionPriority}
 	known, unusual := now.priorities[gv]

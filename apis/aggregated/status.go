@@ -31,7 +31,8 @@ func (s *Source) report(ctx context.Context, r *registration, v verdict) error {
 		}
 		old := available(service)
 		news = old == nil || old.Status != v.status || old.Reason != v.reason
-		return s.judged(service, v), storage.WriteOptions{}, nil
+		judged, err := s.judged(service, v)
+		return judged, storage.WriteOptions{}, err
 	}, storage.UpdateOptions{})
 	switch {
 	case errors.Is(err, storage.ErrNotFound), errors.Is(err, errOutdated):
@@ -48,10 +49,10 @@ var errOutdated = errors.New("the APIService is another one by now")
 
 // judged returns an APIService with the condition of a verdict, the same one
 // where nothing changes.
-func (s *Source) judged(service *apiregistrationv1.APIService, v verdict) *apiregistrationv1.APIService {
+func (s *Source) judged(service *apiregistrationv1.APIService, v verdict) (codec.Object, error) {
 	old := available(service)
 	if old != nil && old.Status == v.status && old.Reason == v.reason && old.Message == v.message {
-		return service
+		return service, nil
 	}
 	live := service.DeepCopy()
 	condition := apiregistrationv1.APIServiceCondition{
@@ -66,8 +67,13 @@ func (s *Source) judged(service *apiregistrationv1.APIService, v verdict) *apire
 		}
 		*old = condition
 	}
+	return s.account(live, service, "status")
+}
+
+// account records that this server wrote an APIService, or a part of it.
+func (s *Source) account(live, service *apiregistrationv1.APIService, subresource string) (codec.Object, error) {
 	if s.config.Account == nil {
-		return service
+		return service, nil
 	}
-	return s.config.Account(live, service)
+	return s.config.Account(live, service, subresource)
 }

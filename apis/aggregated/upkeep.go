@@ -29,17 +29,29 @@ const (
 // their syncs.
 const keepers = 32
 
-// Keep makes the APIServices of what this server answers for, as far as that has
-// changed since it was last called: it creates what is missing, removes what is
-// not served any more, and leaves alone what somebody else has registered. What
-// cannot be written is tried again by the next call.
-func (s *Source) Keep(ctx context.Context) error { return s.keep(ctx, false) }
+// Register makes the APIServices of what is built in, where they are not as they
+// should be when a server starts. It is called once, after Load and before Run,
+// which sees to all others.
+func (s *Source) Register(ctx context.Context) error {
+	var own []string
+	for _, name := range s.dirty.take() {
+		if s.own[groupVersionOf(name)] {
+			own = append(own, name)
+		} else {
+			s.dirty.add(name)
+		}
+	}
+	return s.keep(ctx, own, true)
+}
 
-// keep is Keep; starting puts right what is only looked at when a server starts.
-func (s *Source) keep(ctx context.Context, starting bool) error {
+// keep sees to APIServices of this server's own: it creates what is missing,
+// removes what is not served any more, and leaves alone what somebody else has
+// registered. What cannot be written is tried again later. starting puts right
+// what is only looked at when a server starts.
+func (s *Source) keep(ctx context.Context, names []string, starting bool) error {
 	var group errgroup.Group
 	group.SetLimit(keepers)
-	for _, name := range s.dirty.take() {
+	for _, name := range names {
 		group.Go(func() error {
 			err := s.keepOne(ctx, name, starting)
 			if err == nil {
@@ -56,6 +68,8 @@ func (s *Source) keep(ctx context.Context, starting bool) error {
 // there should be none.
 func (s *Source) wanted(gv schema.GroupVersion) string {
 	switch {
+	case gv.Group == apiregistrationv1.GroupName:
+		return ""
 	case s.own[gv]:
 		return onStart
 	case s.config.Served(gv):
@@ -136,10 +150,8 @@ func (s *Source) corrected(current *codec.Record, gv schema.GroupVersion, want s
 	live := service.DeepCopy()
 	service.Spec = s.specOf(gv)
 	setLocal(service)
-	if s.config.Account != nil {
-		service = s.config.Account(live, service)
-	}
-	return service, storage.WriteOptions{}, nil
+	accounted, err := s.account(live, service, "")
+	return accounted, storage.WriteOptions{}, err
 }
 
 // setLocal says what is always true of what this server answers for.
@@ -165,10 +177,11 @@ func (s *Source) create(ctx context.Context, gv schema.GroupVersion, label strin
 		ObjectMeta: metav1.ObjectMeta{Name: nameOf(gv), Labels: map[string]string{managedLabel: label}},
 		Spec:       s.specOf(gv),
 	}
-	if s.config.Account != nil {
-		service = s.config.Account(nil, service)
+	accounted, err := s.account(&apiregistrationv1.APIService{}, service, "")
+	if err != nil {
+		return err
 	}
-	_, err := s.config.Creater.Create(ctx, service, nil, metav1.CreateOptions{})
+	_, err = s.config.Creater.Create(ctx, accounted, nil, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil // another server's, or somebody's: the watch tells
 	}

@@ -139,6 +139,12 @@ func (f *serveFlags) tls(flags *pflag.FlagSet) {
 func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&c.ClientCAFile, "client-ca-file", "", "authorities whose client certificates are users (common name) of groups (organizations), besides the server's own")
+	flags.StringVar(&c.RequestHeader.ClientCAFile, "requestheader-client-ca-file", "", "authorities of front proxies, which are believed whom they name in headers (default: the server's own front proxy authority)")
+	flags.StringSliceVar(&c.RequestHeader.AllowedNames, "requestheader-allowed-names", nil, "common names that certificates of front proxies may have, comma-separated (default: any)")
+	flags.StringSliceVar(&c.RequestHeader.UsernameHeaders, "requestheader-username-headers", nil, "headers that may hold the name of a front proxy's user, like X-Remote-User")
+	flags.StringSliceVar(&c.RequestHeader.UIDHeaders, "requestheader-uid-headers", nil, "headers that may hold the UID of a front proxy's user, like X-Remote-Uid")
+	flags.StringSliceVar(&c.RequestHeader.GroupHeaders, "requestheader-group-headers", nil, "headers that hold groups of a front proxy's user, like X-Remote-Group")
+	flags.StringSliceVar(&c.RequestHeader.ExtraHeadersPrefix, "requestheader-extra-headers-prefix", nil, "beginnings of headers that hold more of a front proxy's user, like X-Remote-Extra-")
 	flags.Var(opposite(&c.ClosedToPublic), "anonymous-auth", "take requests without credentials for system:anonymous instead of refusing them")
 	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "AlwaysAllow or AlwaysDeny; without it system:masters may do everything and everyone else may see health and version")
 	asBool(flags, "anonymous-auth")
@@ -170,6 +176,10 @@ func (f *serveFlags) features(flags *pflag.FlagSet) {
 
 func (f *serveFlags) aggregation(flags *pflag.FlagSet) {
 	c := &f.config
+	flags.StringVar(&c.ProxyClientCertFile, "proxy-client-cert-file", "", "certificate by which aggregated servers know this one as a front proxy (default: one made by the server's own front proxy authority)")
+	flags.StringVar(&c.ProxyClientKeyFile, "proxy-client-key-file", "", "key of --proxy-client-cert-file")
+	flags.Var(opposite(&c.PassRedirects), "aggregator-reject-forwarding-redirect", "refuse answers of aggregated servers that send the client elsewhere")
+	asBool(flags, "aggregator-reject-forwarding-redirect")
 	flags.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", false, "reach services of aggregated servers and webhooks at their endpoints instead of their cluster IPs")
 }
 

@@ -1,0 +1,168 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/apis/aggregated"
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage"
+)
+
+// apiServices is where registrations are.
+var apiServices = apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")
+
+// manager is whom managed fields name for what this server itself writes.
+const manager = "kube-apiserver"
+
+// openAggregated makes the source of what other servers answer for, and loads
+// what is registered.
+func (s *Server) openAggregated(env *builtin.Env, static *route.Static, documents *openapi.Documents, managers apply.Managers) (*aggregated.Source, error) {
+	services := env.Store(apiServices.GroupResource())
+	direct, err := storage.New(storage.Config{
+		Backend: s.backend, Prefix: s.config.EtcdPrefix, ResourcePrefix: apiregistrationv1.GroupName + "/apiservices", Kind: services.Kind,
+		GroupResource: services.Resource, Metrics: s.storageMetrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	source, err := aggregated.New(aggregated.Config{
+		APIServices: direct, Creater: services, Own: groupVersions(static), Served: s.custom.Serves,
+		Account: func(live, obj codec.Object, subresource string) (codec.Object, error) {
+			return account(managers, static.Find(apiServices.GroupVersion(), apiServices.Resource, subresource), live, obj)
+		},
+		Cluster: cluster{static.Find}, Resolver: s.services, Follow: follow(env),
+		Certificate: s.frontProxy.certificate, PassRedirects: s.config.PassRedirects, Stopping: s.tunnels,
+		Documents: documents, Logger: s.logger, Registerer: s.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	source.LocalChanged(s.customVersions)
+	s.customVersions = nil
+	if err := source.Load(context.Background()); err != nil {
+		return nil, err
+	}
+	services.Storage = observedServices{services.Storage, source}
+	return source, nil
+}
+
+func groupVersions(source route.Source) []schema.GroupVersion {
+	var all []schema.GroupVersion
+	for _, group := range source.Groups() {
+		for _, version := range group.Versions {
+			all = append(all, version.GroupVersion)
+		}
+	}
+	return all
+}
+
+// follow watches services and what is behind them.
+func follow(env *builtin.Env) func(context.Context, schema.GroupResource) (rest.Watch, error) {
+	return func(ctx context.Context, resource schema.GroupResource) (rest.Watch, error) {
+		store := env.Store(resource)
+		if store == nil {
+			return nil, fmt.Errorf("%s cannot be watched", resource)
+		}
+		return store.Watch(ctx, "", rest.ListOptions{})
+	}
+}
+
+// account records that this server wrote obj, which becomes the result, in place
+// of live.
+func account(managers apply.Managers, resource *rest.Resource, live, obj codec.Object) (codec.Object, error) {
+	fields, err := managers.For(resource)
+	if err != nil || fields == nil {
+		return obj, err
+	}
+	for _, o := range []codec.Object{live, obj} {
+		o.GetObjectKind().SetGroupVersionKind(resource.Version.GVK)
+	}
+	return fields.Update(live, obj, manager), nil
+}
+
+// startAggregated lets the source of what other servers answer for follow its
+// registrations, and keeps published whom they may trust, until stopAggregated.
+func (s *Server) startAggregated() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // ends with stopAggregated
+		defer close(done)
+		var loops errgroup.Group
+		loops.Go(func() error { return s.aggregated.Run(ctx) })
+		loops.Go(func() error {
+			s.trust.keep(ctx, func(err error) {
+				s.logger.Warn("following whom other servers are told to trust begins anew", "err", err)
+			})
+			return nil
+		})
+		if err := loops.Wait(); err != nil {
+			s.logger.Error("aggregation stopped following its registrations", "err", err)
+		}
+	}()
+	s.stopAggregated = func() { cancel(); <-done }
+}
+
+// localChanged tells the registrations of group versions that are, or are not
+// any more, those of custom resources.
+func (s *Server) localChanged(versions []schema.GroupVersion) {
+	if s.aggregated == nil { // while definitions are loaded
+		s.customVersions = append(s.customVersions, versions...)
+		return
+	}
+	s.aggregated.LocalChanged(versions)
+}
+
+// observedServices tells the source of what other servers answer for of each
+// APIService that was written, before whoever wrote it is told.
+type observedServices struct {
+	storage.Interface
+	source *aggregated.Source
+}
+
+// Create implements storage.Interface.
+func (o observedServices) Create(ctx context.Context, obj codec.Object, options storage.WriteOptions) (*codec.Record, error) {
+	record, err := o.Interface.Create(ctx, obj, options)
+	if err != nil || options.DryRun {
+		return record, err
+	}
+	return record, o.source.Observe(record)
+}
+
+// Update implements storage.Interface.
+func (o observedServices) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
+	removed := false
+	record, err := o.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+		obj, write, err := update(current)
+		removed = errors.As(err, &storage.Remove{})
+		return obj, write, err
+	}, options)
+	switch {
+	case err != nil || options.DryRun || record == nil:
+		return record, err
+	case removed:
+		o.source.ObserveDeleted(name.Name, record.Revision())
+		return record, nil
+	}
+	return record, o.source.Observe(record)
+}
+
+// Delete implements storage.Interface.
+func (o observedServices) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options storage.UpdateOptions) (*codec.Record, error) {
+	record, err := o.Interface.Delete(ctx, name, validate, options)
+	if err == nil && !options.DryRun && record != nil {
+		o.source.ObserveDeleted(name.Name, record.Revision())
+	}
+	return record, err
+}
