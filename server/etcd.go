@@ -39,8 +39,9 @@ func (c Config) checkEtcd() error {
 	return nil
 }
 
-// openEtcd makes etcd the store, once it answers.
-func (s *Server) openEtcd() error {
+// openEtcd makes etcd the store, once it answers. It is the error of ctx when
+// that ends the wait.
+func (s *Server) openEtcd(ctx context.Context) error {
 	config := s.config.etcdConfig()
 	config.Logger, config.Registerer = s.logger, s.registry
 	where := strings.Join(config.Endpoints, ",")
@@ -48,9 +49,12 @@ func (s *Server) openEtcd() error {
 	if err != nil {
 		return fmt.Errorf("use etcd at %s: %w", where, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), etcdPatience)
+	patient, cancel := context.WithTimeout(ctx, etcdPatience)
 	defer cancel()
-	err = store.Await(ctx)
+	err = store.Await(patient)
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(ctx.Err(), store.Close())
+	}
 	if errors.Is(err, kv.ErrUnavailable) {
 		err = fmt.Errorf("no answer for %s: %w", etcdPatience, err)
 	}

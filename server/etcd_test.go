@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -163,4 +164,35 @@ func TestSnapshotPath(t *testing.T) {
 			t.Errorf("%s: POST: %d %s", name, code, body)
 		}
 	}
+}
+
+// TestStoppedWithoutEtcd stops a server that waits for etcd.
+func TestStoppedWithoutEtcd(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	waiting := waitFor{text: "etcd does not answer yet", found: stop}
+	s, err := New(Config{
+		DataDir: t.TempDir(), EtcdServers: []string{"http://127.0.0.1:1"},
+		Logger: slog.New(slog.NewTextHandler(&waiting, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(ctx); err != nil {
+		t.Errorf("stopped while it waited: %v", err)
+	}
+}
+
+// waitFor calls found when a text is logged.
+type waitFor struct {
+	text  string
+	found func()
+}
+
+func (w *waitFor) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.text) {
+		w.found()
+	}
+	return len(p), nil
 }

@@ -118,14 +118,17 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return ErrRunTwice
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(); err != nil {
+	if err := s.open(ctx); err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // stopped before it served
+		}
 		return err
 	}
 	return s.serve(ctx)
 }
 
-// open brings up what lies below the listener.
-func (s *Server) open() error {
+// open brings up what lies below the listener, unless ctx ends first.
+func (s *Server) open(ctx context.Context) error {
 	var err error
 	if s.dir, err = openDataDir(s.config.DataDir); err != nil {
 		return err
@@ -133,7 +136,7 @@ func (s *Server) open() error {
 	var below errgroup.Group // a first start waits for the disk in both
 	below.Go(s.openPKI)
 	below.Go(s.openFrontProxy)
-	below.Go(s.openStorage)
+	below.Go(func() error { return s.openStorage(ctx) })
 	if err := below.Wait(); err != nil {
 		return err
 	}

@@ -33,9 +33,9 @@ func (s *Server) openPKI() error {
 	return s.renew()
 }
 
-func (s *Server) openStorage() error {
+func (s *Server) openStorage(ctx context.Context) error {
 	if len(s.config.EtcdServers) > 0 {
-		return s.openEtcd()
+		return s.openEtcd(ctx)
 	}
 	store, err := embedded.Open(embedded.Config{
 		Dir:        s.dir.store(),

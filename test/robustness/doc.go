@@ -3,7 +3,7 @@
 // middle, and afterwards reads the record of what each client was told:
 //
 //   - linearizability: concurrent reads and writes of a few objects are as if one after another (model.go, checked by
-//     porcupine).
+//     porcupine), over the embedded store and over etcd.
 //   - crashes: what was acknowledged is there after kill -9, nothing else is, and watches go on where they were.
 //   - churn: watches keep their guarantees with slow readers and little history.
 //
@@ -12,5 +12,5 @@
 // A run prints its seed; -seed repeats its random choices, though not the timing. -kills and -operations make the
 // suites longer than `go test` does.
 //
-// Imports: test/testserver.
+// Imports: storage/kv/etcdtest, test/testserver.
 package robustness

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sync/errgroup"
+
+	"mainstay.dev/mainstay/storage/kv/etcdtest"
 )
 
 const (
@@ -28,15 +31,23 @@ func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
+		etcd  bool
 		flags []string
 	}{
-		{"cached", nil},
-		{"uncached", []string{"--watch-cache=false"}},
+		{"cached", false, nil},
+		{"uncached", false, []string{"--watch-cache=false"}},
+		{"etcd cached", true, nil},
+		{"etcd uncached", true, []string{"--watch-cache=false"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			rng := random(t)
-			in := newInstance(t, tt.flags...)
+			flags := tt.flags
+			if tt.etcd {
+				cluster := etcdtest.Start(t, etcdtest.Options{})
+				flags = append(flags, "--etcd-servers="+strings.Join(cluster.URLs(), ","))
+			}
+			in := newInstance(t, flags...)
 			history := record(t, in, rng)
 			if err := revisionsGrow(history); err != nil {
 				t.Error(err)
