@@ -1,0 +1,240 @@
+package codec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var thingGroup = schema.GroupVersion{Group: "example.com"}
+
+// askingKind is stored as v1 and served as v2, by asking.
+func askingKind(convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)) *Kind {
+	version := func(name string) *Version {
+		gvk := thingGroup.WithKind("Thing")
+		gvk.Version = name
+		return &Version{GVK: gvk, New: func() Object { return &unstructured.Unstructured{Object: map[string]any{}} }, Untyped: true}
+	}
+	hub, stored := version("v2"), version("v1")
+	stored.FromHub = func(Object) (Object, error) { return nil, errors.New("asked without a context") }
+	stored.ToHub = stored.FromHub
+	stored.Default = func(obj Object) { obj.(*unstructured.Unstructured).Object["defaulted"] = true }
+	return &Kind{Hub: hub, Stored: stored, Versions: []*Version{hub, stored}, Convert: convert}
+}
+
+// marking converts, and says how often it was asked and for how many.
+type marking struct{ calls, objects atomic.Int32 }
+
+func (m *marking) convert(_ context.Context, objects []Object, to *Version) ([]Object, error) {
+	m.calls.Add(1)
+	m.objects.Add(int32(len(objects)))
+	for _, obj := range objects {
+		obj.GetObjectKind().SetGroupVersionKind(to.GVK)
+		obj.(*unstructured.Unstructured).Object["converted"] = true
+	}
+	return objects, nil
+}
+
+func storedThing(version, name string) []byte {
+	return fmt.Appendf(nil, `{"apiVersion":"example.com/%s","kind":"Thing","metadata":{"name":%q}}`, version, name)
+}
+
+func thingRecord(kind *Kind, version, name string) *Record {
+	return NewRecord(kind, types.NamespacedName{Name: name}, storedThing(version, name), 7)
+}
+
+func TestConvertOnce(t *testing.T) {
+	t.Parallel()
+	var m marking
+	kind := askingKind(m.convert)
+	a, b, c := thingRecord(kind, "v1", "a"), thingRecord(kind, "v2", "b"), thingRecord(kind, "v1", "c")
+	odd := NewRecord(kind, types.NamespacedName{Name: "d"}, []byte(`{ "kind":"Thing","apiVersion":"example.com/v2","metadata":{"name":"d"}}`), 7)
+	for range 2 {
+		if err := Convert(t.Context(), a, b, nil, c, odd, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.calls.Load() != 1 || m.objects.Load() != 2 {
+		t.Errorf("asked %d times for %d objects, want once for 2", m.calls.Load(), m.objects.Load())
+	}
+	for record, want := range map[*Record]string{
+		a:       `"converted":true,"defaulted":true,"metadata":{"name":"a","resourceVersion":"7"}}`,
+		a.At(9): `"converted":true,"defaulted":true,"metadata":{"name":"a","resourceVersion":"9"}}`,
+		b:       `"metadata":{"name":"b","resourceVersion":"7"}}`,
+		odd:     `"metadata":{"name":"d","resourceVersion":"7"}}`,
+	} {
+		if tail, err := record.JSONTail(kind.Hub); err != nil || string(tail) != want {
+			t.Errorf("%s, %v; want %s", tail, err, want)
+		}
+	}
+	// Those who did not convert get it as well.
+	late := thingRecord(kind, "v1", "e")
+	if obj, err := late.Shared(); err != nil || obj.(*unstructured.Unstructured).Object["converted"] != true || m.calls.Load() != 2 {
+		t.Errorf("%v, %v, asked %d times", obj, err, m.calls.Load())
+	}
+}
+
+// TestConvertForAll: those who need the same are answered by one question.
+func TestConvertForAll(t *testing.T) {
+	t.Parallel()
+	var m marking
+	asked, answer := make(chan struct{}), make(chan struct{})
+	kind := askingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
+		if m.calls.Load() == 0 {
+			close(asked)
+			<-answer
+		}
+		return m.convert(ctx, objects, to)
+	})
+	a, b := thingRecord(kind, "v1", "a"), thingRecord(kind, "v1", "b")
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := Convert(t.Context(), a, b); err != nil {
+			t.Error(err)
+		}
+	})
+	<-asked
+	for range 5 {
+		all.Go(func() {
+			if err := Convert(t.Context(), b, a); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Convert(gone, a); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting: %v", err)
+	}
+	close(answer)
+	all.Wait()
+	if m.calls.Load() != 1 {
+		t.Errorf("asked %d times, want once", m.calls.Load())
+	}
+}
+
+// TestConvertAfterFailure: whoever waits for a question that fails is told; one
+// whose asker went away is asked again.
+func TestConvertAfterFailure(t *testing.T) {
+	t.Parallel()
+	fault := errors.New("not today")
+	for _, test := range []struct {
+		name  string
+		first error
+		want  error // of those who waited
+	}{
+		{"failed", fault, fault},
+		{"went away", context.Canceled, nil},
+		{"panicked", nil, errAbandoned},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var m marking
+			asked, answer := make(chan struct{}), make(chan struct{})
+			var first sync.Once
+			kind := askingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
+				mine := false
+				first.Do(func() { mine = true })
+				if !mine {
+					return m.convert(ctx, objects, to)
+				}
+				close(asked)
+				<-answer
+				if test.first == nil {
+					panic("oops")
+				}
+				return nil, test.first
+			})
+			a := thingRecord(kind, "v1", "a")
+			var all sync.WaitGroup
+			all.Go(func() {
+				defer func() { _ = recover() }()
+				if err := Convert(t.Context(), a); !errors.Is(err, test.first) {
+					t.Errorf("who asked: %v", err)
+				}
+			})
+			<-asked
+			_, others := board([]*Record{a}) // as if Convert had come this far
+			close(answer)
+			left, err := await(t.Context(), others)
+			all.Wait()
+			if err == nil {
+				err = Convert(t.Context(), left...)
+			}
+			if !errors.Is(err, test.want) {
+				t.Errorf("who waited: %v, want %v", err, test.want)
+			}
+			if err := Convert(t.Context(), a); err != nil || a.converted() == nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}
+
+func TestConvertInBatches(t *testing.T) {
+	t.Parallel()
+	var m marking
+	kind := askingKind(m.convert)
+	var records []*Record
+	for i := range MaxConverted + 1 {
+		records = append(records, thingRecord(kind, "v1", fmt.Sprint(i)))
+	}
+	if err := Convert(t.Context(), records...); err != nil || m.calls.Load() != 2 || int(m.objects.Load()) != len(records) {
+		t.Errorf("%v: asked %d times for %d objects", err, m.calls.Load(), m.objects.Load())
+	}
+	large := make([]byte, maxConvertedBytes/2)
+	for i := range large {
+		large[i] = 'x'
+	}
+	records = nil
+	for i := range 3 {
+		value := fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"%d"},"text":%q}`, i, large)
+		records = append(records, NewRecord(kind, types.NamespacedName{Name: fmt.Sprint(i)}, value, 1))
+	}
+	m.calls.Store(0)
+	if err := Convert(t.Context(), records...); err != nil || m.calls.Load() != 3 {
+		t.Errorf("large ones: %v: asked %d times", err, m.calls.Load())
+	}
+}
+
+func TestEncodeStoredConverts(t *testing.T) {
+	t.Parallel()
+	var m marking
+	kind := askingKind(m.convert)
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v2", "kind": "Thing", "metadata": map[string]any{"name": "a"}}}
+	value, err := kind.EncodeStoredContext(t.Context(), obj)
+	if want := `{"apiVersion":"example.com/v1","converted":true,"kind":"Thing","metadata":{"name":"a"}}`; err != nil || string(value) != want {
+		t.Errorf("%s, %v; want %s", value, err, want)
+	}
+	if record := RecordOf(kind, obj, value, 3); record.conversion == nil {
+		t.Error("what is read back is not converted")
+	}
+}
+
+func TestIsStoredIn(t *testing.T) {
+	t.Parallel()
+	v1 := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	for value, want := range map[string]bool{
+		`{"apiVersion":"example.com/v1","kind":"Thing"}`:  true,
+		`{"apiVersion":"example.com/v11","kind":"Thing"}`: false,
+		`{"apiVersion":"example.com/v`:                    false,
+		`{"apiVersion":"example.com`:                      false,
+		`{"apiVersion":"v1","kind":"Thing"}`:              false,
+		`{"kind":"Thing","apiVersion":"example.com/v1"}`:  false,
+		``: false,
+	} {
+		if got := isStoredIn([]byte(value), v1); got != want {
+			t.Errorf("%s: %v", value, got)
+		}
+	}
+	if !isStoredIn([]byte(`{"apiVersion":"v1"}`), schema.GroupVersion{Version: "v1"}) {
+		t.Error("the core group")
+	}
+}
