@@ -39,6 +39,10 @@ const (
 	// keepDecoded is how many of the newest records stay decoded, until the
 	// cache is next tidied up.
 	keepDecoded = 256
+	// restBytes is what a log keeps in which nothing was written for restAfter,
+	// whatever its limits.
+	restBytes = 1 << 20
+	restAfter = 10 * time.Second
 )
 
 // log is the recent changes of a resource, by position: a number that counts
@@ -136,16 +140,37 @@ func (l *log) forget() {
 func (l *log) trim(now time.Time) {
 	for {
 		n := l.end - l.first
-		oldest := l.at(l.first)
 		full := n > uint64(l.limits.Changes) || n > 1 && l.bytes > l.limits.Bytes
-		if !full && (n <= minChanges || now.Sub(oldest.at) < l.limits.Age) {
+		if !full && (n <= minChanges || now.Sub(l.at(l.first).at) < l.limits.Age) {
 			break
 		}
-		l.since = oldest.change.Revision
-		l.bytes -= oldest.bytes
-		*oldest = logged{}
-		l.first++
+		l.drop()
 	}
+	l.shrink()
+}
+
+// rest lets go of most changes once no more of them come: who has not seen them
+// by then is not the one to keep them in memory for. They hold what was replaced.
+func (l *log) rest(now time.Time) {
+	if l.end == l.first || now.Sub(l.at(l.end-1).at) < restAfter {
+		return
+	}
+	for l.end > l.first+1 && l.bytes > restBytes {
+		l.drop()
+	}
+	l.shrink()
+}
+
+// drop forgets the oldest change.
+func (l *log) drop() {
+	oldest := l.at(l.first)
+	l.since = oldest.change.Revision
+	l.bytes -= oldest.bytes
+	*oldest = logged{}
+	l.first++
+}
+
+func (l *log) shrink() {
 	if n := int(l.end - l.first); len(l.ring) > 256 && n < len(l.ring)/8 {
 		l.resize(len(l.ring) / 4)
 	}

@@ -302,6 +302,7 @@ func (s *state) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.log.forget()
+	s.mu.log.rest(now)
 	limit := now.Add(-keepSnapshots)
 	s.expireIndexesLocked(limit)
 	s.mu.kept = slices.DeleteFunc(s.mu.kept, func(k *snapshot) bool { return k.taken.Before(limit) })
