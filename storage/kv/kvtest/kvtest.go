@@ -1,6 +1,7 @@
 // Package kvtest is the behaviour suite that every kv backend passes: the
 // contract of package kv as tests, and a model test that compares random
-// operations with a map. It tests through kv.Backend alone; what is particular
+// operations with a map (the environment variables KVTEST_OPERATIONS and
+// KVTEST_SEED make it longer, and repeat it). It tests through kv.Backend alone; what is particular
 // to a backend (files, crashes, networks) is tested beside that backend.
 //
 // Imports: storage/kv.
@@ -68,7 +69,6 @@ func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 		{"WatchContext", testWatchContext},
 		{"WatchSeesWhatReadsSee", testWatchSeesWhatReadsSee},
 		{"Close", testClose},
-		{"Model", testModel},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,6 +77,10 @@ func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 			c.test(t, b)
 		})
 	}
+	t.Run("Model", func(t *testing.T) {
+		t.Parallel()
+		testModel(t, open)
+	})
 }
 
 // put writes a key whatever its state.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -94,22 +96,60 @@ type modelTest struct {
 
 type modelWatch struct {
 	*watching
-	// checked is how many events of the model the watch has been compared with.
-	checked int
+	// checked is how many events of the watch have been compared with those of
+	// the model, seen how many the model had then.
+	checked, seen int
 }
 
-func testModel(t *testing.T, b kv.Backend) {
-	span := 3 * time.Second
+const (
+	// modelChunk is how many operations are made on one store: the model holds
+	// all states there ever were.
+	modelChunk = 10_000
+	shortChunk = 2_000
+)
+
+// testModel makes random operations, in chunks that each have a store and a seed
+// of their own: one chunk, or as many as KVTEST_OPERATIONS asks for. KVTEST_SEED
+// is that of the first chunk.
+func testModel(t *testing.T, open func(t *testing.T) kv.Backend) {
+	operations := int64(modelChunk)
 	if testing.Short() {
-		span = 300 * time.Millisecond
+		operations = shortChunk
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	operations = environment(t, "KVTEST_OPERATIONS", operations)
+	seed := environment(t, "KVTEST_SEED", time.Now().UnixNano())
+	for ; operations > 0; operations -= modelChunk {
+		passed := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			b := open(t)
+			defer b.Close()
+			runModel(t, b, uint64(seed), int(min(operations, modelChunk)))
+		})
+		if !passed {
+			return
+		}
+		seed++
+	}
+}
+
+// environment reads a number.
+func environment(t *testing.T, name string, otherwise int64) int64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+func runModel(t *testing.T, b kv.Backend, seed uint64, operations int) {
 	first := current(t, b)
 	mt := &modelTest{T: t, rng: rand.New(rand.NewPCG(seed, 0)), b: b}
 	mt.m.rev = first
 	mt.m.states = []modelState{{rev: first, entries: map[string]kv.Entry{}}}
-	for end := time.Now().Add(span); time.Now().Before(end); {
+	for range operations {
 		mt.step()
 	}
 	mt.drain()
@@ -313,18 +353,15 @@ func (mt *modelTest) drain() {
 		if w.from > mt.m.rev {
 			continue
 		}
-		got := plain(w.until(mt.m.rev))
-		var want []kv.Event
-		for _, ev := range mt.m.events {
+		all := w.until(mt.m.rev)
+		got, want := plain(all[w.checked:]), []kv.Event{}
+		for _, ev := range mt.m.events[w.seen:] {
 			if ev.Revision >= w.from && ev.Key >= w.start && (w.end == "" || ev.Key < w.end) {
 				want = append(want, ev)
 			}
 		}
-		if len(got) != len(want) {
-			mt.Fatalf("watch of [%q, %q) from %d has %d events, want %d", w.start, w.end, w.from, len(got), len(want))
-		}
-		diff(mt.T, fmt.Sprintf("watch of [%q, %q) from %d", w.start, w.end, w.from), got[w.checked:], append([]kv.Event{}, want[w.checked:]...))
-		w.checked = len(got)
+		diff(mt.T, fmt.Sprintf("watch of [%q, %q) from %d, after %d events", w.start, w.end, w.from, w.checked), got, want)
+		w.checked, w.seen = len(all), len(mt.m.events)
 	}
 }
 
