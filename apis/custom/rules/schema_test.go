@@ -1,0 +1,56 @@
+package rules
+
+import (
+	"encoding/json"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// schemaOf reads a schema, written in YAML.
+func schemaOf(t testing.TB, text string) *apiextensions.JSONSchemaProps {
+	t.Helper()
+	var v1 apiextensionsv1.JSONSchemaProps
+	if err := yaml.UnmarshalStrict([]byte(text), &v1); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, &props, nil); err != nil {
+		t.Fatal(err)
+	}
+	return &props
+}
+
+// valueOf reads a value, written in YAML, as documents are read.
+func valueOf(t testing.TB, text string) any {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	encoded, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var value any
+	if err := utiljson.Unmarshal(encoded, &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// withRule gives a schema one rule.
+func withRule(props *apiextensions.JSONSchemaProps, rule string) *apiextensions.JSONSchemaProps {
+	props.XValidations = apiextensions.ValidationRules{{Rule: rule}}
+	return props
+}
+
+func quote(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return string(quoted)
+}
