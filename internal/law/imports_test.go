@@ -46,6 +46,7 @@ func rooms() []room {
 		{path: "codec", floor: 0},
 		{path: "request", floor: 0},
 		{path: "egress", floor: 0},
+		{path: "http2", floor: 0},
 		{path: "webhook", floor: 0, beside: []string{"egress"}},
 		{path: "cel", floor: 0},
 		{path: "feature", floor: 0},

@@ -1,0 +1,176 @@
+package http2
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+var errBodyClosed = errors.New("http2: the request's body is closed")
+
+// firstBuffer is what a body's memory begins with, if it is not known to be
+// small. It grows with what has come and is not read, up to the stream's window.
+const firstBuffer = 4 << 10
+
+// body is a request's. The goroutine that reads the connection fills it, the
+// handler empties it, both under the connection's lock.
+type body struct {
+	stream   *stream
+	none     bool   // there is none
+	buf      []byte // what has come, from off on not read
+	off      int
+	err      error // what follows buf; nil as long as more may come
+	closed   bool
+	expected bool  // the client waits for 100 Continue
+	declared int64 // -1 if the length is not known
+	received int64
+
+	trailer http.Header // as received
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	c := b.stream.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.expected && b.stream.err == nil && !b.closed {
+		b.expected = false
+		c.appendHeader(b.stream.id, []hpack.HeaderField{{Name: ":status", Value: "100"}}, false)
+		c.flush()
+	}
+	for len(p) > 0 {
+		switch {
+		case b.closed:
+			return 0, errBodyClosed
+		case b.off < len(b.buf):
+			n := copy(p, b.buf[b.off:])
+			b.off += n
+			b.refill(n)
+			c.flush()
+			return n, nil
+		case b.err == io.EOF:
+			b.publishTrailer()
+			return 0, io.EOF
+		case b.err != nil:
+			return 0, b.err
+		}
+		b.buf, b.off = b.buf[:0], 0
+		b.stream.wake.Wait()
+	}
+	return 0, nil
+}
+
+// Close implements io.Closer: nothing more is read.
+func (b *body) Close() error {
+	c := b.stream.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.closed = true
+	b.discard()
+	b.stream.wake.Broadcast()
+	return nil
+}
+
+// publishTrailer fills in the trailers that the client has announced.
+func (b *body) publishTrailer() {
+	announced := b.stream.request.Trailer
+	for key, values := range b.trailer {
+		if _, ok := announced[key]; ok {
+			announced[key] = values
+		}
+	}
+	b.trailer = nil
+}
+
+// add takes bytes that have come. conn.mu is held, as by all that follows.
+func (b *body) add(p []byte) {
+	b.received += int64(len(p))
+	if b.closed || b.err != nil {
+		b.stream.conn.in.give(len(p)) // but not to the stream: nobody reads it
+		return
+	}
+	if b.buf == nil {
+		size := int64(firstBuffer)
+		if b.declared >= 0 {
+			size = min(size, b.declared)
+		}
+		b.buf = make([]byte, 0, max(int(size), len(p)))
+	}
+	if b.off > 0 && len(b.buf)+len(p) > cap(b.buf) {
+		b.buf = b.buf[:copy(b.buf, b.buf[b.off:])]
+		b.off = 0
+	}
+	b.buf = append(b.buf, p...)
+	b.stream.wake.Broadcast()
+}
+
+// exceeded tells whether n more bytes are more than declared.
+func (b *body) exceeded(n int) bool {
+	return b.declared >= 0 && b.received+int64(n) > b.declared
+}
+
+// end notes that the client has sent all.
+func (b *body) end() {
+	b.stream.remoteEnded = true
+	if b.declared >= 0 && b.received != b.declared {
+		b.fail(fmt.Errorf("http2: the request declared a Content-Length of %d, but has %d bytes: %w",
+			b.declared, b.received, io.ErrUnexpectedEOF))
+		return
+	}
+	b.fail(io.EOF)
+}
+
+// fail lets reads end with err, after what has come.
+func (b *body) fail(err error) {
+	if b.err == nil {
+		b.err = err
+		b.stream.wake.Broadcast()
+	}
+}
+
+// drop ends the body along with its stream.
+func (b *body) drop() {
+	if b.none {
+		return
+	}
+	b.fail(b.stream.err)
+	b.stream.conn.in.give(len(b.buf) - b.off)
+	b.stream.conn.widen()
+}
+
+// discard gives up what has come.
+func (b *body) discard() {
+	b.refill(len(b.buf) - b.off)
+	b.buf, b.off = nil, 0
+}
+
+// refill lets the client send as much as n bytes more.
+func (b *body) refill(n int) {
+	s := b.stream
+	if s.err != nil {
+		return // drop has given it to the connection
+	}
+	s.conn.in.give(n)
+	s.conn.widen()
+	if !s.remoteEnded {
+		s.in.give(n)
+		s.widen()
+	}
+}
+
+// widen tells the client about room for the connection.
+func (c *conn) widen() {
+	if n := c.in.refill(); n > 0 {
+		_ = c.frames.WriteWindowUpdate(0, n)
+	}
+}
+
+// widen tells the client about room for the stream.
+func (s *stream) widen() {
+	if n := s.in.refill(); n > 0 {
+		_ = s.conn.frames.WriteWindowUpdate(s.id, n)
+	}
+}

@@ -1,0 +1,257 @@
+package http2
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	h2 "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// Why a stream is over before its handler is. Handlers see them as errors of
+// Read, Write and Flush.
+var (
+	errConnClosed  = errors.New("http2: the connection is closed")
+	errStreamReset = errors.New("http2: the client has reset the stream")
+	errStreamDone  = errors.New("http2: the response is complete")
+)
+
+// conn is one connection.
+type conn struct {
+	srv      *server
+	hs       *http.Server
+	settings settings
+	net      net.Conn
+	tls      *tls.ConnectionState
+	remote   string
+	handler  http.Handler
+	ctx      context.Context // of the connection; those of requests derive from it
+	began    time.Time
+
+	// Of the goroutine that reads.
+	framer  *h2.Framer
+	flood   flood
+	unacked int // our settings that the client has not acknowledged
+
+	mu sync.Mutex // guards what follows, and the streams
+
+	streams   map[uint32]*stream
+	lastID    uint32    // the highest that the client has used
+	handlers  int       // running, for streams of the map or not
+	unstarted []*stream // whose handlers wait for others to return
+	leaving   bool      // a GOAWAY has been sent; streams after lastID are ignored
+	err       error     // set once the connection is of no use
+
+	in         inflow
+	out        outflow
+	peerWindow int32 // that streams begin with
+
+	output
+
+	keeper
+}
+
+func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, state *tls.ConnectionState, h http.Handler) *conn {
+	c := &conn{
+		srv:        srv,
+		hs:         hs,
+		settings:   settingsOf(hs),
+		net:        nc,
+		tls:        state,
+		remote:     nc.RemoteAddr().String(),
+		handler:    h,
+		ctx:        ctx,
+		began:      time.Now(),
+		framer:     h2.NewFramer(nil, nc),
+		streams:    make(map[uint32]*stream),
+		in:         inflow{avail: minWindow},
+		out:        minWindow,
+		peerWindow: minWindow,
+	}
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(c.settings.decodeTable, nil)
+	c.framer.MaxHeaderListSize = c.settings.headerList
+	c.framer.SetMaxReadFrameSize(c.settings.frame)
+	c.output.init(c)
+	return c
+}
+
+// clock is the time since the connection began.
+func (c *conn) clock() time.Duration { return time.Since(c.began) }
+
+// serve speaks with the client until one of both has enough. A connection that
+// comes late, when the server stops, is only greeted.
+func (c *conn) serve(late bool) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	c.ctx = ctx
+	defer c.end()
+	if why := weakTLS(c.tls, c.hs.HTTP2); why != "" {
+		c.refuse(h2.ErrCodeInadequateSecurity, why)
+		return
+	}
+	// net/http has left the deadlines of the handshake.
+	_ = c.net.SetDeadline(time.Time{})
+	c.greet(late)
+	if err := c.readPreface(); err != nil {
+		logTo(c.hs, "http2: reading the preface of %s: %v", c.remote, err)
+		return
+	}
+	c.keep()
+	c.readFrames()
+}
+
+// greet sends what a server says first.
+func (c *conn) greet(late bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.frames.WriteSettings(
+		h2.Setting{ID: h2.SettingMaxFrameSize, Val: c.settings.frame},
+		h2.Setting{ID: h2.SettingMaxConcurrentStreams, Val: c.settings.streams},
+		h2.Setting{ID: h2.SettingMaxHeaderListSize, Val: c.settings.headerList},
+		h2.Setting{ID: h2.SettingHeaderTableSize, Val: c.settings.decodeTable},
+		h2.Setting{ID: h2.SettingInitialWindowSize, Val: uint32(c.settings.window)},
+	)
+	c.unacked++
+	if more := c.settings.connWindow - c.in.avail; more > 0 {
+		_ = c.frames.WriteWindowUpdate(0, uint32(more))
+		c.in.avail += more
+	}
+	if late {
+		c.goAway()
+	}
+	c.flushElsewhere()
+}
+
+// readPreface reads the fixed bytes that every client begins with; the settings
+// that follow have to come soon.
+func (c *conn) readPreface() error {
+	_ = c.net.SetReadDeadline(time.Now().Add(prefaceTimeout))
+	var got [len(h2.ClientPreface)]byte
+	for n := 0; n < len(got); {
+		m, err := c.net.Read(got[n:])
+		if n += m; !bytes.HasPrefix([]byte(h2.ClientPreface), got[:n]) {
+			return errors.New("that is not HTTP/2")
+		}
+		if err != nil && n < len(got) {
+			return err
+		}
+	}
+	_ = c.net.SetReadDeadline(time.Now().Add(settingsTimeout))
+	return nil
+}
+
+// goAway tells the client that streams after lastID are not answered, and ends
+// the connection when the others are. c.mu is held.
+func (c *conn) goAway() {
+	if c.leaving || c.err != nil {
+		return
+	}
+	c.leaving = true
+	_ = c.frames.WriteGoAway(c.lastID, h2.ErrCodeNo, nil)
+	c.hangUpIfDone()
+}
+
+// hangUpIfDone ends a connection that is being left when its last stream is
+// over. c.mu is held.
+func (c *conn) hangUpIfDone() {
+	if c.leaving && len(c.streams) == 0 && c.err == nil {
+		c.srv.workers.start(farewell{c})
+	}
+}
+
+// farewell hangs up in the background; the goroutine that reads notices.
+type farewell struct{ *conn }
+
+func (f farewell) run() { f.hangUp() }
+
+// hangUp sends what is waiting and the end of our side, and gives the client
+// some time to read it and to end its own.
+func (c *conn) hangUp() {
+	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout))
+	c.mu.Lock()
+	c.flush()
+	for c.writing {
+		c.progress.Wait()
+	}
+	c.mu.Unlock()
+	if half, ok := c.net.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}
+
+// refuse ends the connection for what the client has done wrong.
+func (c *conn) refuse(code h2.ErrCode, why string) {
+	c.mu.Lock()
+	if c.err == nil {
+		_ = c.frames.WriteGoAway(c.lastID, code, []byte(why))
+	}
+	c.closeStreams(errConnClosed)
+	c.mu.Unlock()
+	c.hangUp()
+	var rest [4 << 10]byte
+	for { // until the deadline
+		if _, err := c.net.Read(rest[:]); err != nil {
+			return
+		}
+	}
+}
+
+// end lets go of everything.
+func (c *conn) end() {
+	c.mu.Lock()
+	c.closeStreams(errConnClosed)
+	c.stopKeeping()
+	c.mu.Unlock()
+	_ = c.net.Close()
+}
+
+// closeStreams ends all streams; there will be no other one. c.mu is held.
+func (c *conn) closeStreams(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	for _, s := range c.streams {
+		s.close(err)
+	}
+	c.unstarted = nil
+	c.progress.Broadcast()
+}
+
+// admit lets a stream's handler run, now or when another one returns; false if
+// too many wait. c.mu is held.
+func (c *conn) admit(s *stream) bool {
+	limit := int(c.settings.streams)
+	if c.handlers < limit {
+		c.handlers++
+		c.srv.workers.start(s)
+		return true
+	}
+	if len(c.unstarted) >= unstartedPerStream*limit {
+		return false
+	}
+	c.unstarted = append(c.unstarted, s)
+	return true
+}
+
+// handlerDone lets the next handler run.
+func (c *conn) handlerDone() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handlers--
+	for len(c.unstarted) > 0 {
+		s := c.unstarted[0]
+		c.unstarted[0] = nil
+		c.unstarted = c.unstarted[1:]
+		if s.err == nil { // the client still wants to know
+			c.handlers++
+			c.srv.workers.start(s)
+			return
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package http2
+
+import "math"
+
+// outflow is a window for bytes that are sent; the client widens it. A change of
+// its settings may make it negative.
+type outflow int32
+
+// add widens the window, unless that exceeds what a window may be.
+func (w *outflow) add(n int32) bool {
+	sum := int64(*w) + int64(n)
+	if sum > math.MaxInt32 || sum < math.MinInt32 {
+		return false
+	}
+	*w = outflow(sum)
+	return true
+}
+
+// inflow is a window for bytes that are received.
+type inflow struct {
+	avail  int32 // what the client may send
+	unsent int32 // what has been read and the client has not been told
+}
+
+// take notes that n bytes have come; false if they exceed the window.
+func (w *inflow) take(n uint32) bool {
+	if int64(n) > int64(w.avail) {
+		return false
+	}
+	w.avail -= int32(n)
+	return true
+}
+
+// give notes that n bytes have been read.
+func (w *inflow) give(n int) { w.unsent += int32(n) }
+
+// refill returns by how much the client's window is to be widened: nothing while
+// it has more left than it would get, so that it hears of it twice a window.
+func (w *inflow) refill() (n uint32) {
+	if w.unsent == 0 || w.unsent < w.avail {
+		return 0
+	}
+	n = uint32(w.unsent)
+	w.avail += w.unsent
+	w.unsent = 0
+	return n
+}

@@ -1,0 +1,105 @@
+package http2
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2/hpack"
+)
+
+// names knows header names as HTTP/2 writes them, in lower case. A server uses
+// few, so that each is worked out once; knownNames bounds a server that does
+// not.
+type names struct {
+	lower sync.Map // of string by string; "" if the name is not to be sent
+	mu    sync.Mutex
+	count int
+}
+
+const knownNames = 1000
+
+func (n *names) get(key string) string {
+	if name, ok := n.lower.Load(key); ok {
+		return name.(string)
+	}
+	name := strings.ToLower(key)
+	if !httpguts.ValidHeaderFieldName(key) || slices.Contains(hopByHopNames(), name) {
+		name = ""
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.count < knownNames {
+		n.count++
+		n.lower.Store(strings.Clone(key), name)
+	}
+	return name
+}
+
+// hopByHopNames are headers that handlers may set and that HTTP/2 has not.
+func hopByHopNames() []string {
+	return []string{"connection", "proxy-connection", "transfer-encoding", "upgrade", "keep-alive"}
+}
+
+// appendFields appends the values of a header, but for those that cannot be
+// sent.
+func (n *names) appendFields(fields []hpack.HeaderField, key string, values []string) []hpack.HeaderField {
+	name := n.get(key)
+	if name == "" {
+		return fields
+	}
+	for _, value := range values {
+		if httpguts.ValidHeaderFieldValue(value) {
+			fields = append(fields, hpack.HeaderField{Name: name, Value: value, Sensitive: unique(name)})
+		}
+	}
+	return fields
+}
+
+// unique tells values that hardly come twice. They stay out of the table that
+// client and server share, so that others stay in.
+func unique(name string) bool {
+	switch name {
+	case "audit-id", "content-length", "etag":
+		return true
+	}
+	return false
+}
+
+// date is the time as the Date header says it, good for one second.
+type date struct {
+	second int64
+	text   string
+}
+
+func (srv *server) now() string {
+	now := time.Now()
+	if d := srv.date.Load(); d != nil && d.second == now.Unix() {
+		return d.text
+	}
+	d := &date{second: now.Unix(), text: now.UTC().Format(http.TimeFormat)}
+	srv.date.Store(d)
+	return d.text
+}
+
+// statusText is a status as :status has it.
+func statusText(code int) string {
+	switch code {
+	case 200:
+		return "200"
+	case 201:
+		return "201"
+	case 404:
+		return "404"
+	case 409:
+		return "409"
+	}
+	return strconv.Itoa(code)
+}
+
+// validTrailer tells whether a field may come after the body.
+func validTrailer(key string) bool { return httpguts.ValidTrailerHeader(key) }

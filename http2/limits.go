@@ -1,0 +1,42 @@
+package http2
+
+import "time"
+
+// What a client may make this server wait for or keep.
+const (
+	prefaceTimeout  = 10 * time.Second // for the first bytes of a connection
+	settingsTimeout = 2 * time.Second  // for the frame after them
+	// lingerTimeout is how long a connection that has been said good-bye to may
+	// still send, so that the client reads the good-bye before it is closed.
+	lingerTimeout = time.Second
+
+	// unstartedPerStream bounds the requests that wait for handlers of streams
+	// which the client has reset: as many times the concurrent streams.
+	unstartedPerStream = 4
+	// maxSettings is how many values one frame may set.
+	maxSettings = 100
+	// maxReplies bounds the bytes of frames that answer the client's own, PING
+	// for one, when it does not read them.
+	maxReplies = 64 << 10
+
+	// Frames that cost the client nothing and mean next to nothing, in a period.
+	floodFrames = 10_000
+	floodPeriod = 10 * time.Second
+)
+
+// flood counts frames that a client may send as often as it likes and that get
+// it nowhere: PING, SETTINGS, PRIORITY, RST_STREAM, empty DATA, frames for
+// streams that are over.
+type flood struct {
+	since  time.Duration // when the period began, by the connection's clock
+	frames int
+}
+
+// add counts one frame, and tells whether it was one too many.
+func (f *flood) add(now time.Duration) (tooMany bool) {
+	if now-f.since > floodPeriod {
+		f.since, f.frames = now, 0
+	}
+	f.frames++
+	return f.frames > floodFrames
+}

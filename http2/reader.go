@@ -1,0 +1,324 @@
+package http2
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	h2 "golang.org/x/net/http2"
+)
+
+// tooMuch ends connections of clients that only make work.
+const tooMuch = h2.ConnectionError(h2.ErrCodeEnhanceYourCalm)
+
+// readFrames takes what the client sends until the connection ends.
+func (c *conn) readFrames() {
+	first := true
+	for {
+		f, err := c.framer.ReadFrame()
+		if err == nil {
+			if _, ok := f.(*h2.SettingsFrame); first && !ok {
+				c.refuse(h2.ErrCodeProtocol, "the first frame is not SETTINGS")
+				return
+			}
+			if first {
+				first = false
+				_ = c.net.SetReadDeadline(time.Time{})
+			}
+			err = c.take(f)
+		}
+		if err != nil && !c.recover(f, err) {
+			return
+		}
+	}
+}
+
+// recover answers an error; false if the connection is over.
+func (c *conn) recover(f h2.Frame, err error) bool {
+	var (
+		ofStream h2.StreamError
+		ofConn   h2.ConnectionError
+	)
+	switch {
+	case errors.As(err, &ofStream):
+		if c.resetStream(ofStream) == nil {
+			return true
+		}
+		ofConn = tooMuch
+	case errors.Is(err, h2.ErrFrameTooLarge):
+		ofConn = h2.ConnectionError(h2.ErrCodeFrameSize)
+	case !errors.As(err, &ofConn):
+		return false // the client is gone
+	}
+	logTo(c.hs, "http2: connection error from %s: %v", c.remote, ofConn)
+	why := ""
+	if detail := c.framer.ErrorDetail(); detail != nil {
+		why = detail.Error()
+	}
+	c.mu.Lock()
+	if f != nil {
+		c.lastID = max(c.lastID, f.Header().StreamID)
+	}
+	c.mu.Unlock()
+	c.refuse(h2.ErrCode(ofConn), why)
+	return false
+}
+
+// resetStream answers what is wrong with one stream.
+func (c *conn) resetStream(e h2.StreamError) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastID = max(c.lastID, e.StreamID)
+	if s := c.streams[e.StreamID]; s != nil {
+		s.reset(e.Code, e)
+	} else {
+		_ = c.frames.WriteRSTStream(e.StreamID, e.Code)
+	}
+	c.flushElsewhere()
+	return c.tolerate(13)
+}
+
+// tolerate counts a frame that got the client nowhere and is answered with reply
+// bytes. c.mu is held.
+func (c *conn) tolerate(reply int) error {
+	if c.flood.add(c.clock()) || reply > 0 && !c.reply(reply) {
+		return tooMuch
+	}
+	return nil
+}
+
+// take does what a frame asks for.
+func (c *conn) take(f h2.Frame) error {
+	var r *incoming
+	if h, ok := f.(*h2.MetaHeadersFrame); ok && h.StreamID > c.lastID { // not trailers
+		r = c.parse(h) // without the lock
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastRead = c.clock()
+	if c.leaving && f.Header().StreamID > c.lastID {
+		return c.ignore(f)
+	}
+	switch f := f.(type) {
+	case *h2.MetaHeadersFrame:
+		return c.takeHeaders(f, r)
+	case *h2.DataFrame:
+		return c.takeData(f)
+	case *h2.WindowUpdateFrame:
+		return c.takeWindowUpdate(f)
+	case *h2.RSTStreamFrame:
+		return c.takeReset(f)
+	case *h2.SettingsFrame:
+		return c.takeSettings(f)
+	case *h2.PingFrame:
+		return c.takePing(f)
+	case *h2.PriorityFrame:
+		if f.StreamDep == f.StreamID {
+			return h2.StreamError{StreamID: f.StreamID, Code: h2.ErrCodeProtocol}
+		}
+		return c.tolerate(0)
+	case *h2.GoAwayFrame:
+		c.goAway()
+		c.flushElsewhere()
+		return nil
+	case *h2.PushPromiseFrame:
+		return h2.ConnectionError(h2.ErrCodeProtocol)
+	}
+	return c.tolerate(0) // an extension that we do not know
+}
+
+// ignore drops a frame of a stream that the client has been told is not
+// answered. Its bytes still count for the connection.
+func (c *conn) ignore(f h2.Frame) error {
+	data, ok := f.(*h2.DataFrame)
+	if !ok {
+		return c.tolerate(0)
+	}
+	if !c.in.take(data.Length) {
+		return h2.ConnectionError(h2.ErrCodeFlowControl)
+	}
+	c.giveBack(int(data.Length))
+	return nil
+}
+
+// giveBack lets the client send n bytes more in any stream.
+func (c *conn) giveBack(n int) {
+	c.in.give(n)
+	c.widen()
+	c.flushElsewhere()
+}
+
+func (c *conn) takeHeaders(f *h2.MetaHeadersFrame, r *incoming) error {
+	id := f.StreamID
+	if id%2 == 0 {
+		return h2.ConnectionError(h2.ErrCodeProtocol)
+	}
+	if s := c.streams[id]; s != nil {
+		return s.takeTrailers(f)
+	}
+	if r == nil {
+		return h2.ConnectionError(h2.ErrCodeProtocol)
+	}
+	c.lastID = id
+	if len(c.streams) >= int(c.settings.streams) {
+		if c.unacked > 0 { // it may not know the limit yet
+			return h2.StreamError{StreamID: id, Code: h2.ErrCodeRefusedStream}
+		}
+		return h2.StreamError{StreamID: id, Code: h2.ErrCodeProtocol}
+	}
+	if r.malformed || f.HasPriority() && f.Priority.StreamDep == id {
+		return h2.StreamError{StreamID: id, Code: h2.ErrCodeProtocol}
+	}
+	if !c.admit(c.newStream(id, f.StreamEnded(), r)) {
+		return tooMuch
+	}
+	return nil
+}
+
+func (s *stream) takeTrailers(f *h2.MetaHeadersFrame) error {
+	if s.remoteEnded {
+		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeStreamClosed}
+	}
+	if !f.StreamEnded() || len(f.PseudoFields()) > 0 {
+		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeProtocol}
+	}
+	if s.request.Trailer != nil {
+		s.body.trailer = make(http.Header)
+		for _, field := range f.RegularFields() {
+			key := http.CanonicalHeaderKey(field.Name)
+			if !validTrailer(key) {
+				return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeProtocol}
+			}
+			s.body.trailer[key] = append(s.body.trailer[key], field.Value)
+		}
+	}
+	s.body.end()
+	return nil
+}
+
+func (c *conn) takeData(f *h2.DataFrame) error {
+	id := f.StreamID
+	if id > c.lastID { // never opened
+		return h2.ConnectionError(h2.ErrCodeProtocol)
+	}
+	if !c.in.take(f.Length) {
+		return h2.ConnectionError(h2.ErrCodeFlowControl)
+	}
+	s := c.streams[id]
+	if s == nil || s.remoteEnded {
+		c.giveBack(int(f.Length))
+		return h2.StreamError{StreamID: id, Code: h2.ErrCodeStreamClosed}
+	}
+	data := f.Data()
+	if s.body.exceeded(len(data)) {
+		c.giveBack(int(f.Length))
+		return h2.StreamError{StreamID: id, Code: h2.ErrCodeProtocol}
+	}
+	if !s.in.take(f.Length) {
+		c.giveBack(int(f.Length))
+		return h2.StreamError{StreamID: id, Code: h2.ErrCodeFlowControl}
+	}
+	if len(data) > 0 {
+		s.body.add(data)
+	}
+	if padding := int(f.Length) - len(data); padding > 0 {
+		c.in.give(padding)
+		s.in.give(padding)
+	}
+	if f.StreamEnded() {
+		s.body.end()
+	} else {
+		s.widen()
+	}
+	c.widen()
+	c.flushElsewhere()
+	if len(data) == 0 && !f.StreamEnded() {
+		return c.tolerate(0)
+	}
+	return nil
+}
+
+func (c *conn) takeWindowUpdate(f *h2.WindowUpdateFrame) error {
+	if f.StreamID == 0 {
+		if !c.out.add(int32(f.Increment)) {
+			return h2.ConnectionError(h2.ErrCodeFlowControl)
+		}
+		c.progress.Broadcast()
+		return nil
+	}
+	if f.StreamID > c.lastID {
+		return h2.ConnectionError(h2.ErrCodeProtocol)
+	}
+	s := c.streams[f.StreamID]
+	if s == nil {
+		return nil // it may cross the end of the stream
+	}
+	if !s.out.add(int32(f.Increment)) {
+		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeFlowControl}
+	}
+	s.wake.Broadcast()
+	return nil
+}
+
+func (c *conn) takeReset(f *h2.RSTStreamFrame) error {
+	if f.StreamID > c.lastID {
+		return h2.ConnectionError(h2.ErrCodeProtocol)
+	}
+	if s := c.streams[f.StreamID]; s != nil {
+		s.close(errStreamReset)
+		c.flushElsewhere() // windows
+	}
+	return c.tolerate(0)
+}
+
+func (c *conn) takePing(f *h2.PingFrame) error {
+	if f.IsAck() {
+		if f.Data == c.ping {
+			c.pinged = 0
+		}
+		return nil
+	}
+	_ = c.frames.WritePing(true, f.Data)
+	c.flushElsewhere()
+	return c.tolerate(17)
+}
+
+func (c *conn) takeSettings(f *h2.SettingsFrame) error {
+	if f.IsAck() {
+		if c.unacked--; c.unacked < 0 {
+			return h2.ConnectionError(h2.ErrCodeProtocol)
+		}
+		return nil
+	}
+	if f.NumSettings() > maxSettings {
+		return h2.ConnectionError(h2.ErrCodeProtocol)
+	}
+	if err := f.ForeachSetting(c.set); err != nil {
+		return err
+	}
+	_ = c.frames.WriteSettingsAck()
+	c.flushElsewhere()
+	return c.tolerate(9)
+}
+
+func (c *conn) set(v h2.Setting) error {
+	if err := v.Valid(); err != nil {
+		return err
+	}
+	switch v.ID {
+	case h2.SettingHeaderTableSize:
+		c.encoder.SetMaxDynamicTableSize(v.Val)
+	case h2.SettingMaxFrameSize:
+		c.maxFrame = min(int(v.Val), dataFrame)
+	case h2.SettingInitialWindowSize:
+		more := int32(v.Val) - c.peerWindow // may be negative
+		c.peerWindow = int32(v.Val)
+		for _, s := range c.streams {
+			if !s.out.add(more) {
+				return h2.ConnectionError(h2.ErrCodeFlowControl)
+			}
+			s.wake.Broadcast()
+		}
+	}
+	return nil
+}

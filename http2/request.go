@@ -1,0 +1,181 @@
+package http2
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+	h2 "golang.org/x/net/http2"
+)
+
+// incoming is what the header of a request says.
+type incoming struct {
+	request   *http.Request
+	length    int64 // of the body, -1 if unknown
+	expects   bool  // 100 Continue
+	malformed bool  // the stream is to be reset
+	refusal   http.Handler
+}
+
+// parse makes a request of a header. What is well-formed but not to be answered
+// by the server's handler has a refusal.
+func (c *conn) parse(f *h2.MetaHeadersFrame) *incoming {
+	if f.Truncated {
+		return &incoming{request: new(http.Request), length: -1, refusal: http.HandlerFunc(refuseLongHeader)}
+	}
+	header := headerOf(f)
+	method, authority := f.PseudoValue("method"), f.PseudoValue("authority")
+	authority, ok := hostOf(header, authority)
+	target, wellFormed := targetOf(f, method, authority)
+	if !ok || !wellFormed {
+		return &incoming{malformed: true}
+	}
+	r := &incoming{length: -1}
+	if err := checkHopByHop(header); err != nil {
+		r.refusal = refuseHeader(err)
+	}
+	if httpguts.HeaderValuesContainsToken(header["Expect"], "100-continue") {
+		delete(header, "Expect")
+		r.expects = true
+	}
+	if cookies := header["Cookie"]; len(cookies) > 1 {
+		header["Cookie"] = []string{strings.Join(cookies, "; ")}
+	}
+	r.request = &http.Request{
+		Method:     method,
+		URL:        target,
+		RequestURI: f.PseudoValue("path"),
+		Proto:      "HTTP/2.0",
+		ProtoMajor: 2,
+		Header:     header,
+		Trailer:    announcedTrailers(header),
+		Host:       authority,
+		RemoteAddr: c.remote,
+		TLS:        c.tls,
+		Body:       http.NoBody,
+	}
+	if method == http.MethodConnect {
+		r.request.RequestURI = authority
+	}
+	if !f.StreamEnded() {
+		r.length = lengthOf(header)
+		r.request.ContentLength = r.length
+	}
+	return r
+}
+
+// headerOf is the header without the pseudo fields. All values share one slice.
+func headerOf(f *h2.MetaHeadersFrame) http.Header {
+	fields := f.RegularFields()
+	header := make(http.Header, len(fields))
+	values := make([]string, len(fields))
+	for i, field := range fields {
+		key := http.CanonicalHeaderKey(field.Name)
+		if before, ok := header[key]; ok {
+			header[key] = append(before, field.Value)
+			continue
+		}
+		values[i] = field.Value
+		header[key] = values[i : i+1 : i+1]
+	}
+	return header
+}
+
+// hostOf is whom the request is for: the authority, or what the Host header says
+// in its place. Both may be there if they are the same.
+func hostOf(header http.Header, authority string) (string, bool) {
+	hosts := header["Host"]
+	if len(hosts) == 1 && authority == "" {
+		authority = hosts[0]
+	}
+	if len(hosts) > 1 || len(hosts) == 1 && hosts[0] != authority {
+		return "", false
+	}
+	delete(header, "Host")
+	return authority, !strings.Contains(authority, "@") && (authority == "" || httpguts.ValidHostHeader(authority))
+}
+
+// targetOf is what the request is about, if its pseudo fields are as they must
+// be (RFC 9113, 8.3.1 and 8.5).
+func targetOf(f *h2.MetaHeadersFrame, method, authority string) (*url.URL, bool) {
+	path, scheme := f.PseudoValue("path"), f.PseudoValue("scheme")
+	if f.PseudoValue("protocol") != "" {
+		return nil, false // extended CONNECT has not been offered
+	}
+	if method == http.MethodConnect {
+		return &url.URL{Host: authority}, path == "" && scheme == "" && authority != ""
+	}
+	if method == "" || scheme != "https" && scheme != "http" || !strings.HasPrefix(path, "/") && path != "*" {
+		return nil, false
+	}
+	target, err := url.ParseRequestURI(path)
+	return target, err == nil
+}
+
+// checkHopByHop refuses what HTTP/2 has no place for (RFC 9113, 8.2.2).
+func checkHopByHop(header http.Header) error {
+	for _, key := range hopByHop() {
+		if _, ok := header[key]; ok {
+			return errors.New("request header " + strconv.Quote(key) + " is not valid in HTTP/2")
+		}
+	}
+	if te, ok := header["Te"]; ok && (len(te) != 1 || te[0] != "trailers" && te[0] != "") {
+		return errors.New(`request header "TE" may only be "trailers" in HTTP/2`)
+	}
+	return nil
+}
+
+func hopByHop() [5]string {
+	return [...]string{"Connection", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Keep-Alive"}
+}
+
+// announcedTrailers takes out of the header which trailers will come.
+func announcedTrailers(header http.Header) http.Header {
+	values, ok := header["Trailer"]
+	if !ok {
+		return nil
+	}
+	delete(header, "Trailer")
+	var trailer http.Header
+	for _, value := range values {
+		for name := range strings.SplitSeq(value, ",") {
+			key := http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if key == "Transfer-Encoding" || key == "Trailer" || key == "Content-Length" {
+				continue
+			}
+			if trailer == nil {
+				trailer = make(http.Header)
+			}
+			trailer[key] = nil
+		}
+	}
+	return trailer
+}
+
+// lengthOf is the declared length of the body, -1 if there is none. What is no
+// number is none at all, as in net/http.
+func lengthOf(header http.Header) int64 {
+	values, ok := header["Content-Length"]
+	if !ok {
+		return -1
+	}
+	n, err := strconv.ParseUint(values[0], 10, 63)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}
+
+func refuseLongHeader(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+	_, _ = w.Write([]byte("<h1>HTTP Error 431</h1><p>Request Header Field(s) Too Large</p>"))
+}
+
+func refuseHeader(err error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	})
+}

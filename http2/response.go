@@ -1,0 +1,332 @@
+package http2
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+var errHandlerReturned = errors.New("http2: the handler has returned")
+
+// draftSize is how much of a body is gathered before it is sent, so that small
+// writes share a frame and small responses know their length.
+const draftSize = 4 << 10
+
+// draft is memory for a body's beginning. It is held only while something is in
+// it: a watch that waits has none.
+type draft struct{ b [draftSize]byte }
+
+// response is what handlers write to. Like net/http's, it is for one goroutine
+// at a time, but for the deadlines.
+type response struct {
+	stream *stream
+	header http.Header
+	head   bool // answers HEAD: there is no body
+
+	status   int  // 0 until WriteHeader
+	sent     bool // the header is
+	ended    bool // so is everything
+	returned bool // the handler has
+
+	fields   []hpack.HeaderField // the header as it was at WriteHeader, until sent
+	trailers []string            // announced keys
+
+	typed, encoded, dated bool  // the header has Content-Type, Content-Encoding, Date
+	declared              int64 // Content-Length, or -1
+	written               int64 // bytes of the body, by the handler
+
+	draft *draft
+	size  int // of draft
+}
+
+var _ interface {
+	http.ResponseWriter
+	http.Flusher
+	FlushError() error
+	WriteString(string) (int, error)
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	EnableFullDuplex() error
+} = (*response)(nil)
+
+// Header implements http.ResponseWriter.
+func (r *response) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter. Informational statuses are sent
+// at once.
+func (r *response) WriteHeader(code int) {
+	if r.status != 0 || r.returned {
+		return
+	}
+	if code < 100 || code > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %v", code))
+	}
+	if code < 200 {
+		fields := []hpack.HeaderField{{Name: ":status", Value: statusText(code)}}
+		for key, values := range r.header {
+			if key != "Content-Length" {
+				fields = r.names().appendFields(fields, key, values)
+			}
+		}
+		_ = r.stream.send(&part{fields: fields}) // the client will be missed later
+		return
+	}
+	r.status = code
+	r.takeHeader()
+}
+
+func (r *response) names() *names { return &r.stream.conn.srv.names }
+
+// takeHeader keeps the header as it is now: what the handler changes later does
+// not count.
+func (r *response) takeHeader() {
+	fields := make([]hpack.HeaderField, 1, len(r.header)+4)
+	fields[0] = hpack.HeaderField{Name: ":status", Value: statusText(r.status)}
+	for key, values := range r.header {
+		switch key {
+		case "Content-Length":
+			if len(values) == 0 {
+				continue
+			}
+			n, err := strconv.ParseUint(values[0], 10, 63)
+			if err != nil {
+				continue
+			}
+			r.declared = int64(n)
+			values = values[:1]
+		case "Connection":
+			if len(values) > 0 && values[0] == "close" {
+				r.closeConnection()
+			}
+			continue
+		case "Content-Type":
+			r.typed = true
+		case "Content-Encoding":
+			r.encoded = len(values) > 0 && values[0] != ""
+		case "Date":
+			r.dated = true
+		case "Trailer":
+			r.announce(values)
+		}
+		if strings.HasPrefix(key, http.TrailerPrefix) {
+			continue
+		}
+		fields = r.names().appendFields(fields, key, values)
+	}
+	r.fields = fields
+}
+
+// closeConnection has the client told to ask the next question on another
+// connection.
+func (r *response) closeConnection() {
+	c := r.stream.conn
+	c.mu.Lock()
+	c.goAway()
+	c.mu.Unlock() // the response takes it along
+}
+
+func (r *response) announce(values []string) {
+	for _, value := range values {
+		for key := range strings.SplitSeq(value, ",") {
+			r.announceOne(http.CanonicalHeaderKey(strings.TrimSpace(key)))
+		}
+	}
+}
+
+func (r *response) announceOne(key string) {
+	if key != "" && validTrailer(key) && !slices.Contains(r.trailers, key) {
+		r.trailers = append(r.trailers, key)
+	}
+}
+
+// hasBody tells whether the status allows one.
+func (r *response) hasBody() bool {
+	return r.status >= 200 && r.status != http.StatusNoContent && r.status != http.StatusNotModified
+}
+
+// Write implements http.ResponseWriter. It waits while the client does not read.
+func (r *response) Write(p []byte) (int, error) {
+	room, err := r.admit(len(p))
+	if err != nil {
+		return 0, err
+	}
+	if room {
+		r.size += copy(r.draft.b[r.size:], p)
+		return len(p), nil
+	}
+	if err := r.send(p, false); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// WriteString implements io.StringWriter.
+func (r *response) WriteString(s string) (int, error) {
+	room, err := r.admit(len(s))
+	if err != nil {
+		return 0, err
+	}
+	if room {
+		r.size += copy(r.draft.b[r.size:], s)
+		return len(s), nil
+	}
+	if err := r.send([]byte(s), false); err != nil {
+		return 0, err
+	}
+	return len(s), nil
+}
+
+// admit tells whether n more bytes may be written, and whether the draft has
+// room for them.
+func (r *response) admit(n int) (room bool, err error) {
+	if r.returned {
+		return false, errHandlerReturned
+	}
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	if !r.hasBody() {
+		return false, http.ErrBodyNotAllowed
+	}
+	r.written += int64(n)
+	if r.declared >= 0 && r.written > r.declared {
+		return false, http.ErrContentLength
+	}
+	if r.size+n > draftSize {
+		return false, nil
+	}
+	if r.draft == nil {
+		r.draft = r.stream.conn.srv.drafts.Get().(*draft)
+	}
+	return true, nil
+}
+
+// Flush implements http.Flusher.
+func (r *response) Flush() { _ = r.FlushError() }
+
+// FlushError is what http.ResponseController looks for.
+func (r *response) FlushError() error {
+	if r.returned {
+		return errHandlerReturned
+	}
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	if r.sent && r.size == 0 {
+		return r.stream.broken()
+	}
+	return r.send(nil, false)
+}
+
+// send sends what has been gathered, and p after it, after the header if that
+// is still due; end says that nothing follows.
+func (r *response) send(p []byte, end bool) error {
+	defer r.release()
+	var gathered []byte
+	if r.size > 0 {
+		gathered = r.draft.b[:r.size]
+	}
+	out := part{data: [2][]byte{gathered, p}, end: end}
+	if !r.sent {
+		r.sent = true
+		if len(gathered) == 0 {
+			gathered = p
+		}
+		out.fields = r.fullHeader(gathered, len(out.data[0])+len(p), end)
+		r.fields = nil
+	}
+	if end {
+		out.trailers = r.trailerFields()
+	}
+	if r.head {
+		if r.ended {
+			return nil
+		}
+		out.data, out.end, out.trailers = [2][]byte{}, true, nil
+	}
+	r.ended = out.end
+	return r.stream.send(&out)
+}
+
+// fullHeader is the header with what the handler has left out: the type and, of
+// a response that is complete, the length of the body, and the date.
+func (r *response) fullHeader(beginning []byte, size int, complete bool) []hpack.HeaderField {
+	fields := r.fields
+	if !r.typed && !r.encoded && r.hasBody() && len(beginning) > 0 {
+		fields = append(fields, hpack.HeaderField{Name: "content-type", Value: http.DetectContentType(beginning)})
+	}
+	if complete && r.declared < 0 && r.hasBody() && (size > 0 || !r.head) {
+		fields = append(fields, hpack.HeaderField{Name: "content-length", Value: strconv.Itoa(size), Sensitive: true})
+	}
+	if !r.dated {
+		fields = append(fields, hpack.HeaderField{Name: "date", Value: r.stream.conn.srv.now()})
+	}
+	return fields
+}
+
+// trailerFields are the trailers that the handler has set, announced or by
+// http.TrailerPrefix.
+func (r *response) trailerFields() []hpack.HeaderField {
+	for key, values := range r.header {
+		if name, ok := strings.CutPrefix(key, http.TrailerPrefix); ok {
+			name = http.CanonicalHeaderKey(name)
+			r.announceOne(name)
+			if slices.Contains(r.trailers, name) {
+				r.header[name] = values
+			}
+		}
+	}
+	slices.Sort(r.trailers)
+	var fields []hpack.HeaderField
+	for _, key := range r.trailers {
+		fields = r.names().appendFields(fields, key, r.header[key])
+	}
+	return fields
+}
+
+// finish completes the response when the handler has returned.
+func (r *response) finish() {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	if !r.ended {
+		_ = r.send(nil, true) // nobody is left to hear of an error
+	}
+}
+
+// release gives the draft back.
+func (r *response) release() {
+	if r.draft != nil {
+		r.stream.conn.srv.drafts.Put(r.draft)
+		r.draft, r.size = nil, 0
+	}
+}
+
+// broken is why the stream is over; nil if it is not.
+func (s *stream) broken() error {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return s.err
+}
+
+// SetReadDeadline is for http.ResponseController: reads of the request's body
+// fail after it.
+func (r *response) SetReadDeadline(at time.Time) error {
+	r.stream.setReadDeadline(at)
+	return nil
+}
+
+// SetWriteDeadline is for http.ResponseController: the stream is reset at it.
+func (r *response) SetWriteDeadline(at time.Time) error {
+	r.stream.setWriteDeadline(at)
+	return nil
+}
+
+// EnableFullDuplex is for http.ResponseController; HTTP/2 always is.
+func (r *response) EnableFullDuplex() error { return nil }

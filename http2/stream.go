@@ -1,0 +1,270 @@
+package http2
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	h2 "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// stream is one request and its response. Its handler runs as a job.
+type stream struct {
+	conn     *conn
+	id       uint32
+	request  *http.Request
+	handler  http.Handler // the server's, or one that refuses
+	cancel   context.CancelFunc
+	body     body
+	response response
+
+	// Guarded by the connection's lock.
+	err         error     // why the stream is over; nil while it is in the connection's map
+	wake        sync.Cond // for the handler: bytes came, the window is wider, the stream is over
+	out         outflow
+	in          inflow
+	remoteEnded bool // the client has sent all
+	trailed     bool // the client has sent trailers
+	readTimer   *time.Timer
+	writeTimer  *time.Timer
+}
+
+// newStream makes the stream of a request that has just begun. c.mu is held.
+func (c *conn) newStream(id uint32, ended bool, r *incoming) *stream {
+	s := &stream{conn: c, id: id, remoteEnded: ended}
+	s.wake.L = &c.mu
+	s.out = outflow(c.peerWindow)
+	s.in.avail = c.settings.window
+	s.body = body{stream: s, none: ended, declared: r.length, expected: r.expects}
+	s.response = response{stream: s, header: make(http.Header), declared: -1, head: r.request.Method == http.MethodHead}
+	s.handler = c.handler
+	if r.refusal != nil {
+		s.handler = r.refusal
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	s.cancel = cancel
+	s.request = r.request.WithContext(ctx)
+	if !ended {
+		s.request.Body = &s.body
+	}
+	c.streams[id] = s
+	now := time.Now()
+	if d := c.settings.read; d > 0 {
+		s.armRead(now.Add(d))
+	}
+	if d := c.settings.write; d > 0 {
+		s.armWrite(now.Add(d))
+	}
+	return s
+}
+
+// close ends the stream, once: its handler hears of it. conn.mu is held.
+func (s *stream) close(err error) {
+	if s.err != nil {
+		return
+	}
+	c := s.conn
+	s.err = err
+	delete(c.streams, s.id)
+	s.body.drop()
+	if s.cancel != nil {
+		s.cancel()
+	}
+	stop(s.readTimer)
+	stop(s.writeTimer)
+	s.wake.Broadcast()
+	c.progress.Broadcast() // its handler may wait there
+	if len(c.streams) == 0 {
+		c.idleSince = c.clock()
+		c.hangUpIfDone()
+	}
+}
+
+func stop(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
+}
+
+// reset ends the stream by our will. conn.mu is held.
+func (s *stream) reset(code h2.ErrCode, err error) {
+	if s.err == nil {
+		_ = s.conn.frames.WriteRSTStream(s.id, code)
+		s.close(err)
+	}
+}
+
+// run runs the handler.
+func (s *stream) run() {
+	c := s.conn
+	defer c.handlerDone()
+	returned := false
+	defer func() {
+		if !returned {
+			s.panicked(recover())
+		}
+		s.response.release()
+		s.response.returned = true
+		if form := s.request.MultipartForm; form != nil {
+			_ = form.RemoveAll()
+		}
+	}()
+	s.handler.ServeHTTP(&s.response, s.request)
+	s.response.finish()
+	returned = true
+}
+
+// panicked breaks the stream off for a handler that has not returned.
+func (s *stream) panicked(reason any) {
+	c := s.conn
+	if reason != nil && reason != http.ErrAbortHandler {
+		trace := make([]byte, 64<<10)
+		trace = trace[:runtime.Stack(trace, false)]
+		logTo(c.hs, "http2: panic serving %v: %v\n%s", c.remote, reason, trace)
+	}
+	c.mu.Lock()
+	s.reset(h2.ErrCodeInternal, errStreamDone)
+	c.flush()
+	c.mu.Unlock()
+}
+
+// A part is something to send: a header if fields is set, then data, and the end
+// of the stream, after trailers if there are any.
+type part struct {
+	fields   []hpack.HeaderField
+	data     [2][]byte
+	end      bool
+	trailers []hpack.HeaderField
+}
+
+// send appends a part and sees to it that it is written. It waits while the
+// client's windows are closed or too much waits already.
+func (s *stream) send(p *part) error {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	left := len(p.data[0]) + len(p.data[1])
+	endByData := p.end && len(p.trailers) == 0
+	if p.fields != nil {
+		if c.waitRoom(); s.err != nil {
+			return s.err
+		}
+		c.appendHeader(s.id, p.fields, endByData && left == 0)
+	}
+	for i, data := range p.data {
+		if err := s.sendData(data, endByData && (i > 0 || len(p.data[1]) == 0)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !p.end:
+		c.flushSoon()
+		return s.err
+	case len(p.trailers) > 0:
+		c.appendHeader(s.id, p.trailers, true)
+	case left == 0 && p.fields == nil:
+		c.appendData(s.id, nil, true)
+	}
+	s.finish()
+	c.flush()
+	return nil
+}
+
+// sendData appends DATA frames. conn.mu is held, but not while it waits.
+func (s *stream) sendData(p []byte, end bool) error {
+	c := s.conn
+	for len(p) > 0 {
+		if s.err != nil {
+			return s.err
+		}
+		n := min(len(p), dataFrame, c.maxFrame, int(s.out), int(c.out))
+		switch {
+		case n <= 0 && c.flush(), n > 0 && c.full() && c.flush():
+			// The lock was let go of: look again.
+		case n <= 0 && s.out <= 0:
+			s.wake.Wait()
+		case n <= 0 || c.full():
+			c.progress.Wait()
+		default:
+			s.out -= outflow(n)
+			c.out -= outflow(n)
+			c.appendData(s.id, p[:n], end && n == len(p))
+			p = p[n:]
+		}
+	}
+	return nil
+}
+
+// finish ends a stream whose response is complete. A client that is still
+// sending is told that nobody listens. conn.mu is held.
+func (s *stream) finish() {
+	if s.remoteEnded {
+		s.close(errStreamDone)
+		return
+	}
+	s.reset(h2.ErrCodeNo, errStreamDone)
+}
+
+// setReadDeadline has reads of the body fail from then on; the zero time is
+// never.
+func (s *stream) setReadDeadline(at time.Time) {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.armRead(at)
+}
+
+func (s *stream) armRead(at time.Time) {
+	if s.body.none {
+		return
+	}
+	s.readTimer = s.setTimer(s.readTimer, at, func() { s.body.fail(deadlineError("reading the request")) })
+}
+
+// setWriteDeadline has the stream reset then.
+func (s *stream) setWriteDeadline(at time.Time) {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.armWrite(at)
+}
+
+func (s *stream) armWrite(at time.Time) {
+	s.writeTimer = s.setTimer(s.writeTimer, at, func() {
+		s.reset(h2.ErrCodeInternal, deadlineError("writing the response"))
+		s.conn.flushElsewhere()
+	})
+}
+
+func deadlineError(doing string) error {
+	return fmt.Errorf("http2: %s: %w", doing, os.ErrDeadlineExceeded)
+}
+
+// setTimer has do called with the lock at some time, or at once if that has
+// passed. conn.mu is held.
+func (s *stream) setTimer(old *time.Timer, at time.Time, do func()) *time.Timer {
+	stop(old)
+	if at.IsZero() || s.err != nil {
+		return nil
+	}
+	left := time.Until(at)
+	if left <= 0 {
+		do()
+		return nil
+	}
+	var t *time.Timer
+	t = time.AfterFunc(left, func() {
+		s.conn.mu.Lock()
+		defer s.conn.mu.Unlock()
+		if t == s.readTimer || t == s.writeTimer { // not replaced meanwhile
+			do()
+		}
+	})
+	return t
+}

@@ -1,0 +1,109 @@
+package http2
+
+import (
+	"sync"
+	"time"
+)
+
+// A job is what a worker does: run a handler, or write what is waiting.
+type job interface{ run() }
+
+const (
+	maxIdleWorkers = 512
+	workerIdleTime = 10 * time.Second
+)
+
+// workers are goroutines that are used again, so that a handler finds a stack
+// that has grown to what handlers need. The one idle for the shortest time is
+// taken first; those that were not needed for workerIdleTime end, and all idle
+// ones do with the last connection.
+type workers struct {
+	mu     sync.Mutex
+	idle   []chan job
+	unused int // how many were idle all the time since the timer was set
+	timer  *time.Timer
+	users  int // connections
+}
+
+func (w *workers) open() {
+	w.mu.Lock()
+	w.users++
+	w.mu.Unlock()
+}
+
+func (w *workers) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.users--; w.users == 0 {
+		w.drop(len(w.idle))
+	}
+}
+
+// start has j run by another goroutine.
+func (w *workers) start(j job) {
+	w.mu.Lock()
+	n := len(w.idle) - 1
+	if n < 0 {
+		w.mu.Unlock()
+		go w.work(j) // ends when it is not needed for a while
+		return
+	}
+	jobs := w.idle[n]
+	w.idle[n] = nil
+	w.idle = w.idle[:n]
+	w.unused = min(w.unused, n)
+	w.mu.Unlock()
+	jobs <- j
+}
+
+func (w *workers) work(j job) {
+	jobs := make(chan job, 1)
+	for {
+		j.run()
+		if !w.rest(jobs) {
+			return
+		}
+		var ok bool
+		if j, ok = <-jobs; !ok {
+			return
+		}
+	}
+}
+
+// rest lists a worker as idle, unless there are enough.
+func (w *workers) rest(jobs chan job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.idle) >= maxIdleWorkers || w.users == 0 {
+		return false
+	}
+	w.idle = append(w.idle, jobs)
+	if w.timer == nil {
+		w.unused = len(w.idle)
+		w.timer = time.AfterFunc(workerIdleTime, w.trim)
+	}
+	return true
+}
+
+// trim ends the workers that nobody has needed since the last time.
+func (w *workers) trim() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop(min(w.unused, len(w.idle)))
+	w.unused = len(w.idle)
+	if w.timer != nil {
+		w.timer.Reset(workerIdleTime)
+	}
+}
+
+// drop ends the n workers that have been idle for the longest time.
+func (w *workers) drop(n int) {
+	for _, jobs := range w.idle[:n] {
+		close(jobs)
+	}
+	w.idle = append(w.idle[:0:0], w.idle[n:]...)
+	if len(w.idle) == 0 && w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+}
