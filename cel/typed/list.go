@@ -119,12 +119,19 @@ func (l *list) Equal(other ref.Val) ref.Val {
 }
 
 func (l *list) equalSet(other traits.Lister) ref.Val {
-	have := make(map[any]bool, l.len())
+	missing := make(map[any]bool, l.len())
 	for i := range l.len() {
-		have[identity(l.at(i))] = true
+		missing[identity(l.at(i))] = true
 	}
 	for it := other.Iterator(); it.HasNext() == types.True; {
-		if !have[identity(it.Next())] {
+		id := identity(it.Next())
+		if _, found := missing[id]; !found {
+			return types.False
+		}
+		missing[id] = false
+	}
+	for _, still := range missing {
+		if still {
 			return types.False
 		}
 	}
@@ -132,21 +139,25 @@ func (l *list) equalSet(other traits.Lister) ref.Val {
 }
 
 func (l *list) equalMap(other traits.Lister) ref.Val {
-	have := make(map[any]ref.Val, l.len())
+	entries := make(map[any]ref.Val, l.len())
 	for i := range l.len() {
-		have[l.key(l.at(i))] = l.at(i)
+		entry := l.at(i)
+		entries[l.key(entry)] = entry
 	}
+	met := make(map[any]bool, len(entries))
 	for it := other.Iterator(); it.HasNext() == types.True; {
 		theirs := it.Next()
-		ours, found := have[l.key(theirs)]
+		key := l.key(theirs)
+		ours, found := entries[key]
 		if !found {
 			return types.False
 		}
 		if equal := ours.Equal(theirs); equal != types.True {
 			return equal
 		}
+		met[key] = true
 	}
-	return types.True
+	return types.Bool(len(met) == len(entries))
 }
 
 // Add implements traits.Adder. Of a set, the elements that are new come after
