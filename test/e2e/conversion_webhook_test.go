@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// conversionReview is what a conversion webhook is asked.
+type conversionReview struct {
+	UID               string           `json:"uid"`
+	DesiredAPIVersion string           `json:"desiredAPIVersion"`
+	Objects           []map[string]any `json:"objects"`
+}
+
+// converter is a conversion webhook: v1 has spec.hostPort where v2 has spec.host and spec.port, and each object is
+// labelled with the version that it was converted to.
+type converter struct {
+	*httptest.Server
+	mu struct {
+		sync.Mutex
+		reviews []conversionReview
+		// instead answers in its place, unless it returns false.
+		instead answerer
+	}
+}
+
+type answerer func(w http.ResponseWriter, review conversionReview) (answered bool)
+
+func newConverter(t *testing.T) *converter {
+	t.Helper()
+	c := &converter{}
+	c.Server = httptest.NewUnstartedServer(c)
+	c.Config.ErrorLog = log.New(io.Discard, "", 0)
+	c.StartTLS()
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *converter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var review struct {
+		APIVersion string           `json:"apiVersion"`
+		Kind       string           `json:"kind"`
+		Request    conversionReview `json:"request"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.mu.Lock()
+	c.mu.reviews = append(c.mu.reviews, review.Request)
+	instead := c.mu.instead
+	c.mu.Unlock()
+	if instead != nil && instead(w, review.Request) {
+		return
+	}
+	for _, object := range review.Request.Objects {
+		convertObject(object, review.Request.DesiredAPIVersion)
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review.APIVersion, "kind": review.Kind, "response": map[string]any{
+		"uid": review.Request.UID, "result": map[string]any{"status": "Success"}, "convertedObjects": review.Request.Objects,
+	}})
+}
+
+func convertObject(object map[string]any, to string) {
+	object["apiVersion"] = to
+	_, version, _ := strings.Cut(to, "/")
+	_ = unstructured.SetNestedField(object, version, "metadata", "labels", "converted-to")
+	spec, _ := object["spec"].(map[string]any)
+	if spec == nil {
+		return
+	}
+	if version == "v1" {
+		spec["hostPort"] = fmt.Sprintf("%v:%v", spec["host"], spec["port"])
+		delete(spec, "host")
+		delete(spec, "port")
+		return
+	}
+	spec["host"], spec["port"], _ = strings.Cut(fmt.Sprint(spec["hostPort"]), ":")
+	delete(spec, "hostPort")
+}
+
+// answer lets another one answer; nil ends that.
+func (c *converter) answer(instead answerer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.instead = instead
+}
+
+// asked returns how many objects each review since the last call was about.
+func (c *converter) asked() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sizes []int
+	for _, review := range c.mu.reviews {
+		sizes = append(sizes, len(review.Objects))
+	}
+	c.mu.reviews = nil
+	return sizes
+}
+
+// closing closes the connection.
+func closing(http.ResponseWriter, conversionReview) bool { panic(http.ErrAbortHandler) }
+
+// config is the client configuration of a definition.
+func (c *converter) config() map[string]any {
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw})
+	return map[string]any{"url": c.URL + "/convert", "caBundle": base64.StdEncoding.EncodeToString(certificate)}
+}
+
+// converted is a definition in two versions, v1 stored, between which a webhook converts.
+type converted struct {
+	hook        *converter
+	definitions dynamic.ResourceInterface
+	name        string // of the definition
+	v1, v2      dynamic.ResourceInterface
+	resource    schema.GroupVersionResource // v2
+	config      *rest.Config
+	namespace   string
+}
+
+func newConverted(t *testing.T, c *clients) *converted {
+	t.Helper()
+	group := c.namespace + ".example.com"
+	e := &converted{
+		hook: newConverter(t), name: "addresses." + group, config: c.config, namespace: c.namespace,
+		definitions: c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}),
+		resource:    schema.GroupVersionResource{Group: group, Version: "v2", Resource: "addresses"},
+	}
+	e.v1 = c.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "addresses"}).Namespace(c.namespace)
+	e.v2 = c.dynamic.Resource(e.resource).Namespace(c.namespace)
+	e.define(t, group)
+	return e
+}
+
+func (e *converted) define(t *testing.T, group string) {
+	t.Helper()
+	text := func() map[string]any { return map[string]any{"type": "string"} }
+	version := func(name string, stored bool, properties map[string]any) map[string]any {
+		properties["replicas"] = map[string]any{"type": "integer"}
+		return map[string]any{
+			"name": name, "served": true, "storage": stored,
+			"subresources": map[string]any{
+				"status": map[string]any{}, "scale": map[string]any{"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+			},
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{
+				"spec": map[string]any{"type": "object", "properties": properties},
+				"status": map[string]any{"type": "object", "properties": map[string]any{
+					"replicas": map[string]any{"type": "integer"}, "phase": text(),
+				}},
+			}}},
+		}
+	}
+	v1 := version("v1", true, map[string]any{"hostPort": text()})
+	v2 := version("v2", false, map[string]any{"host": text(), "port": text()})
+	v2["selectableFields"] = []any{map[string]any{"jsonPath": ".spec.host"}}
+	v2["additionalPrinterColumns"] = []any{map[string]any{"name": "Host", "type": "string", "jsonPath": ".spec.host"}}
+	definition := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": e.name},
+		"spec": map[string]any{
+			"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "addresses", "kind": "Address"},
+			"versions": []any{v1, v2}, "conversion": e.conversion(e.hook),
+		},
+	}}
+	if _, err := e.definitions.Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		_, err := e.v2.List(t.Context(), metav1.ListOptions{})
+		return err
+	})
+}
+
+func (e *converted) conversion(hook *converter) map[string]any {
+	return map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+		"clientConfig": hook.config(), "conversionReviewVersions": []any{"v1"},
+	}}
+}
+
+// redefine changes the definition.
+func (e *converted) redefine(t *testing.T, change func(spec map[string]any)) {
+	t.Helper()
+	eventually(t, func() error {
+		definition, err := e.definitions.Get(t.Context(), e.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(definition.Object["spec"].(map[string]any))
+		_, err = e.definitions.Update(t.Context(), definition, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// address is an object in a version.
+func (e *converted) address(version, name, host, port string) *unstructured.Unstructured {
+	spec := map[string]any{"host": host, "port": port}
+	if version == "v1" {
+		spec = map[string]any{"hostPort": host + ":" + port}
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": e.resource.Group + "/" + version, "kind": "Address", "metadata": map[string]any{"name": name}, "spec": spec,
+	}}
+}
+
+// create makes objects in v1, which is stored.
+func (e *converted) create(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := e.v1.Create(t.Context(), e.address("v1", name, "host-"+name, "1"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// spec is an object's, in short.
+func specOf(obj *unstructured.Unstructured) string {
+	spec, _ := obj.Object["spec"].(map[string]any)
+	encoded, _ := json.Marshal(spec)
+	return strings.ReplaceAll(string(encoded), `"`, "")
+}
