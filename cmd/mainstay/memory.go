@@ -18,15 +18,31 @@ const (
 	returnBytes = 32 << 20
 )
 
+// later is how many periods after memory was given back that is done again: what
+// the server itself lets go of when it is not used, a while later, goes then.
+var later = [...]int{8, 72} //nolint:gochecknoglobals // constant
+
 // quiet finds the moments in which a server that was busy is so no longer.
-type quiet struct{ seen, returned uint64 }
+type quiet struct {
+	seen, returned uint64
+	// periods since memory was given back after work, and how often later.
+	periods, again int
+}
 
 // tick is told every quietPeriod how many bytes were ever allocated. It tells
 // whether memory should be given back.
 func (q *quiet) tick(allocated uint64) bool {
 	busy := allocated-q.seen > quietBytes
 	q.seen = allocated
-	if busy || allocated-q.returned < returnBytes {
+	q.periods++
+	switch {
+	case busy:
+		return false
+	case allocated-q.returned >= returnBytes:
+		q.periods, q.again = 0, 0
+	case q.again < len(later) && q.periods >= later[q.again]:
+		q.again++
+	default:
 		return false
 	}
 	q.returned = allocated

@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseCode gives back the pages of the program's own code, most of which ran
-// once, at the start. What runs again is mapped again when it does, out of the
-// page cache. Only code is given back: its pages never differ from the file.
+// releaseCode gives back the pages of the program's own code and constants, most
+// of which were used once, at the start. What is used again is mapped again when
+// it is, out of the page cache. Only what cannot differ from the file is given
+// back: mappings that are read-only and of which no page is our own.
 func releaseCode() error {
-	maps, err := os.Open("/proc/self/maps")
+	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return fmt.Errorf("find the program's code: %w", err)
 	}
@@ -22,18 +23,24 @@ func releaseCode() error {
 	if err != nil {
 		return fmt.Errorf("find the program's code: %w", err)
 	}
+	var start, end uintptr
+	constant := false
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		var start, end uintptr
-		var mode string
 		line := lines.Text()
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &start, &end, &mode); err != nil {
+		if anonymous, ok := strings.CutPrefix(line, "Anonymous:"); ok {
+			if !constant || strings.TrimSpace(anonymous) != "0 kB" {
+				continue
+			}
+			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED); errno != 0 {
+				return fmt.Errorf("give back the program's code: %w", errno)
+			}
 			continue
 		}
-		if mode != "r-xp" || !strings.HasSuffix(line, program) {
-			continue
-		}
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED); errno != 0 {
-			return fmt.Errorf("give back the program's code: %w", errno)
+		var from, to uintptr
+		var mode string
+		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &mode); err == nil {
+			start, end = from, to
+			constant = (mode == "r-xp" || mode == "r--p") && strings.HasSuffix(line, program)
 		}
 	}
 	return nil
