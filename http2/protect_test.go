@@ -1,0 +1,504 @@
+package http2
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	h2 "golang.org/x/net/http2"
+)
+
+func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
+
+// untilGone is a handler like a watch.
+func untilGone(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+func few(streams int) func(*http.Server) {
+	return func(s *http.Server) { s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams} }
+}
+
+// TestFloods: frames that cost a client nothing end its connection.
+func TestFloods(t *testing.T) {
+	t.Parallel()
+	for name, send := range map[string]func(r *raw, i int) error{
+		"ping":        func(r *raw, _ int) error { return r.frames.WritePing(false, [8]byte{1}) },
+		"settings":    func(r *raw, _ int) error { return r.frames.WriteSettings() },
+		"priority":    func(r *raw, _ int) error { return r.frames.WritePriority(1, h2.PriorityParam{Weight: 1}) },
+		"empty data":  func(r *raw, _ int) error { return r.frames.WriteData(1, false, nil) },
+		"closed data": func(r *raw, _ int) error { return r.frames.WriteData(3, false, []byte("x")) },
+		"unknown":     func(r *raw, _ int) error { return r.frames.WriteRawFrame(0x77, 0, 1, nil) },
+		"rapid reset": func(r *raw, i int) error {
+			id := uint32(5 + 2*i)
+			if err := r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: id, EndStream: true, EndHeaders: true,
+				BlockFragment: r.encode(":method", "GET", ":scheme", "https", ":path", "/")}); err != nil {
+				return err
+			}
+			return r.frames.WriteRSTStream(id, h2.ErrCodeCancel)
+		},
+		"malformed": func(r *raw, i int) error {
+			return r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: uint32(5 + 2*i), EndStream: true, EndHeaders: true,
+				BlockFragment: r.encode(":method", "GET")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := connect(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == "POST" {
+					untilGone(w, r)
+				}
+			}, nil)
+			r.post(1)
+			r.post(3)
+			r.ok(r.frames.WriteRSTStream(3, h2.ErrCodeCancel))
+			var calm bool
+			told := make(chan struct{})
+			go func() {
+				defer close(told)
+				for got := range r.got {
+					calm = calm || strings.HasPrefix(got, "GOAWAY") && strings.HasSuffix(got, "ENHANCE_YOUR_CALM")
+				}
+			}()
+			for i := range 2 * floodFrames {
+				if send(r, i) != nil {
+					break
+				}
+			}
+			<-told
+			if !calm {
+				t.Error("the connection did not end for the flood")
+			}
+		})
+	}
+}
+
+// TestBrokenConnections: what ends a whole connection.
+func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		send func(r *raw)
+		code h2.ErrCode
+	}{
+		{"even stream", func(r *raw) { r.request(2, true) }, h2.ErrCodeProtocol},
+		{"stream goes down", func(r *raw) { r.request(5, true); r.request(3, true) }, h2.ErrCodeProtocol},
+		{"data on an idle stream", func(r *raw) { r.ok(r.frames.WriteData(7, true, nil)) }, h2.ErrCodeProtocol},
+		{"reset of an idle stream", func(r *raw) { r.ok(r.frames.WriteRSTStream(7, h2.ErrCodeCancel)) }, h2.ErrCodeProtocol},
+		{"window of an idle stream", func(r *raw) { r.ok(r.frames.WriteWindowUpdate(7, 1)) }, h2.ErrCodeProtocol},
+		{"window too wide", func(r *raw) { r.ok(r.frames.WriteWindowUpdate(0, 1<<31-1)) }, h2.ErrCodeFlowControl},
+		{"windows too wide by settings", func(r *raw) {
+			r.request(1, true)
+			r.ok(r.frames.WriteWindowUpdate(1, 1<<31-1-minWindow))
+			r.ok(r.frames.WriteSettings(h2.Setting{ID: h2.SettingInitialWindowSize, Val: 1<<31 - 1}))
+		}, h2.ErrCodeFlowControl},
+		{"bad settings", func(r *raw) {
+			r.ok(r.frames.WriteSettings(h2.Setting{ID: h2.SettingMaxFrameSize, Val: 1}))
+		}, h2.ErrCodeProtocol},
+		{"too many settings", func(r *raw) {
+			r.ok(r.frames.WriteSettings(make([]h2.Setting, maxSettings+1)...))
+		}, h2.ErrCodeProtocol},
+		{"acknowledged twice", func(r *raw) { r.ok(r.frames.WriteSettingsAck()) }, h2.ErrCodeProtocol},
+		{"frame too large", func(r *raw) {
+			_ = r.frames.WriteRawFrame(h2.FrameData, 0, 1, make([]byte, defaultFrame+1))
+		}, h2.ErrCodeFrameSize},
+		{"push", func(r *raw) {
+			r.ok(r.frames.WritePushPromise(h2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true}))
+		}, h2.ErrCodeProtocol},
+		{"compression", func(r *raw) {
+			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, EndHeaders: true, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff}}))
+		}, h2.ErrCodeCompression},
+		{"endless continuation", func(r *raw) {
+			field := r.encode("x-a", strings.Repeat("a", 10_000))
+			_ = r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, BlockFragment: field})
+			for range 1000 {
+				if r.frames.WriteContinuation(1, false, field) != nil {
+					return
+				}
+			}
+		}, h2.ErrCodeProtocol},
+		{"interrupted header", func(r *raw) {
+			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, BlockFragment: r.encode("a", "b")}))
+			r.ok(r.frames.WriteData(1, true, nil))
+		}, h2.ErrCodeProtocol},
+		{"resets of handlers that wait", func(r *raw) {
+			for i := range uint32(2 + unstartedPerStream*2 + 1) {
+				r.request(2*i+1, true)
+				r.ok(r.frames.WriteRSTStream(2*i+1, h2.ErrCodeCancel))
+			}
+		}, h2.ErrCodeEnhanceYourCalm},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			release := make(chan struct{})
+			defer close(release)
+			r := connect(t, func(http.ResponseWriter, *http.Request) { <-release }, few(2))
+			r.mayEnd = true
+			go tt.send(r)
+			for got := range r.got {
+				if strings.HasPrefix(got, "GOAWAY") {
+					if !strings.HasSuffix(got, tt.code.String()) {
+						t.Errorf("got %s, want %v", got, tt.code)
+					}
+					return
+				}
+			}
+			t.Error("the connection ended without GOAWAY")
+		})
+	}
+}
+
+// TestBrokenStreams: what ends one stream and leaves others alone.
+func TestBrokenStreams(t *testing.T) {
+	t.Parallel()
+	with := func(more ...string) []string {
+		return append([]string{":method", "GET", ":scheme", "https", ":path", "/", ":authority", "a"}, more...)
+	}
+	for _, tt := range []struct {
+		name string
+		send func(r *raw)
+		want string
+	}{
+		{"no path", func(r *raw) { r.request(1, true, ":method", "GET", ":scheme", "https") }, "RST 1 PROTOCOL_ERROR"},
+		{"no method", func(r *raw) { r.request(1, true, ":path", "/", ":scheme", "https") }, "RST 1 PROTOCOL_ERROR"},
+		{"scheme", func(r *raw) { r.request(1, true, ":path", "/", ":scheme", "ftp", ":method", "GET") }, "RST 1 PROTOCOL_ERROR"},
+		{"relative path", func(r *raw) { r.request(1, true, ":path", "a", ":scheme", "https", ":method", "GET") }, "RST 1 PROTOCOL_ERROR"},
+		{"bad path", func(r *raw) { r.request(1, true, ":path", "/%zz", ":scheme", "https", ":method", "GET") }, "RST 1 PROTOCOL_ERROR"},
+		{"path twice", func(r *raw) { r.request(1, true, with(":path", "/")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"pseudo field late", func(r *raw) { r.request(1, true, with("a", "b", ":x", "y")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"upper case", func(r *raw) { r.request(1, true, with("A", "b")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"line break", func(r *raw) { r.request(1, true, with("a", "b\r\nc: d")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"hosts differ", func(r *raw) { r.request(1, true, with("host", "b")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"two hosts", func(r *raw) { r.request(1, true, with("host", "a", "host", "a")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"user in the authority", func(r *raw) {
+			r.request(1, true, ":method", "GET", ":scheme", "https", ":path", "/", ":authority", "u@a")
+		}, "RST 1 PROTOCOL_ERROR"},
+		{"connect", func(r *raw) { r.request(1, true, ":method", "CONNECT", ":authority", "a", ":path", "/") }, "RST 1 PROTOCOL_ERROR"},
+		{"extended connect", func(r *raw) {
+			r.request(1, true, ":method", "CONNECT", ":scheme", "https", ":path", "/", ":authority", "a", ":protocol", "websocket")
+		}, "RST 1 PROTOCOL_ERROR"},
+		{"connection header", func(r *raw) { r.request(1, true, with("connection", "close")...) }, "HEADERS 1 400"},
+		{"long header", func(r *raw) {
+			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
+				BlockFragment: r.encode(append(with(), slices.Repeat([]string{"a", strings.Repeat("x", 1000)}, 20)...)...)}))
+		}, "HEADERS 1 431"},
+		{"depends on itself", func(r *raw) {
+			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
+				BlockFragment: r.encode(with()...), Priority: h2.PriorityParam{StreamDep: 1}}))
+		}, "RST 1 PROTOCOL_ERROR"},
+		{"trailers that do not end", func(r *raw) {
+			r.post(1)
+			r.request(1, false, "a", "b")
+		}, "RST 1 PROTOCOL_ERROR"},
+		{"pseudo trailers", func(r *raw) {
+			r.post(1)
+			r.request(1, true, ":path", "/")
+		}, "RST 1 PROTOCOL_ERROR"},
+		{"forbidden trailer", func(r *raw) {
+			r.post(1, "trailer", "x")
+			r.request(1, true, "content-length", "1")
+		}, "RST 1 PROTOCOL_ERROR"},
+		{"more than declared", func(r *raw) {
+			r.post(1, "content-length", "3")
+			r.ok(r.frames.WriteData(1, false, []byte("1234")))
+		}, "RST 1 PROTOCOL_ERROR"},
+		{"data after the end", func(r *raw) {
+			r.post(1)
+			r.ok(r.frames.WriteData(1, true, nil))
+			r.ok(r.frames.WriteData(1, true, []byte("x")))
+		}, "RST 1 STREAM_CLOSED"},
+		{"beyond the window", func(r *raw) {
+			r.post(1)
+			for range 4 { // the handler reads nothing
+				r.ok(r.frames.WriteData(1, false, make([]byte, 16<<10)))
+			}
+			r.ok(r.frames.WriteData(1, false, make([]byte, 1)))
+		}, "RST 1 FLOW_CONTROL_ERROR"},
+		{"window too wide", func(r *raw) {
+			r.post(1)
+			r.ok(r.frames.WriteWindowUpdate(1, 1<<31-1))
+		}, "RST 1 FLOW_CONTROL_ERROR"},
+		{"window by nothing", func(r *raw) {
+			r.post(1)
+			r.ok(r.frames.WriteWindowUpdate(1, 0))
+		}, "RST 1 PROTOCOL_ERROR"},
+		{"too many", func(r *raw) {
+			r.post(1)
+			r.post(3)
+			r.post(5)
+		}, "RST 5 PROTOCOL_ERROR"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := connect(t, func(_ http.ResponseWriter, r *http.Request) {
+				if r.Method == "POST" {
+					<-r.Context().Done()
+				}
+			}, func(s *http.Server) {
+				s.MaxHeaderBytes = 10_000
+				s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 2, MaxReceiveBufferPerStream: 64 << 10}
+			})
+			tt.send(r)
+			r.await(tt.want)
+			if tt.name != "too many" {
+				r.request(11, true)
+				r.await("HEADERS 11 200 end")
+			}
+		})
+	}
+}
+
+// TestTimeouts: clients that do not say what they must.
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		do    func(r *raw)
+		lasts time.Duration
+	}{
+		{"no preface", func(r *raw) { go r.read() }, prefaceTimeout},
+		{"half a preface", func(r *raw) {
+			go r.read()
+			_, _ = io.WriteString(r.net, h2.ClientPreface[:10])
+		}, prefaceTimeout},
+		{"no settings", func(r *raw) {
+			go r.read()
+			r.preface()
+		}, settingsTimeout},
+		{"idle", func(r *raw) { r.hello() }, 20*time.Second + lingerTimeout},
+		{"idle after a stream", func(r *raw) {
+			r.hello()
+			time.Sleep(10 * time.Second)
+			r.request(1, true)
+			r.await("DATA 1 5 end")
+		}, 30*time.Second + lingerTimeout},
+		{"does not answer pings", func(r *raw) {
+			r.hello()
+			r.post(1)
+		}, 45 * time.Second},
+		{"reads nothing", func(r *raw) {
+			go func() { // only as much as it must
+				f := h2.NewFramer(nil, r.net)
+				for range 3 {
+					_, _ = f.ReadFrame()
+				}
+				<-r.done
+				close(r.got)
+			}()
+			r.preface()
+			r.ok(r.frames.WriteSettings(h2.Setting{ID: h2.SettingInitialWindowSize, Val: 1 << 30}))
+			r.request(1, true, ":method", "PUT", ":scheme", "https", ":path", "/")
+		}, 25 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				r := silent(t, func(w http.ResponseWriter, r *http.Request) {
+					switch r.Method {
+					case "POST":
+						untilGone(w, r)
+					case "PUT":
+						_, _ = w.Write(make([]byte, 10<<20))
+					default:
+						hello(w, r)
+					}
+				}, func(s *http.Server) {
+					s.IdleTimeout = 20 * time.Second
+					s.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second, WriteByteTimeout: 25 * time.Second}
+				})
+				tt.do(r)
+				<-r.done
+				if lasted := time.Since(start).Round(time.Second); lasted != tt.lasts {
+					t.Errorf("the connection lasted %v, want %v", lasted, tt.lasts)
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// TestAnswersKeep: a client that answers pings stays.
+func TestAnswersKeep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := connect(t, untilGone, func(s *http.Server) {
+			s.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second}
+		})
+		r.request(1, true)
+		r.await("HEADERS 1 200")
+		pings := 0
+		r.awaitPings(10, func(frame *[8]byte) { pings++ })
+		if pings != 10 {
+			t.Errorf("%d pings", pings)
+		}
+	})
+}
+
+// awaitPings answers n pings, whose data it takes from the server's keeper.
+func (r *raw) awaitPings(n int, each func(*[8]byte)) {
+	r.t.Helper()
+	for range n {
+		r.await("PING ack=false")
+		r.srv.mu.Lock()
+		for c := range r.srv.conns {
+			c.mu.Lock()
+			data := c.ping
+			c.mu.Unlock()
+			each(&data)
+			r.ok(r.frames.WritePing(true, data))
+		}
+		r.srv.mu.Unlock()
+	}
+}
+
+// TestRepliesPileUp: a client that asks and does not listen is dropped.
+func TestRepliesPileUp(t *testing.T) {
+	t.Parallel()
+	r := silent(t, hello, nil)
+	r.preface()
+	r.ok(r.frames.WriteSettings())
+	sent := 0
+	for ; r.frames.WritePing(false, [8]byte{}) == nil; sent++ {
+		if sent > maxReplies/17+10 {
+			t.Fatal("it may go on")
+		}
+	}
+	<-r.done
+}
+
+// TestSendWindow: no more is sent than the client wants, and no more is kept.
+func TestSendWindow(t *testing.T) {
+	t.Parallel()
+	wrote := make(chan error, 1)
+	r := connect(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/small" {
+			hello(w, r)
+			return
+		}
+		_, err := w.Write(bytes.Repeat([]byte("x"), 1<<20))
+		wrote <- err
+	}, nil)
+	r.request(1, true)
+	got := 0
+	count := func(s string) {
+		var n int
+		if _, err := fmt.Sscanf(s, "DATA 1 %d", &n); err == nil {
+			got += n
+		}
+	}
+	r.awaitAfter("DATA 1 16383", count)
+	if got += 16383; got != minWindow {
+		t.Errorf("got %d bytes, want %d", got, minWindow)
+	}
+	// The connection's window is used up, too; streams with nothing to say go on.
+	r.ok(r.frames.WriteWindowUpdate(0, 1<<20))
+	r.request(3, true, ":method", "GET", ":scheme", "https", ":path", "/small")
+	r.awaitAfter("DATA 3 5 end", count)
+	r.never("DATA 1 1")
+	r.ok(r.frames.WriteWindowUpdate(1, 1000))
+	r.await("DATA 1 1000")
+	r.ok(r.frames.WriteRSTStream(1, h2.ErrCodeCancel))
+	if err := <-wrote; !errors.Is(err, errStreamReset) {
+		t.Errorf("the handler got %v", err)
+	}
+}
+
+// TestReceiveWindow: the client may send as much as the handler reads.
+func TestReceiveWindow(t *testing.T) {
+	t.Parallel()
+	const total = 5 << 20
+	r := connect(t, func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, n, err)
+	}, func(s *http.Server) { s.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 100_000, MaxReceiveBufferPerConnection: 150_000} })
+	r.post(1)
+	stream, conn := 100_000, 150_000
+	for sent := 0; sent < total; {
+		n := min(stream, conn, total-sent, 16<<10)
+		if n > 0 {
+			r.ok(r.frames.WriteDataPadded(1, sent+n == total, make([]byte, n), nil))
+			sent, stream, conn = sent+n, stream-n, conn-n
+			continue
+		}
+		got := <-r.got
+		var id, more int
+		if _, err := fmt.Sscanf(got, "WINDOW_UPDATE %d %d", &id, &more); err == nil {
+			if id == 0 {
+				conn += more
+			} else {
+				stream += more
+			}
+		}
+	}
+	r.await("HEADERS 1 200")
+}
+
+// TestUnreadBodies: what handlers leave unread does not use up the connection.
+func TestUnreadBodies(t *testing.T) {
+	t.Parallel()
+	r := connect(t, hello, func(s *http.Server) { s.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerConnection: minWindow} })
+	conn := minWindow
+	for i := range uint32(50) {
+		for conn < 16<<10 {
+			var more int
+			if _, err := fmt.Sscanf(<-r.got, "WINDOW_UPDATE 0 %d", &more); err == nil {
+				conn += more
+			}
+		}
+		r.post(2*i + 1)
+		r.ok(r.frames.WriteData(2*i+1, true, make([]byte, 16<<10)))
+		conn -= 16 << 10
+		r.awaitAfter(fmt.Sprintf("DATA %d 5 end", 2*i+1), func(got string) {
+			var more int
+			if _, err := fmt.Sscanf(got, "WINDOW_UPDATE 0 %d", &more); err == nil {
+				conn += more
+			}
+		})
+	}
+}
+
+// TestShutdown: streams that are open end in peace, others are not taken.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	r := connect(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-release
+		hello(w, r)
+	}, nil)
+	r.request(1, true)
+	r.await("HEADERS 1 200")
+	r.srv.shutdown()
+	r.await("GOAWAY 1 NO_ERROR")
+	r.request(3, true)
+	r.never("HEADERS 3 200")
+	close(release)
+	r.await("DATA 1 5 end")
+	r.await("")
+}
+
+// TestResetEndsContext: a handler hears that nobody waits for its answer.
+func TestResetEndsContext(t *testing.T) {
+	t.Parallel()
+	failed := make(chan error, 1)
+	r := connect(t, func(w http.ResponseWriter, r *http.Request) {
+		untilGone(w, r)
+		_, _ = io.WriteString(w, "x")
+		failed <- http.NewResponseController(w).Flush()
+	}, nil)
+	r.request(1, true)
+	r.await("HEADERS 1 200")
+	r.ok(r.frames.WriteRSTStream(1, h2.ErrCodeCancel))
+	if err := <-failed; !errors.Is(err, errStreamReset) {
+		t.Errorf("Flush: %v", err)
+	}
+}
