@@ -101,7 +101,7 @@ func (f *family) converter(ctx context.Context, s *Source, name string) (c *conv
 	if c != nil {
 		return c, func() {}, nil
 	}
-	crd, _, err := s.read(ctx, name)
+	crd, err := s.read(ctx, name, "schema")
 	if err != nil {
 		return nil, nil, err
 	}

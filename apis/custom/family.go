@@ -103,7 +103,7 @@ func (f *family) schema(ctx context.Context, s *Source, name, version string) (*
 	if have != nil {
 		return have, nil
 	}
-	crd, _, err := s.read(ctx, name)
+	crd, err := s.read(ctx, name, "description")
 	if err != nil {
 		return nil, err
 	}

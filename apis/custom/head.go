@@ -23,6 +23,17 @@ func headOf(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, er
 	return crdOf(record)
 }
 
+// without returns a definition less what stands under a name: "schema", or
+// "description" for what schemas are compiled of. Nothing else of the stored
+// bytes is held.
+func without(name string, record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if jsonplan.DecodeOwn(record.Stored(), crd, name) && crd.APIVersion == apiextensionsv1.SchemeGroupVersion.String() {
+		return crd, nil
+	}
+	return crdOf(record)
+}
+
 // crdOf returns a definition whole.
 func crdOf(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	obj, err := record.Shared()

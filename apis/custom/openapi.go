@@ -54,7 +54,11 @@ func (s *Source) servedIn(gv schema.GroupVersion) []*entry {
 func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion) (map[string]openapi.Schema, error) {
 	models := map[string]openapi.Schema{}
 	for _, e := range s.servedIn(gv) {
-		crd, _, err := s.read(ctx, e.name)
+		record, err := s.stored(ctx, e.name)
+		if err != nil {
+			return nil, err
+		}
+		crd, err := crdOf(record)
 		if err != nil {
 			return nil, err
 		}

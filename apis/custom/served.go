@@ -154,7 +154,7 @@ func (sv *served) open(ctx context.Context) (*opened, error) {
 	if o := sv.opened.Load(); o != nil {
 		return o, nil
 	}
-	crd, _, err := sv.source.read(ctx, sv.name)
+	crd, err := sv.source.read(ctx, sv.name, "schema")
 	if err != nil {
 		return nil, err
 	}

@@ -267,12 +267,11 @@ func (s *Source) stored(ctx context.Context, name string) (*codec.Record, error)
 	return record, nil
 }
 
-// read returns a definition, whole, and its revision.
-func (s *Source) read(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, int64, error) {
+// read returns a definition less what stands under a name, as without does.
+func (s *Source) read(ctx context.Context, name, less string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	record, err := s.stored(ctx, name)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	crd, err := crdOf(record)
-	return crd, record.Revision(), err
+	return without(less, record)
 }

@@ -40,7 +40,7 @@ func (c *typeConverter) version(name string) (managedfields.TypeConverter, error
 	if made, ok := c.versions.Load(name); ok {
 		return made.(managedfields.TypeConverter), nil
 	}
-	crd, _, err := c.served.source.read(context.Background(), c.served.name)
+	crd, err := c.served.source.read(context.Background(), c.served.name, "description")
 	if err != nil {
 		return nil, err
 	}

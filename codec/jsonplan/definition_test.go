@@ -77,6 +77,15 @@ func TestDecodeWithout(t *testing.T) {
 	if !reflect.DeepEqual(whole, got) {
 		t.Error(cmp.Diff(whole, got))
 	}
+	given := []byte(definition)
+	var own apiextensionsv1.CustomResourceDefinition
+	if !jsonplan.DecodeOwn(given, &own, "schema") {
+		t.Fatal("not read")
+	}
+	clear(given)
+	if !reflect.DeepEqual(got, own) {
+		t.Error(cmp.Diff(got, own))
+	}
 	if jsonplan.DecodeWithout([]byte(`{"spec":{"versions":[{"schema":{"a":[1,}}]}}`), &got, "schema") {
 		t.Error("what is no JSON was read")
 	}

@@ -126,7 +126,7 @@ func readResourceList(r *reader, i int, p unsafe.Pointer) int {
 		var q resource.Quantity
 		i, more = r.next(readQuantity(r, at, unsafe.Pointer(&q)), '}')
 		before := len(m)
-		if m[corev1.ResourceName(name)] = q; len(m) == before {
+		if m[corev1.ResourceName(r.owned(name))] = q; len(m) == before {
 			return bad
 		}
 	}

@@ -14,18 +14,25 @@ import (
 // true where sigs.k8s.io/json would read the same without an error, not even a
 // strict one. Otherwise v is spoilt, and that package must be asked what, if
 // anything, is wrong. Text in v shares memory with a copy of data.
-func Decode(data []byte, v any) bool { return decode(data, v, "") }
+func Decode(data []byte, v any) bool { return decode(reader{data: string(data)}, v) }
 
 // DecodeWithout is Decode, but members of a name, wherever they stand, are passed
 // over and stay empty in v. What stands in them need only be JSON.
-func DecodeWithout(data []byte, v any, name string) bool { return decode(data, v, name) }
+func DecodeWithout(data []byte, v any, name string) bool {
+	return decode(reader{data: string(data), without: name}, v)
+}
 
-func decode(data []byte, v any, without string) bool {
+// DecodeOwn is DecodeWithout, but text in v shares memory with nothing: for what
+// is kept for long of a long document.
+func DecodeOwn(data []byte, v any, without string) bool {
+	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), without: without, own: true}, v)
+}
+
+func decode(r reader, v any) bool {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Pointer || rv.Type().Elem().Kind() != reflect.Struct || rv.IsNil() || readsItself(rv.Type()) {
 		return false
 	}
-	r := reader{data: string(data), without: without}
 	i := r.space(0)
 	if r.at(i) != '{' {
 		return false
@@ -165,7 +172,7 @@ func readText(r *reader, i int, p unsafe.Pointer) int {
 	}
 	s, end := r.text(i)
 	if end != bad {
-		*(*string)(p) = s
+		*(*string)(p) = r.owned(s)
 	}
 	return end
 }
@@ -221,6 +228,9 @@ func readFloat64(r *reader, i int, p unsafe.Pointer) int {
 }
 
 func readAny(r *reader, i int, p unsafe.Pointer) int {
+	if r.own {
+		return bad
+	}
 	v, end := r.document(i)
 	if end != bad {
 		*(*any)(p) = v
@@ -375,7 +385,7 @@ func mapReadPlan(t reflect.Type) decodeFunc {
 				return bad
 			}
 			k, v := reflect.New(key).Elem(), reflect.New(value)
-			k.SetString(name)
+			k.SetString(r.owned(name))
 			i, more = r.next(elem(r, r.space(at), v.UnsafePointer()), '}')
 			before := m.Len()
 			if m.SetMapIndex(k, v.Elem()); m.Len() == before {
@@ -405,7 +415,7 @@ func readTextMap(r *reader, i int, p unsafe.Pointer) int {
 		var value string
 		i, more = r.next(readText(r, r.space(at), unsafe.Pointer(&value)), '}')
 		before := len(m)
-		if m[name] = value; len(m) == before {
+		if m[r.owned(name)] = value; len(m) == before {
 			return bad
 		}
 	}

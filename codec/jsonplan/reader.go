@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -15,6 +16,8 @@ type reader struct {
 	// without is the name of members of structs that are passed over; empty for
 	// none.
 	without string
+	// own: text is copied.
+	own bool
 }
 
 // maxDepth is how deep values may be nested; sigs.k8s.io/json goes further.
@@ -76,6 +79,14 @@ func (r *reader) next(i int, end byte) (_ int, more bool) {
 		return i + 1, false
 	}
 	return bad, false
+}
+
+// owned returns text as it is to be kept.
+func (r *reader) owned(s string) string {
+	if r.own {
+		return strings.Clone(s)
+	}
+	return s
 }
 
 // colon reads what stands between the name of a member, which ends at i, and
