@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,9 +31,61 @@ const (
 // conversion is a stored value in the hub version, once it was converted. All
 // records of the value share it.
 type conversion struct {
-	value atomic.Pointer[[]byte]
+	value atomic.Pointer[converted]
 	// flight is the conversion under way, nil while there is none.
 	flight atomic.Pointer[flight]
+}
+
+// converted is a document in the hub version.
+type converted struct {
+	// tail has the document, with the place for the resourceVersion. It begins
+	// at 0 where that place was not found.
+	tail storedTail
+	// asStored: the stored value was in the hub version already.
+	asStored bool
+}
+
+// newConverted encodes a document: its type and metadata first, so that nothing
+// needs to be decoded to tell it with a resourceVersion.
+func newConverted(gvk schema.GroupVersionKind, obj Object) (*converted, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if ok {
+		if tail, ok := tailOf(gvk, u.Object); ok {
+			return &converted{tail: tail}, nil
+		}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	value, err := jsonplan.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode converted %s: %w", obj.GetName(), err)
+	}
+	return &converted{tail: storedTail{value: value}}, nil
+}
+
+func tailOf(gvk schema.GroupVersionKind, document map[string]any) (t storedTail, ok bool) {
+	metadata, ok := document["metadata"].(map[string]any)
+	if !ok {
+		return t, false
+	}
+	t.value = JSONHead(gvk)
+	t.begin = len(t.value)
+	t.value = append(t.value, `"metadata":{`...)
+	t.at = len(t.value)
+	if t.value, ok = jsonplan.AppendMembers(t.value, metadata, "resourceVersion"); !ok {
+		return t, false
+	}
+	others := len(document)
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		if _, found := document[name]; found {
+			others--
+		}
+	}
+	if others > 0 {
+		t.value = append(t.value, ',')
+	}
+	t.value, ok = jsonplan.AppendMembers(t.value, document, "apiVersion", "kind", "metadata")
+	t.value = slices.Clip(t.value)
+	return t, ok
 }
 
 // flight is a conversion under way; err may be read once done is closed.
@@ -72,18 +125,6 @@ func cutText(b []byte, text string) ([]byte, bool) {
 		return nil, false
 	}
 	return b[len(text):], true
-}
-
-// converted returns the value in the hub version, nil where it is the stored
-// one, or not converted yet.
-func (r *Record) converted() []byte {
-	if r.conversion == nil {
-		return nil
-	}
-	if value := r.conversion.value.Load(); value != nil {
-		return *value
-	}
-	return nil
 }
 
 // Convert makes records of one kind readable without asking anybody any more.
@@ -207,7 +248,7 @@ func (k *Kind) convertTogether(ctx context.Context, records []*Record) error {
 			return fmt.Errorf("%w: %s: %w", ErrUndecodable, k.Hub.GVK.Kind, err)
 		}
 		if v.isHub() {
-			r.conversion.value.Store(&r.value)
+			r.conversion.value.Store(&converted{asStored: true})
 			continue
 		}
 		if v.Default != nil {
@@ -218,17 +259,16 @@ func (k *Kind) convertTogether(ctx context.Context, records []*Record) error {
 	if len(objects) == 0 {
 		return nil
 	}
-	converted, err := k.Convert(ctx, objects, k.Hub)
+	answers, err := k.Convert(ctx, objects, k.Hub)
 	if err != nil {
 		return err
 	}
 	for i, r := range converting {
-		converted[i].GetObjectKind().SetGroupVersionKind(k.Hub.GVK)
-		value, err := jsonplan.Marshal(converted[i])
+		value, err := newConverted(k.Hub.GVK, answers[i])
 		if err != nil {
-			return fmt.Errorf("encode converted %s: %w", r.name, err)
+			return err
 		}
-		r.conversion.value.Store(&value)
+		r.conversion.value.Store(value)
 	}
 	return nil
 }
@@ -247,6 +287,18 @@ func (k *Kind) document(value []byte) (*unstructured.Unstructured, *Version, err
 	return u, v, err
 }
 
+// convertedTail returns the tail of what was converted.
+func (r *Record) convertedTail() (storedTail, bool) {
+	if r.conversion == nil {
+		return storedTail{}, false
+	}
+	value := r.conversion.value.Load()
+	if value == nil || value.tail.begin == 0 {
+		return storedTail{}, false
+	}
+	return value.tail, true
+}
+
 // decode returns the object in the hub version. It is the caller's.
 func (r *Record) decode() (Object, error) {
 	if r.conversion == nil {
@@ -256,12 +308,12 @@ func (r *Record) decode() (Object, error) {
 	if err := Convert(context.Background(), r); err != nil {
 		return nil, err
 	}
-	value := r.converted()
-	if len(value) > 0 && len(r.value) > 0 && &value[0] == &r.value[0] {
-		return r.kind.DecodeStored(value, r.revision)
+	value := r.conversion.value.Load()
+	if value.asStored {
+		return r.kind.DecodeStored(r.value, r.revision)
 	}
 	// What was converted is complete: it is neither defaulted nor pruned again.
-	u, _, err := r.kind.document(value)
+	u, _, err := r.kind.document(value.tail.value)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUndecodable, r.kind.Hub.GVK.Kind, err)
 	}

@@ -65,14 +65,17 @@ func TestConvertOnce(t *testing.T) {
 		t.Errorf("asked %d times for %d objects, want once for 2", m.calls.Load(), m.objects.Load())
 	}
 	for record, want := range map[*Record]string{
-		a:       `"converted":true,"defaulted":true,"metadata":{"name":"a","resourceVersion":"7"}}`,
-		a.At(9): `"converted":true,"defaulted":true,"metadata":{"name":"a","resourceVersion":"9"}}`,
+		a:       `"metadata":{"resourceVersion":"7","name":"a"},"converted":true,"defaulted":true}`,
+		a.At(9): `"metadata":{"resourceVersion":"9","name":"a"},"converted":true,"defaulted":true}`,
 		b:       `"metadata":{"name":"b","resourceVersion":"7"}}`,
 		odd:     `"metadata":{"name":"d","resourceVersion":"7"}}`,
 	} {
 		if tail, err := record.JSONTail(kind.Hub); err != nil || string(tail) != want {
 			t.Errorf("%s, %v; want %s", tail, err, want)
 		}
+	}
+	if obj, err := a.Object(); err != nil || obj.GetResourceVersion() != "7" || obj.GetName() != "a" || obj.GetObjectKind().GroupVersionKind() != kind.Hub.GVK {
+		t.Errorf("%v, %v", obj, err)
 	}
 	// Those who did not convert get it as well.
 	late := thingRecord(kind, "v1", "e")
@@ -171,7 +174,7 @@ func TestConvertAfterFailure(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("who waited: %v, want %v", err, test.want)
 			}
-			if err := Convert(t.Context(), a); err != nil || a.converted() == nil {
+			if err := Convert(t.Context(), a); err != nil || a.conversion.value.Load() == nil {
 				t.Errorf("afterwards: %v", err)
 			}
 		})

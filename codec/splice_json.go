@@ -18,7 +18,7 @@ type Encoded interface {
 }
 
 // storedTail is what JSONTail returns, as it stands in a value that is stored as
-// JSON: from begin on, with the resourceVersion put in at at.
+// JSON, or was converted: from begin on, with the resourceVersion put in at at.
 type storedTail struct {
 	value     []byte
 	begin, at int
@@ -26,11 +26,11 @@ type storedTail struct {
 	comma bool
 }
 
-// storedTail finds the tail in the stored value. It is false where there is none,
-// or where encoding the object anew may say something else.
+// storedTail finds the tail in the stored value, or what that was converted to.
+// It is false where there is none, or where encoding the object anew may say something else.
 func (r *Record) storedTail() (storedTail, bool) {
 	if !r.kind.StoredAsJSON || !r.exact.Load() {
-		return storedTail{}, false
+		return r.convertedTail()
 	}
 	return storedTailOf(r.value, r.kind.Hub)
 }
