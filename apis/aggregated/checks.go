@@ -19,6 +19,9 @@ const (
 	// failure up to maxRetry.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 10 * time.Second
+	// suspectPeriod is how often at most a server is looked at because it did
+	// not answer requests.
+	suspectPeriod = time.Second
 )
 
 // checks decides when which server is looked at. Its fields belong to the
@@ -39,7 +42,7 @@ type checks struct {
 // check is what is known of one registration.
 type check struct {
 	registration *registration
-	due          time.Time
+	due, begun   time.Time // of the next look, and of the last
 	failures     int
 	running      bool
 	// again: something changed while it was looked at.
@@ -107,6 +110,9 @@ func (c *checks) adopt(ctx context.Context) {
 			if known.registration.available != r.available { // somebody wrote it
 				known.due = time.Now()
 			}
+			if r.server.suspected.Load() && known.failures == 0 {
+				known.due = earlier(known.due, known.begun.Add(suspectPeriod))
+			}
 			known.registration = r
 		}
 	}
@@ -119,6 +125,13 @@ func (c *checks) adopt(ctx context.Context) {
 		c.stop()
 		c.stop = nil
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // start begins what is due, as far as there are workers, and returns when to
@@ -137,7 +150,7 @@ func (c *checks) start(ctx context.Context) time.Duration {
 			continue // begun when one is done
 		}
 		c.atWork++
-		known.running, known.again = true, false
+		known.running, known.again, known.begun = true, false, now
 		r := known.registration
 		fresh := known.failures > 0 || now.Sub(known.passed) >= refreshPeriod
 		if fresh {
@@ -158,6 +171,7 @@ func (c *checks) start(ctx context.Context) time.Duration {
 // look finds out whether the server of a registration can be reached, and what
 // it has, and tells everyone.
 func (c *checks) look(ctx context.Context, r *registration, fresh bool) (passed bool) {
+	r.server.suspected.Store(false)
 	v := c.judge(ctx, r)
 	if ctx.Err() != nil {
 		return false

@@ -128,6 +128,7 @@ func (s *server) fail(w http.ResponseWriter, parent context.Context, err error) 
 	if parent.Err() != nil {
 		return
 	}
+	s.suspect()
 	s.source.logger.LogAttrs(parent, slog.LevelDebug, "an aggregated server did not answer",
 		slog.String("service", s.address.service.String()), slog.Any("err", err))
 	if unresolved := (*egress.ResolveError)(nil); errors.As(err, &unresolved) {

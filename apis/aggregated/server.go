@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mainstay.dev/mainstay/egress"
@@ -24,6 +25,10 @@ type server struct {
 	// HTTP/2 cannot; err is why there are none.
 	plain, tunnel *http.Transport
 	err           error
+
+	// suspected: a request could not be sent on since the server was last
+	// looked at.
+	suspected atomic.Bool
 
 	// mu is held while the server is asked what it has; requests that are sent
 	// on do not need it.
@@ -60,6 +65,13 @@ func (s *server) close() {
 	if s.err == nil {
 		s.plain.CloseIdleConnections()
 		s.tunnel.CloseIdleConnections()
+	}
+}
+
+// suspect lets the server be looked at, because it did not answer a request.
+func (s *server) suspect() {
+	if s.suspected.CompareAndSwap(false, true) {
+		s.source.wake()
 	}
 }
 

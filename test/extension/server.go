@@ -1,0 +1,132 @@
+package extension
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/request"
+)
+
+// Group and Version are what is served.
+const (
+	Group   = "fruit.example.com"
+	Version = "v1"
+)
+
+// Options say what a server is like. Its zero value behaves.
+type Options struct {
+	// ServiceName is the name that the certificate is for, as
+	// apples.default.svc. Required.
+	ServiceName string
+	// FrontProxy are the authorities of front proxies in PEM. Required.
+	FrontProxy []byte
+	// Plain: there is no aggregated discovery.
+	Plain bool
+}
+
+// Server is an aggregated API server.
+type Server struct {
+	// CABundle is what its certificate comes from, Port where it listens.
+	CABundle []byte
+	Port     int32
+
+	options  Options
+	users    *authn.RequestHeaders
+	tls      *tls.Config
+	store    *store
+	http     *http.Server
+	instead  atomic.Pointer[http.Handler]
+	requests atomic.Int64
+}
+
+// Start runs a server until the test ends.
+func Start(t testing.TB, options Options) *Server {
+	t.Helper()
+	authority, err := pki.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := authority.Serving([]string{options.ServiceName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	if !trusted.AppendCertsFromPEM(options.FrontProxy) {
+		t.Fatal("no authority of front proxies")
+	}
+	s := &Server{
+		CABundle: authority.Bundle(), options: options, store: newStore(),
+		users: &authn.RequestHeaders{
+			Authorities: trusted, AllowedNames: []string{"front-proxy-client"}, UserHeaders: []string{"X-Remote-User"},
+			UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
+		},
+		tls: &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequestClientCert, ClientCAs: trusted, NextProtos: []string{"h2", "http/1.1"}},
+	}
+	s.Resume(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Resume lets a server that was killed listen again, on the same port.
+func (s *Server) Resume(t testing.TB) {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(s.Port))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Port = int32(listener.Addr().(*net.TCPAddr).Port)
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(s.serve), TLSConfig: s.tls.Clone(), ErrorLog: log.New(io.Discard, "", 0),
+		ConnContext:       func(ctx context.Context, _ net.Conn) context.Context { return authn.NewConn(ctx) },
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	serving := s.http
+	go func() { _ = serving.ServeTLS(listener, "", "") }() // ends with Kill
+}
+
+// Kill breaks off all connections and listens no more.
+func (s *Server) Kill() { _ = s.http.Close() }
+
+// Instead lets another handler answer all requests; nil ends that.
+func (s *Server) Instead(handler http.Handler) {
+	if handler == nil {
+		s.instead.Store(nil)
+		return
+	}
+	s.instead.Store(&handler)
+}
+
+// Requests is how many requests have come in.
+func (s *Server) Requests() int64 { return s.requests.Load() }
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	s.requests.Add(1)
+	if instead := s.instead.Load(); instead != nil {
+		(*instead).ServeHTTP(w, r)
+		return
+	}
+	headers := r.Header.Clone()
+	user, err := s.users.Authenticate(r)
+	if user == nil || err != nil {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return
+	}
+	s.route(w, r, &caller{user, headers})
+}
+
+// caller is who asks, with the headers of the request as they came.
+type caller struct {
+	*request.User
+	headers http.Header
+}
