@@ -419,7 +419,9 @@ func TestReceiveWindow(t *testing.T) {
 	r := connect(t, func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		_, _ = fmt.Fprint(w, n, err)
-	}, func(s *http.Server) { s.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 100_000, MaxReceiveBufferPerConnection: 150_000} })
+	}, func(s *http.Server) {
+		s.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 100_000, MaxReceiveBufferPerConnection: 150_000}
+	})
 	r.post(1)
 	stream, conn := 100_000, 150_000
 	for sent := 0; sent < total; {
