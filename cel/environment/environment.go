@@ -52,6 +52,7 @@ func options() []cel.EnvOption {
 		ext.TwoVarComprehensions(),
 		ext.Lists(ext.ListsVersion(3)),
 		library.All(),
+		cel.Lib(iterations{}),
 	}
 }
 

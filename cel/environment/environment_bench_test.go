@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -74,5 +75,27 @@ func BenchmarkEvaluate(b *testing.B) {
 		if _, _, err := program.ContextEval(b.Context(), variables); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func BenchmarkLoop(b *testing.B) {
+	env := rules(b)
+	for _, length := range []int{100, 10_000} {
+		b.Run(strconv.Itoa(length), func(b *testing.B) {
+			compiled, issues := env.Compile("lists.range(" + strconv.Itoa(length) + ").all(n, n >= 0)")
+			if issues.Err() != nil {
+				b.Fatal(issues.Err())
+			}
+			program, err := env.Program(compiled, ProgramOptions()...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := program.ContextEval(b.Context(), cel.NoVars()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
