@@ -75,6 +75,19 @@ func (m *Memory) PairRevision(recorded, live string) bool {
 	return pair(m.revisions, m.liveRevisions, recorded, live)
 }
 
+// KnowsRevision tells whether a recorded resourceVersion of an object has a live partner.
+func (m *Memory) KnowsRevision(recorded string) bool {
+	_, known := m.revisions[recorded]
+	return known
+}
+
+// ReplaceRevision does the same for a pair that holds, whatever partners the two had before.
+func (m *Memory) ReplaceRevision(recorded, live string) {
+	delete(m.revisions, m.liveRevisions[live])
+	delete(m.liveRevisions, m.revisions[recorded])
+	m.revisions[recorded], m.liveRevisions[live] = live, recorded
+}
+
 // Learn remembers the live value that a later request has to send for the recorded one.
 func (m *Memory) Learn(recorded, live string) { m.loose[recorded] = live }
 

@@ -82,6 +82,11 @@ func (r *Replayer) Replay(ctx context.Context, scenario Scenario, memory *Memory
 		default:
 			r.compareNow(c, scenario, step, resp)
 		}
+		if err == nil && changesDefinitions(step) {
+			if err := r.AwaitDefinitions(ctx); err != nil {
+				c.note("definitions", "%v", err)
+			}
+		}
 		results[i] = Result{Step: step, Differences: c.Differences}
 	}
 	for i, step := range scenario.Steps {
@@ -137,6 +142,9 @@ func generateName(r Request) string {
 func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
 	body, err := recordedBody(scenario, step)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.learnRevision(ctx, step, body, memory); err != nil {
 		return nil, err
 	}
 	path := memory.RewritePath(step.Request.Path)

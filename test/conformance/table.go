@@ -54,5 +54,6 @@ func tellsAge(columns []any, i int) bool {
 	}
 	c, _ := columns[i].(map[string]any)
 	name, _ := c["name"].(string)
-	return slices.Contains(ageColumns, name)
+	kind, _ := c["type"].(string) // a definition's own columns may be dates under any name
+	return kind == "date" || slices.Contains(ageColumns, name)
 }

@@ -1,0 +1,105 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// changesDefinitions tells whether a step may have changed a CustomResourceDefinition, so that what the server does
+// about it follows later.
+func changesDefinitions(step Step) bool {
+	return step.Request.Method != http.MethodGet && strings.HasPrefix(step.Request.Path, definitionsPath) &&
+		!strings.Contains(step.Request.Path, "dryRun")
+}
+
+// AwaitDefinitions waits until the server has come to rest with all CustomResourceDefinitions, as the recorder did:
+// names are accepted or refused, and what was deleted is gone.
+func (r *Replayer) AwaitDefinitions(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	for {
+		crds, err := r.definitions(ctx)
+		if err != nil {
+			return fmt.Errorf("wait for definitions to be established: %w", err)
+		}
+		if !slices.ContainsFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool { return !atRest(crd, crds) }) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for definitions to be established: %w", ctx.Err())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func (r *Replayer) definitions(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+definitionsPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var list apiextensionsv1.CustomResourceDefinitionList
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return nil, fmt.Errorf("read the definitions: %w", err)
+	}
+	return list.Items, nil
+}
+
+// atRest tells whether nothing more will happen to a definition by itself. Names that are refused are another one's, as
+// long as there is another one in the group.
+func atRest(crd apiextensionsv1.CustomResourceDefinition, all []apiextensionsv1.CustomResourceDefinition) bool {
+	if crd.DeletionTimestamp != nil {
+		return false
+	}
+	if reflect.DeepEqual(crd.Status.AcceptedNames, crd.Spec.Names) {
+		return holds(crd, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionTrue) &&
+			holds(crd, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
+	}
+	return holds(crd, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionFalse) &&
+		slices.ContainsFunc(all, func(other apiextensionsv1.CustomResourceDefinition) bool {
+			return other.Spec.Group == crd.Spec.Group && other.Name != crd.Name
+		})
+}
+
+func holds(crd apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionConditionType, status apiextensionsv1.ConditionStatus) bool {
+	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == condition && c.Status == status
+	})
+}
+
+// learnRevision asks for the resourceVersion of a definition that a PUT is about to quote, where no answer has shown it:
+// the recorder had asked again, outside of the scenario, until the definition was established.
+func (r *Replayer) learnRevision(ctx context.Context, step Step, body []byte, memory *Memory) error {
+	if step.Request.Method != http.MethodPut || !strings.HasPrefix(step.Request.Path, definitionsPath) {
+		return nil
+	}
+	var recorded apiextensionsv1.CustomResourceDefinition
+	if json.Unmarshal(body, &recorded) != nil || recorded.ResourceVersion == "" || memory.KnowsRevision(recorded.ResourceVersion) {
+		return nil
+	}
+	crds, err := r.definitions(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the revision of a definition: %w", err)
+	}
+	for _, crd := range crds {
+		if crd.Name == recorded.Name {
+			memory.ReplaceRevision(recorded.ResourceVersion, crd.ResourceVersion)
+		}
+	}
+	return nil
+}
