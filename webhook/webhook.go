@@ -135,5 +135,15 @@ func (c *Client) Close() {
 	})
 }
 
+// CloseIdleConnections closes connections that carry no call. Others are made
+// when they are needed.
+func (c *Clients) CloseIdleConnections() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, shared := range c.mu.shared {
+		shared.transport.CloseIdleConnections()
+	}
+}
+
 // String says where the webhook is.
 func (c *Client) String() string { return strings.TrimSuffix(c.url.String(), "/") }

@@ -41,6 +41,7 @@ func (s *Source) Run(ctx context.Context) error {
 	defer func() {
 		l.cleaners.Wait()
 		_ = l.writers.Wait() // they log their errors
+		s.webhooks.CloseIdleConnections()
 	}()
 	for ctx.Err() == nil {
 		if err := l.follow(ctx); err != nil && ctx.Err() == nil {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 )
@@ -76,7 +77,7 @@ func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 	if err != nil && ctx.Err() == nil && w.life.Err() != nil {
 		return nil, rest.ErrWatchClosed
 	}
-	return events, err
+	return events, conversion.InWatch(err)
 }
 
 // Close implements rest.Watch.

@@ -329,7 +329,7 @@ func failingWatches(t *testing.T, _ *clients, e *converted) {
 	event := <-w.ResultChan()
 	status, _ := event.Object.(*metav1.Status)
 	want := fmt.Sprintf(`conversion webhook for %s/v1, Kind=Address failed: an error on the server ("boom") has prevented the request from succeeding`, e.resource.Group)
-	if event.Type != watch.Error || status == nil || status.Code != 500 || status.Message != want {
+	if event.Type != watch.Error || status == nil || status.Code != 500 || status.Reason != metav1.StatusReasonInternalError || status.Message != want {
 		t.Errorf("%s %v, want an error", event.Type, event.Object)
 	}
 	if event, open := <-w.ResultChan(); open {

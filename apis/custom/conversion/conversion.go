@@ -15,6 +15,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,6 +84,18 @@ func (e *Error) Error() string { return e.Message }
 // Status implements apierrors.APIStatus.
 func (e *Error) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: e.Message}
+}
+
+// InWatch words an error for the last event of a watch: as kube-apiserver, a
+// conversion that failed has a reason there.
+func InWatch(err error) error {
+	var failed *Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	status := failed.Status()
+	status.Reason = metav1.StatusReasonInternalError
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
 // Convert returns the objects, in order, in a version: all that are not in it
