@@ -204,10 +204,10 @@ func TestWrongDeclarations(t *testing.T) {
 		{"kind", Part{GroupVersion: gv, Resources: []Resource{{Name: "x", Kind: "X", Verbs: []string{"get"}}}}, "no schema of /v1, Kind=X"},
 		{"options", Part{GroupVersion: gv, Resources: []Resource{{Name: "pods", Kind: "Pod", Subresource: "x", Connect: []string{"GET"}, Options: "X"}}}, `unknown kind of options "X"`},
 		{"method", Part{GroupVersion: gv, Resources: []Resource{{Name: "pods", Kind: "Pod", Subresource: "x", Connect: []string{"TRACE"}, Options: "PodExecOptions"}}}, `method "trace" is unknown`},
-		{"model", Part{GroupVersion: gv, Resources: []Resource{{Name: "x", Kind: "X", Verbs: []string{"get"}}}, Schemas: func() (map[string]Schema, error) {
-			return map[string]Schema{"a.X": {Kind: "X", V3: []byte("{}"), Uses: []string{"a.Y"}}}, nil
+		{"model", Part{GroupVersion: gv, Resources: []Resource{{Name: "x", Kind: "X", Verbs: []string{"get"}}}, Schemas: func(bool) (map[string]Schema, error) {
+			return map[string]Schema{"a.X": {Kind: "X", JSON: []byte("{}"), Uses: []string{"a.Y"}}}, nil
 		}}, "no model a.Y"},
-		{"schemas", Part{GroupVersion: gv, Schemas: func() (map[string]Schema, error) { return nil, broken }}, "schemas of v1: broken"},
+		{"schemas", Part{GroupVersion: gv, Schemas: func(bool) (map[string]Schema, error) { return nil, broken }}, "schemas of v1: broken"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -18,14 +18,14 @@ type source struct {
 }
 
 // read returns the paths of the source and the schemas it brings along.
-func (s *source) read(l *library) ([]item, map[string]Schema, error) {
+func (s *source) read(l *library, v version) ([]item, map[string]Schema, error) {
 	if s.part == nil {
 		return s.items, nil, nil
 	}
 	var schemas map[string]Schema
 	if s.part.Schemas != nil {
 		var err error
-		if schemas, err = s.part.Schemas(); err != nil {
+		if schemas, err = s.part.Schemas(v == v2); err != nil {
 			return nil, nil, fmt.Errorf("schemas of %s: %w", s.part.GroupVersion, err)
 		}
 	}
@@ -33,7 +33,7 @@ func (s *source) read(l *library) ([]item, map[string]Schema, error) {
 	if part.Describe != nil {
 		part.Resources = part.Describe()
 	}
-	items, err := partItems(l, &part, schemas)
+	items, err := partItems(l, &part, schemas, v)
 	return items, schemas, err
 }
 
@@ -59,7 +59,7 @@ func (d *drawing) etag() string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.others)) {
 		fmt.Fprintf(h, "%q", name)
-		h.Write(d.schema(name))
+		h.Write(d.others[name].JSON)
 	}
 	return fmt.Sprintf("%X", h.Sum(nil))
 }
@@ -67,17 +67,13 @@ func (d *drawing) etag() string {
 // contentTag is the ETag of something that is at hand.
 func contentTag(data []byte) string { return fmt.Sprintf("%X", sha512.Sum512(data)) }
 
-// schema returns a schema that is not built in.
-func (d *drawing) schema(name string) []byte {
-	if d.version == v2 {
-		return d.others[name].V2
-	}
-	return d.others[name].V3
-}
-
 // json returns the whole document.
 func (d *drawing) json() ([]byte, error) {
-	w := bytes.NewBuffer(make([]byte, 0, 3*len(d.head)))
+	size := len(d.head) + len(d.tail) + len(d.builtin)<<12
+	for name, schema := range d.others {
+		size += len(name) + len(schema.JSON) + 4
+	}
+	w := bytes.NewBuffer(make([]byte, 0, size))
 	w.Write(d.head)
 	f := inflater{library: d.library}
 	n := 0
@@ -92,7 +88,7 @@ func (d *drawing) json() ([]byte, error) {
 		n++
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.others)) {
-		if err := writeRawMember(w, n, name, d.schema(name)); err != nil {
+		if err := writeRawMember(w, n, name, d.others[name].JSON); err != nil {
 			return nil, err
 		}
 		n++
@@ -104,16 +100,13 @@ func (d *drawing) json() ([]byte, error) {
 // addModels notes the models that the paths refer to, and all those need.
 func (d *drawing) addModels(items []item, schemas map[string]Schema) error {
 	var queue []string
+	more := false
+	var last *template
+	var names *marked
 	for i := range items {
-		for _, op := range items[i].operations {
-			if op.body != nil {
-				queue = append(queue, op.body.model)
-			}
-			for _, r := range op.responses {
-				if r.model != "" && r.model != modelText {
-					queue = append(queue, r.model)
-				}
-			}
+		if it := &items[i]; it.template == nil || it.template != last || it.names != names {
+			queue = append(queue, it.models()...)
+			last, names = it.template, it.names
 		}
 	}
 	for len(queue) > 0 {
@@ -131,9 +124,12 @@ func (d *drawing) addModels(items []item, schemas map[string]Schema) error {
 		if !ok {
 			return fmt.Errorf("no model %s", name)
 		}
+		more = more || !d.builtin[i]
 		d.builtin[i] = true
 	}
-	d.library.closure(d.builtin)
+	if more {
+		d.library.closure(d.builtin)
+	}
 	return nil
 }
 
@@ -151,7 +147,7 @@ const (
 
 // drawV3 draws the v3 document of one source.
 func drawV3(l *library, s *source, about info) (*drawing, error) {
-	items, schemas, err := s.read(l)
+	items, schemas, err := s.read(l, v3)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +179,7 @@ func drawV2(l *library, sources []*source, remotes []*Remote, about info) (*draw
 	d := &drawing{library: l, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}
 	var all []item
 	for _, s := range sources {
-		items, schemas, err := s.read(l)
+		items, schemas, err := s.read(l, v2)
 		if err != nil {
 			return nil, err
 		}

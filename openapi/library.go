@@ -29,6 +29,8 @@ var optionsFile []byte
 type library struct {
 	// options returns the query parameters of a kind of options.
 	options func() map[string][]parameter
+	// templates are what was drawn of custom resources.
+	templates templates
 
 	names, places, digests, uses, used, kinds, chunks table
 	text, data                                        string

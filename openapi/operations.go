@@ -16,6 +16,12 @@ type item struct {
 	path       string
 	parameters []parameter
 	operations []operation
+
+	// Where template is not nil the operations are copied from it: member, with
+	// names in place of its marks.
+	template *template
+	member   []piece
+	names    *marked
 }
 
 type operation struct {

@@ -25,8 +25,10 @@ var (
 type pathMaker struct {
 	library *library
 	part    *Part
-	// kinds names the models of kinds that are not built in.
-	kinds map[string]string
+	version version
+	// kinds names the models of kinds that are not built in, lists those of
+	// their lists.
+	kinds, lists map[string]string
 	// tag and word name the group version in tags and in operation ids.
 	tag, word string
 	base      string
@@ -35,13 +37,13 @@ type pathMaker struct {
 }
 
 // partItems returns the paths of a part, sorted.
-func partItems(l *library, p *Part, schemas map[string]Schema) ([]item, error) {
+func partItems(l *library, p *Part, schemas map[string]Schema, v version) ([]item, error) {
 	group := identifier(p.GroupVersion.Group)
 	if group == "" {
 		group = "core"
 	}
 	m := &pathMaker{
-		library: l, part: p, kinds: map[string]string{},
+		library: l, part: p, version: v, kinds: map[string]string{}, lists: map[string]string{},
 		tag:  group + "_" + p.GroupVersion.Version,
 		word: title(group) + title(p.GroupVersion.Version),
 		base: "/" + p.path(),
@@ -50,12 +52,17 @@ func partItems(l *library, p *Part, schemas map[string]Schema) ([]item, error) {
 		if s.Kind != "" {
 			m.kinds[s.Kind] = name
 		}
+		if s.ListOf != "" {
+			m.lists[s.ListOf] = name
+		}
 	}
 	if !p.Custom {
 		m.add(m.base+"/", discoveryOperation("get"+m.word+"APIResources", m.tag, "get available resources", metaModels+"APIResourceList"))
 	}
 	for i := range p.Resources {
-		m.resource(&p.Resources[i])
+		if !p.Custom || !m.custom(&p.Resources[i]) {
+			m.resource(&p.Resources[i])
+		}
 	}
 	if m.err != nil {
 		return nil, fmt.Errorf("draw paths of %s: %w", p.GroupVersion, m.err)
@@ -305,6 +312,9 @@ func (m *pathMaker) object(r *Resource) (schema.GroupVersionKind, string) {
 
 // list returns the model of a resource's list.
 func (m *pathMaker) list(r *Resource) string {
+	if name, ok := m.lists[r.Kind]; ok {
+		return name
+	}
 	return m.model(m.part.GroupVersion.WithKind(r.Kind + "List"))
 }
 

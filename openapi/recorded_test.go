@@ -161,8 +161,10 @@ func customPart(t *testing.T) (Part, map[string]any) {
 		if !strings.HasPrefix(name, "com.example.") {
 			continue
 		}
-		s := Schema{Kind: name[strings.LastIndexByte(name, '.')+1:], V3: data}
-		s.V2 = []byte(strings.ReplaceAll(string(data), v3Reference, v2Reference))
+		s := Schema{Kind: name[strings.LastIndexByte(name, '.')+1:], JSON: data}
+		if kind, ok := strings.CutSuffix(s.Kind, "List"); ok {
+			s.ListOf = kind
+		}
 		for other := range want.Components.Schemas {
 			if strings.Contains(string(data), `"`+v3Reference+other+`"`) {
 				s.Uses = append(s.Uses, other)
@@ -173,7 +175,16 @@ func customPart(t *testing.T) (Part, map[string]any) {
 	part := Part{
 		GroupVersion: schema.GroupVersion{Group: "cr.example.com", Version: "v1"},
 		Custom:       true,
-		Schemas:      func() (map[string]Schema, error) { return schemas, nil },
+		Schemas: func(v2 bool) (map[string]Schema, error) {
+			written := map[string]Schema{}
+			for name, s := range schemas {
+				if v2 {
+					s.JSON = []byte(strings.ReplaceAll(string(s.JSON), v3Reference, v2Reference))
+				}
+				written[name] = s
+			}
+			return written, nil
+		},
 		Resources: []Resource{{
 			Name: "gadgets", Kind: "Gadget", Namespaced: true,
 			Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},

@@ -49,20 +49,21 @@ type Part struct {
 	// some parameters differ, and the group is not described.
 	Custom bool
 	// Schemas returns the schemas by model name of kinds that are not built
-	// in, among them that of each kind and its list. It is called, possibly
-	// concurrently, whenever a document is drawn; nothing keeps the result.
-	// Nil stands for none.
-	Schemas func() (map[string]Schema, error)
+	// in, among them that of each kind and its list, written for version 2 of
+	// OpenAPI or 3. It is called, possibly concurrently, whenever a document is
+	// drawn; nothing keeps the result. Nil stands for none.
+	Schemas func(v2 bool) (map[string]Schema, error)
 }
 
 // Schema is the schema of a kind that is not built in. References name other
-// models of the part, or built-in ones, under #/components/schemas/ in V3 and
-// #/definitions/ in V2.
+// models of the part, or built-in ones, under #/components/schemas/ in version 3
+// and #/definitions/ in version 2.
 type Schema struct {
-	// Kind is the kind it describes, empty if it is only referred to.
-	Kind string
-	// V3 and V2 are the schema as JSON for the two versions of OpenAPI.
-	V3, V2 []byte
+	// Kind is the kind it describes, empty if it is only referred to. ListOf is
+	// the kind whose lists that kind is, where it is one of lists.
+	Kind, ListOf string
+	// JSON is the schema.
+	JSON []byte
 	// Uses are the names of the models that the schema refers to.
 	Uses []string
 }

@@ -158,7 +158,7 @@ func (d *drawing) merge(s *share) (paths, parameters map[string]json.RawMessage,
 		if schema, err = renamed(schema, rename); err != nil {
 			return nil, nil, err
 		}
-		d.others[name] = Schema{V2: schema}
+		d.others[name] = Schema{JSON: schema}
 	}
 	d.library.closure(d.builtin)
 	paths, parameters = map[string]json.RawMessage{}, map[string]json.RawMessage{}
@@ -219,7 +219,7 @@ func (d *drawing) renames(s *share) (map[string]string, error) {
 				return nil, err
 			}
 		} else if other, ok := d.others[name]; ok {
-			here = other.V2
+			here = other.JSON
 		} else {
 			continue
 		}

@@ -130,16 +130,32 @@ func (p *v2Paths) operation(op *operation) *v2Operation {
 	return out
 }
 
+func newV2Paths() *v2Paths {
+	return &v2Paths{encoded: map[v2Key]json.RawMessage{}, shared: map[string]json.RawMessage{}}
+}
+
+// write writes paths as a JSON object, and collects the parameters they share.
+func (p *v2Paths) write(w *bytes.Buffer, items []item) error {
+	parameters := func(list []parameter) []json.RawMessage { return p.parameters(list, nil) }
+	if err := writePaths(w, items, p.operation, parameters); err != nil {
+		return err
+	}
+	var last *template
+	for i := range items {
+		if t := items[i].template; t != nil && t != last {
+			maps.Copy(p.shared, t.shared)
+			last = t
+		}
+	}
+	return p.err
+}
+
 // writeV2Paths writes the paths of a document as a JSON object, and returns the
 // object of the parameters they share.
 func writeV2Paths(w *bytes.Buffer, items []item) ([]byte, error) {
-	p := &v2Paths{encoded: map[v2Key]json.RawMessage{}, shared: map[string]json.RawMessage{}}
-	parameters := func(list []parameter) []json.RawMessage { return p.parameters(list, nil) }
-	if err := writePaths(w, items, p.operation, parameters); err != nil {
+	p := newV2Paths()
+	if err := p.write(w, items); err != nil {
 		return nil, err
-	}
-	if p.err != nil {
-		return nil, p.err
 	}
 	var shared bytes.Buffer
 	shared.WriteByte('{')

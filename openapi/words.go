@@ -49,6 +49,13 @@ func writePaths[O, P any](w *bytes.Buffer, items []item, operation func(*operati
 	w.WriteByte('{')
 	for i := range items {
 		it := &items[i]
+		if it.template != nil {
+			if i > 0 {
+				w.WriteByte(',')
+			}
+			fill(w, it.member, it.names)
+			continue
+		}
 		out := pathItem[O, P]{Parameters: parameters(it.parameters)}
 		for j := range it.operations {
 			op := &it.operations[j]

@@ -83,8 +83,8 @@ func describeCustom(documents *openapi.Documents, static *route.Static, source *
 			GroupVersion: gv, Custom: true,
 			Describe: func() []openapi.Resource { return customResources(source, gv) },
 			Digest:   func() string { return source.Digest(gv) },
-			Schemas: func() (map[string]openapi.Schema, error) {
-				return source.Schemas(context.Background(), gv)
+			Schemas: func(v2 bool) (map[string]openapi.Schema, error) {
+				return source.Schemas(context.Background(), gv, v2)
 			},
 		})
 	}

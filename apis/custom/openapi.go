@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/codec/jsonplan"
 	"mainstay.dev/mainstay/openapi"
 )
 
@@ -49,25 +51,28 @@ func (s *Source) servedIn(gv schema.GroupVersion) []*entry {
 	return served
 }
 
-// Schemas returns the OpenAPI schemas of a group version, by model name. They
-// are made of the stored definitions, and nothing is kept of them.
-func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion) (map[string]openapi.Schema, error) {
+// Schemas returns the OpenAPI schemas of a group version, by model name, written
+// for version 2 or 3. They are made of the stored definitions, and nothing is kept
+// of them.
+func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
+	as := openAPIV3
+	if v2 {
+		as = openAPIV2
+	}
 	models := map[string]openapi.Schema{}
 	for _, e := range s.servedIn(gv) {
 		record, err := s.stored(ctx, e.name)
 		if err != nil {
 			return nil, err
 		}
-		crd, err := crdOf(record)
+		m, err := newModelMaker(record, gv.Version)
 		if err != nil {
 			return nil, err
 		}
-		v, err := versionOf(crd, gv.Version)
-		if err != nil {
+		if m == nil {
 			continue // it has just gone
 		}
-		m := modelMaker{crd: crd, version: v}
-		if err := m.add(models); err != nil {
+		if err := m.add(models, as); err != nil {
 			return nil, fmt.Errorf("OpenAPI schema of %s in version %s: %w", e.name, gv.Version, err)
 		}
 	}
@@ -78,6 +83,58 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion) (map[strin
 type modelMaker struct {
 	crd     *apiextensionsv1.CustomResourceDefinition
 	version *apiextensionsv1.CustomResourceDefinitionVersion
+	// schema is that of the version as it is stored, which object makes the model
+	// of; nil: it is in version.
+	schema map[string]any
+}
+
+// newModelMaker reads a definition: the schema as a document, from the stored
+// bytes, where they look as expected. It is nil where there is no such version.
+func newModelMaker(record *codec.Record, version string) (*modelMaker, error) {
+	crd, err := headOf(record)
+	if err != nil {
+		return nil, err
+	}
+	m := &modelMaker{crd: crd}
+	for i := range crd.Spec.Versions {
+		if crd.Spec.Versions[i].Name == version {
+			m.version = &crd.Spec.Versions[i]
+			m.schema = storedSchema(record.Stored(), i)
+		}
+	}
+	if m.version == nil {
+		return nil, nil
+	}
+	if m.schema == nil {
+		if m.crd, err = crdOf(record); err != nil {
+			return nil, err
+		}
+		if m.version, err = versionOf(m.crd, version); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// storedSchema returns the schema of the i-th version of a stored definition, nil
+// where it has none, or is not stored as expected.
+func storedSchema(stored []byte, i int) map[string]any {
+	spec, _ := jsonplan.Member(stored, "spec")
+	versions, ok := jsonplan.Member(spec, "versions")
+	if !ok {
+		return nil
+	}
+	version, ok := jsonplan.Element(versions, i)
+	if !ok {
+		return nil
+	}
+	validation, _ := jsonplan.Member(version, "schema")
+	model, ok := jsonplan.Member(validation, "openAPIV3Schema")
+	if !ok {
+		return nil
+	}
+	document, _ := jsonplan.DecodeDocument(model)
+	return document
 }
 
 func (m *modelMaker) name(kind string) string {
@@ -86,32 +143,31 @@ func (m *modelMaker) name(kind string) string {
 	return strings.Join(parts, ".") + "." + m.version.Name + "." + kind
 }
 
-func (m *modelMaker) add(models map[string]openapi.Schema) error {
+func (m *modelMaker) add(models map[string]openapi.Schema, as form) error {
 	kind, listKind := m.crd.Spec.Names.Kind, m.crd.Spec.Names.ListKind
-	object := openapi.Schema{Kind: kind, Uses: []string{metaModels + "ObjectMeta"}}
-	list := openapi.Schema{Kind: listKind, Uses: []string{m.name(kind), metaModels + "ListMeta"}}
-	for _, version := range []struct {
-		as           form
-		object, list *[]byte
-	}{{openAPIV3, &object.V3, &list.V3}, {openAPIV2, &object.V2, &list.V2}} {
-		doc, err := m.object(version.as)
-		if err != nil {
-			return err
-		}
-		if *version.object, err = json.Marshal(doc); err != nil {
-			return fmt.Errorf("encode: %w", err)
-		}
-		if *version.list, err = json.Marshal(m.list(version.as)); err != nil {
-			return fmt.Errorf("encode: %w", err)
-		}
+	doc, err := m.object(as)
+	if err != nil {
+		return err
 	}
-	models[m.name(kind)], models[m.name(listKind)] = object, list
+	object, err := jsonplan.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	list, err := jsonplan.Marshal(m.list(as))
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	models[m.name(kind)] = openapi.Schema{Kind: kind, JSON: object, Uses: []string{metaModels + "ObjectMeta"}}
+	models[m.name(listKind)] = openapi.Schema{Kind: listKind, ListOf: kind, JSON: list, Uses: []string{m.name(kind), metaModels + "ListMeta"}}
 	return nil
 }
 
 // object is the model of the kind as a document.
 func (m *modelMaker) object(as form) (map[string]any, error) {
-	doc := map[string]any{"type": "object"}
+	doc := m.schema
+	if doc == nil {
+		doc = map[string]any{"type": "object"}
+	}
 	if m.version.Schema != nil && m.version.Schema.OpenAPIV3Schema != nil {
 		encoded, err := json.Marshal(m.version.Schema.OpenAPIV3Schema)
 		if err != nil {
@@ -137,7 +193,7 @@ func (m *modelMaker) list(as form) map[string]any {
 	types := metav1.TypeMeta{}.SwaggerDoc()
 	doc := map[string]any{
 		"type": "object", "description": m.crd.Spec.Names.ListKind + " is a list of " + m.crd.Spec.Names.Kind,
-		"required": []string{"items"},
+		"required": []any{"items"},
 		"properties": map[string]any{
 			"apiVersion": described("string", types["apiVersion"]),
 			"kind":       described("string", types["kind"]),

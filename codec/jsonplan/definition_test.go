@@ -111,6 +111,23 @@ func TestMember(t *testing.T) {
 	}
 }
 
+func TestElement(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		data string
+		i    int
+		want string
+	}{
+		{`[1, {"a":[2]} ,null]`, 0, "1"}, {`[1, {"a":[2]} ,null]`, 1, `{"a":[2]}`}, {`[1, {"a":[2]} ,null]`, 2, "null"},
+		{`[1]`, 1, ""}, {`[]`, 0, ""}, {`{}`, 0, ""}, {``, 0, ""}, {`[1,}`, 1, ""},
+	} {
+		got, ok := jsonplan.Element([]byte(test.data), test.i)
+		if string(got) != test.want || ok != (test.want != "") {
+			t.Errorf("%d of %s: %s, %v", test.i, test.data, got, ok)
+		}
+	}
+}
+
 func BenchmarkDefinition(b *testing.B) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if !jsonplan.Decode([]byte(definition), &crd) {

@@ -72,6 +72,23 @@ func Member(data []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
+// Element is Member for the i-th element of a JSON list.
+func Element(data []byte, i int) ([]byte, bool) {
+	r := reader{data: unsafe.String(unsafe.SliceData(data), len(data))}
+	at, more := r.open(r.space(0), '[', ']')
+	for ; more; i-- {
+		end := r.skip(at)
+		if end == bad {
+			return nil, false
+		}
+		if i == 0 {
+			return data[at:end:end], true
+		}
+		at, more = r.next(end, ']')
+	}
+	return nil, false
+}
+
 func (r *reader) ended(i int) bool { return i >= 0 && r.space(i) == len(r.data) }
 
 // decodeFunc reads the value that begins at i into the memory at p, which is
