@@ -50,7 +50,8 @@ func options() []cel.EnvOption {
 		ext.Strings(ext.StringsVersion(2)),
 		ext.Sets(),
 		ext.TwoVarComprehensions(),
-		ext.Lists(ext.ListsVersion(3)),
+		// A longer range would cost too much, but be made first.
+		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(PerCallLimit)),
 		library.All(),
 		cel.Lib(iterations{}),
 	}

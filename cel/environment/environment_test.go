@@ -156,6 +156,7 @@ func TestRuntimeFaults(t *testing.T) {
 		"self.replicas.startsWith('x')":                  "no such overload",
 		"semver(self.name) == semver('1.0.0')":           "No Major.Minor.Patch elements found",
 		"text.find('(') == ''":                           "error parsing regexp: missing closing ): `(`",
+		"lists.range(count * 100000).size() == 0":        "lists.range: size 4200000 exceeds maximum allowed (1000000)",
 		"[1, 2].map(i, lists.range(600000)).size() == 2": "operation cancelled: actual cost limit exceeded",
 	} {
 		t.Run(expression, func(t *testing.T) {

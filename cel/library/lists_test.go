@@ -73,6 +73,8 @@ func TestListsIndexOf(t *testing.T) {
 		{byteses + ".lastIndexOf(bytes('x'))", "-1", 26, 36, 26},
 		{durations + ".indexOf(duration('3s'))", "2", 21, 21, 21},
 		{timestamps + ".indexOf(timestamp('2011-01-03T00:00:00Z'))", "2", 17, 17, 17},
+		// All that is in the elements counts: 10 to make each list, 30 each map.
+		{"[{'k': '0123456789'}, {'k': '0123456789'}].indexOf({'k': ''})", "-1", 102, 102, 102},
 		{"[[1], [2]].lastIndexOf([1])", "0", 0, 0, 0},
 		{"[].indexOf('a')", "-1", 0, 0, 0},
 		// Of strings too; these functions are the CEL project's, at our price.
