@@ -151,15 +151,17 @@ type mark struct {
 // retainHistory compacts what is older than the retention, until Close. Marks
 // are not kept on disk: after a start, history is kept for a whole retention.
 func (s *Store) retainHistory() {
-	every := min(max(s.retention/20, 10*time.Millisecond), 15*time.Second)
+	every := min(max(s.retention/20, 10*time.Millisecond), 10*time.Second)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	marks := []mark{{at: time.Now(), rev: kv.Revision(s.published.Load())}}
+	var assigned kv.Revision
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case now := <-ticker.C:
+			assigned = s.letGo(assigned)
 			var cut kv.Revision
 			marks, cut = advance(marks, mark{at: now, rev: kv.Revision(s.published.Load())}, s.retention)
 			// Even without a new cut there may be something left to trim, from
@@ -169,6 +171,19 @@ func (s *Store) retainHistory() {
 			}
 		}
 	}
+}
+
+// letGo forgets what is held in memory of commits up to a revision, the newest
+// when it was last called, so that a store at rest holds nothing. It returns the
+// newest now.
+func (s *Store) letGo(last kv.Revision) kv.Revision {
+	s.ring.forget(last)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.assigned == last {
+		s.mu.recent.rotate(last, kv.Revision(s.published.Load()))
+	}
+	return s.mu.assigned
 }
 
 // advance adds a mark and drops those that are older than the retention. cut is

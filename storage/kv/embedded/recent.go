@@ -51,10 +51,20 @@ func (r *recent) put(key string, v version) {
 // forget drops the old generation if the young one is full. Versions later than
 // published are kept whatever their size: they cannot be read elsewhere.
 func (r *recent) forget(assigned, published kv.Revision) {
-	if r.bytes < recentBytes || r.youngFloor > published {
+	if r.bytes >= recentBytes {
+		r.rotate(assigned, published)
+	}
+}
+
+// rotate drops the old generation, if all of it is published.
+func (r *recent) rotate(assigned, published kv.Revision) {
+	if r.youngFloor > published {
 		return
 	}
 	clear(r.old)
+	if r.bytes < recentBytes {
+		r.old = make(map[string]version) // the other one may have been large
+	}
 	r.young, r.old = r.old, r.young
 	r.floor, r.youngFloor = r.youngFloor, assigned
 	r.bytes = 0

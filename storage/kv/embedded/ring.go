@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"slices"
 	"sync"
 
 	"mainstay.dev/mainstay/storage/kv"
@@ -10,7 +11,10 @@ import (
 // need it.
 const (
 	ringGroups = 4096
-	ringBytes  = 8 << 20
+	ringBytes  = 4 << 20
+	// notedBytes is how much of it has notes: these hold decoded objects, many
+	// times as large as the values, and are for those who keep up.
+	notedBytes = 512 << 10
 	eventBytes = 256 // what an event costs beside key and value
 )
 
@@ -23,6 +27,9 @@ type ring struct {
 		groups      []ringGroup
 		head, count int
 		bytes       int
+		// stripped groups, from the oldest on, have lost their notes; noted is
+		// the size of the others.
+		stripped, noted int
 		// last is the newest revision published to the ring.
 		last kv.Revision
 		// wake is closed when last grows; waited tells that somebody has it.
@@ -46,6 +53,7 @@ func (r *ring) reset(at kv.Revision) {
 	defer r.mu.Unlock()
 	clear(r.mu.groups)
 	r.mu.head, r.mu.count, r.mu.bytes = 0, 0, 0
+	r.mu.stripped, r.mu.noted = 0, 0
 	r.mu.last = at
 	r.wakeLocked()
 }
@@ -62,11 +70,7 @@ func (r *ring) append(g *group) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.mu.count > 0 && (r.mu.count == ringGroups || r.mu.bytes+n > ringBytes) {
-		old := &r.mu.groups[r.mu.head]
-		r.mu.bytes -= old.bytes
-		*old = ringGroup{}
-		r.mu.head = (r.mu.head + 1) % len(r.mu.groups)
-		r.mu.count--
+		r.dropLocked()
 	}
 	if r.mu.count == len(r.mu.groups) {
 		r.growLocked()
@@ -74,8 +78,53 @@ func (r *ring) append(g *group) {
 	*r.atLocked(r.mu.count) = ringGroup{first: g.first, last: g.last, events: g.events, bytes: n}
 	r.mu.count++
 	r.mu.bytes += n
+	r.mu.noted += n
+	for r.mu.noted > notedBytes && r.mu.stripped < r.mu.count-1 {
+		r.stripLocked()
+	}
 	r.mu.last = g.last
 	r.wakeLocked()
+}
+
+// dropLocked removes the oldest group.
+func (r *ring) dropLocked() {
+	old := &r.mu.groups[r.mu.head]
+	r.mu.bytes -= old.bytes
+	if r.mu.stripped > 0 {
+		r.mu.stripped--
+	} else {
+		r.mu.noted -= old.bytes
+	}
+	*old = ringGroup{}
+	r.mu.head = (r.mu.head + 1) % len(r.mu.groups)
+	r.mu.count--
+}
+
+// forget removes what came up to a revision.
+func (r *ring) forget(before kv.Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.mu.count > 0 && r.atLocked(0).last <= before {
+		r.dropLocked()
+	}
+	if r.mu.count == 0 {
+		r.mu.groups, r.mu.head = nil, 0
+	}
+}
+
+// stripLocked takes the notes from the oldest group that has them. Watches may
+// be looking at its events, so it is given others.
+func (r *ring) stripLocked() {
+	g := r.atLocked(r.mu.stripped)
+	r.mu.stripped++
+	r.mu.noted -= g.bytes
+	if !slices.ContainsFunc(g.events, func(ev kv.Event) bool { return ev.Note != nil }) {
+		return
+	}
+	g.events = slices.Clone(g.events)
+	for i := range g.events {
+		g.events[i].Note = nil
+	}
 }
 
 func (r *ring) growLocked() {
