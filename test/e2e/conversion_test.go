@@ -41,6 +41,7 @@ func TestConversionWebhooks(t *testing.T) {
 			{"another webhook", redefinedWebhook},
 			{"a webhook that fails", failingWebhook},
 			{"a slow webhook", slowWebhook},
+			{"unreadable certificates", unreadableCertificates},
 		} {
 			t.Run(strings.Join(append(flags, b.name), " "), func(t *testing.T) {
 				t.Parallel()
