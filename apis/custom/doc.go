@@ -18,5 +18,6 @@
 // What definitions themselves must look like is package definition's affair.
 //
 // Imports: apis/custom/conversion, apis/custom/definition, apis/custom/rules,
-// apis/custom/schema, codec, egress, openapi, registry, rest, storage, webhook.
+// apis/custom/schema, codec, codec/jsonplan, egress, openapi, registry, rest,
+// storage, webhook.
 package custom
