@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
@@ -13,21 +14,38 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Document is one OpenAPI document. It is drawn when first asked for and then
-// kept compressed. It never changes: a change of what it describes makes
-// another Document. Safe for concurrent use.
+// Document is one OpenAPI document. It is drawn when first asked for; what is
+// sent compressed is then kept so, and what is sent plain for a while. It never
+// changes: a change of what it describes makes another Document. Safe for
+// concurrent use.
 type Document struct {
 	draw    func() (*drawing, error)
 	version version
-	// digest makes the ETag without drawing; it may be nil.
+	// digest makes the ETag without drawing; it may be nil, or return nothing.
 	digest func() string
 	// Modified is when the resources it describes became as they are.
 	Modified time.Time
+	// kept bounds what is kept plain; nil: nothing is.
+	kept *keeping
 
-	mu   sync.Mutex
-	tag  string  // empty until known
-	json Content // empty until drawn, as is the next
-	pb   Content
+	mu       sync.Mutex
+	tag      string // empty until known
+	json, pb form
+}
+
+// form is a document in a media type. Either may be there, or both, or none.
+type form struct {
+	packed Content
+	plain  []byte
+	// forget drops plain a while after it was last asked for.
+	forget *time.Timer
+}
+
+// keeping bounds the documents that are kept plain, of all together.
+type keeping struct {
+	idle time.Duration
+	// free is how many bytes more may be kept.
+	free atomic.Int64
 }
 
 // Content is a document in one media type.
@@ -51,9 +69,14 @@ func (c Content) Bytes() ([]byte, error) {
 	return plain, nil
 }
 
+// newContent compresses for speed: the text repeats itself so much that more
+// effort would gain little.
 func newContent(plain []byte) (Content, error) {
 	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return Content{}, fmt.Errorf("compress document: %w", err)
+	}
 	if _, err := w.Write(plain); err != nil {
 		return Content{}, fmt.Errorf("compress document: %w", err)
 	}
@@ -82,44 +105,78 @@ func (d *Document) ETag() (string, error) {
 }
 
 // JSON returns the document as JSON.
-func (d *Document) JSON() (Content, error) {
+func (d *Document) JSON() (Content, error) { return d.packed(&d.json, d.drawLocked) }
+
+// Protobuf returns the document in the protobuf form of its version.
+func (d *Document) Protobuf() (Content, error) { return d.packed(&d.pb, d.convertLocked) }
+
+// PlainJSON returns the document as JSON, not compressed and not to be changed.
+func (d *Document) PlainJSON() ([]byte, error) { return d.plain(&d.json, d.drawLocked) }
+
+// PlainProtobuf is to Protobuf what PlainJSON is to JSON.
+func (d *Document) PlainProtobuf() ([]byte, error) { return d.plain(&d.pb, d.convertLocked) }
+
+func (d *Document) packed(f *form, makePlain func() ([]byte, error)) (Content, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.json.Gzip == nil {
-		if _, err := d.drawLocked(); err != nil {
+	if f.packed.Gzip != nil {
+		return f.packed, nil
+	}
+	plain := f.plain
+	if plain == nil {
+		var err error
+		if plain, err = makePlain(); err != nil {
 			return Content{}, err
 		}
 	}
-	return d.json, nil
+	var err error
+	f.packed, err = newContent(plain)
+	return f.packed, err
 }
 
-// Protobuf returns the document in the protobuf form of its version.
-func (d *Document) Protobuf() (Content, error) {
+func (d *Document) plain(f *form, makePlain func() ([]byte, error)) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.pb.Gzip != nil {
-		return d.pb, nil
+	return d.plainLocked(f, makePlain)
+}
+
+func (d *Document) plainLocked(f *form, makePlain func() ([]byte, error)) ([]byte, error) {
+	if f.plain != nil {
+		f.forget.Reset(d.kept.idle)
+		return f.plain, nil
 	}
-	plain, err := d.plainLocked()
+	plain, err := []byte(nil), error(nil)
+	if f.packed.Gzip != nil {
+		plain, err = f.packed.Bytes()
+	} else {
+		plain, err = makePlain()
+	}
 	if err != nil {
-		return Content{}, err
+		return nil, err
 	}
-	if plain, err = toProtobuf(plain, d.version); err != nil {
-		return Content{}, fmt.Errorf("convert document to protobuf: %w", err)
-	}
-	d.pb, err = newContent(plain)
-	return d.pb, err
+	d.keepLocked(f, plain)
+	return plain, nil
 }
 
-// plainLocked returns the document as JSON, not compressed.
-func (d *Document) plainLocked() ([]byte, error) {
-	if d.json.Gzip == nil {
-		return d.drawLocked()
+// keepLocked keeps a plain form for those who ask for it next.
+func (d *Document) keepLocked(f *form, plain []byte) {
+	if d.kept == nil {
+		return
 	}
-	return d.json.Bytes()
+	if d.kept.free.Add(-int64(len(plain))) < 0 {
+		d.kept.free.Add(int64(len(plain)))
+		return
+	}
+	f.plain = plain
+	f.forget = time.AfterFunc(d.kept.idle, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		f.plain = nil
+		d.kept.free.Add(int64(len(plain)))
+	})
 }
 
-// drawLocked draws the document, keeps it, and returns it not compressed.
+// drawLocked draws the document and returns it as JSON.
 func (d *Document) drawLocked() ([]byte, error) {
 	drawn, err := d.draw()
 	if err != nil {
@@ -129,16 +186,24 @@ func (d *Document) drawLocked() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := newContent(plain)
+	if d.tag == "" && d.digest != nil {
+		d.tag = d.digest()
+	}
+	if d.tag == "" {
+		d.tag = drawn.etag()
+	}
+	return plain, nil
+}
+
+// convertLocked makes the protobuf form.
+func (d *Document) convertLocked() ([]byte, error) {
+	plain, err := d.plainLocked(&d.json, d.drawLocked)
 	if err != nil {
 		return nil, err
 	}
-	if d.tag == "" && d.digest != nil {
-		d.tag = d.digest()
-	} else if d.tag == "" {
-		d.tag = drawn.etag()
+	if plain, err = toProtobuf(plain, d.version); err != nil {
+		return nil, fmt.Errorf("convert document to protobuf: %w", err)
 	}
-	d.json = content
 	return plain, nil
 }
 

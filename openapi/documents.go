@@ -1,10 +1,13 @@
 package openapi
 
 import (
+	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +23,16 @@ type Config struct {
 	// Issuer says that the server publishes the keys of its service account
 	// tokens, which has two documents of its own.
 	Issuer bool
+	// KeepPlain is how long documents are kept as they are sent to those who do
+	// not want them compressed; 0 means DefaultKeepPlain.
+	KeepPlain time.Duration
 }
+
+// DefaultKeepPlain is as Config.KeepPlain where that does not say.
+const DefaultKeepPlain = 20 * time.Second
+
+// maxPlain is how many bytes of documents are kept plain, at most.
+const maxPlain = 96 << 20
 
 // Documents are the OpenAPI documents of a server: one v3 document per group
 // version and a few small ones beside, one v2 document of everything. Nothing
@@ -28,6 +40,7 @@ type Config struct {
 type Documents struct {
 	library *library
 	about   info
+	kept    *keeping
 
 	mu sync.RWMutex
 	// sources and documents have the paths of the v3 documents as keys.
@@ -52,14 +65,19 @@ type v3Index struct {
 
 // New returns the documents of a server.
 func New(c Config) *Documents {
+	if c.KeepPlain == 0 {
+		c.KeepPlain = DefaultKeepPlain
+	}
 	d := &Documents{
 		library:   openLibrary(modelsFile),
+		kept:      &keeping{idle: c.KeepPlain},
 		about:     info{Title: "Kubernetes", Version: c.Version},
 		sources:   map[string]*source{},
 		documents: map[string]*Document{},
 		remotes:   map[string]*Remote{},
 		parts:     map[string]int{},
 	}
+	d.kept.free.Store(maxPlain)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.putLocked("apis", &source{items: groupsItems()})
@@ -139,6 +157,7 @@ func (d *Documents) putLocked(path string, s *source) {
 	d.sources[path] = s
 	d.documents[path] = &Document{
 		version:  v3,
+		kept:     d.kept,
 		draw:     func() (*drawing, error) { return drawV3(d.library, s, d.about) },
 		Modified: time.Now(),
 	}
@@ -171,11 +190,43 @@ func (d *Documents) V2() *Document {
 		sources, remotes := d.sharesLocked()
 		d.v2 = &Document{
 			version:  v2,
+			kept:     d.kept,
 			draw:     func() (*drawing, error) { return drawV2(d.library, sources, remotes, d.about) },
+			digest:   func() string { return digestOf(d.library, sources, remotes, d.about) },
 			Modified: d.changed,
 		}
 	}
 	return d.v2
+}
+
+// digestOf identifies the v2 document of sources by what they say of themselves,
+// which costs a thousandth of the document. It returns nothing where others have
+// a say: what they describe is not known before it is read.
+func digestOf(l *library, sources []*source, remotes []*Remote, about info) string {
+	if len(remotes) > 0 {
+		return ""
+	}
+	h := sha512.New()
+	fmt.Fprintln(h, about.Version, len(l.data))
+	io.WriteString(h, string(l.digests))
+	var lines []string
+	for _, s := range sources {
+		switch {
+		case s.part == nil:
+			lines = append(lines, s.items[0].path)
+		case s.part.Digest != nil:
+			lines = append(lines, s.part.path()+" "+s.part.Digest())
+		case s.part.Custom || s.part.Describe != nil || s.part.Schemas != nil:
+			return ""
+		default:
+			lines = append(lines, fmt.Sprintf("%s %v", s.part.path(), s.part.Resources))
+		}
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		fmt.Fprintln(h, line)
+	}
+	return fmt.Sprintf("%X", h.Sum(nil))
 }
 
 // V3Index returns the index of the v3 documents as JSON, not to be changed, and

@@ -102,21 +102,39 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, document *Docume
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	content := document.JSON
-	if media != mediaJSON {
-		content = document.Protobuf
+	content := func() (sent, error) { return packed(document.JSON()) }
+	gzip := acceptsGzip(r.Header.Get("Accept-Encoding"))
+	switch {
+	case media != mediaJSON && gzip:
+		content = func() (sent, error) { return packed(document.Protobuf()) }
+	case media != mediaJSON:
+		content = func() (sent, error) { return unpacked(document.PlainProtobuf()) }
+	case !gzip:
+		content = func() (sent, error) { return unpacked(document.PlainJSON()) }
 	}
 	if err := h.serveMedia(w, r, document, media, content); err != nil {
 		h.fail(w, r, err)
 	}
 }
 
-// serveMedia writes a document in one media type as it is kept, compressed, to
-// clients that can do with that.
-func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *Document, media string, content func() (Content, error)) error {
+// sent is a document as it is sent.
+type sent struct {
+	data   []byte
+	isGzip bool
+}
+
+func packed(c Content, err error) (sent, error) { return sent{c.Gzip, true}, err }
+
+func unpacked(data []byte, err error) (sent, error) { return sent{data, false}, err }
+
+// serveMedia writes a document in one media type, compressed to clients that can
+// do with that.
+func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *Document, media string, content func() (sent, error)) error {
+	var body sent
 	if r.Header.Get("If-None-Match") == "" {
 		// It will be sent; to draw it first gives the ETag without more work.
-		if _, err := content(); err != nil {
+		var err error
+		if body, err = content(); err != nil {
 			return err
 		}
 	}
@@ -130,26 +148,21 @@ func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *D
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	c, err := content()
-	if err != nil {
-		return err
+	if body.data == nil {
+		if body, err = content(); err != nil {
+			return err
+		}
 	}
 	w.Header().Set("Content-Type", media)
 	w.Header().Add("Vary", "Accept-Encoding")
-	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+	if body.isGzip {
 		// A range would be one of the compressed bytes, which is of no use.
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 		w.Header().Set("Content-Encoding", "gzip")
-		w.Header().Set("Content-Length", strconv.Itoa(len(c.Gzip)))
-		http.ServeContent(w, r, "", document.Modified, bytes.NewReader(c.Gzip))
-		return nil
+		w.Header().Set("Content-Length", strconv.Itoa(len(body.data)))
 	}
-	plain, err := c.Bytes()
-	if err != nil {
-		return err
-	}
-	http.ServeContent(w, r, "", document.Modified, bytes.NewReader(plain))
+	http.ServeContent(w, r, "", document.Modified, bytes.NewReader(body.data))
 	return nil
 }
 

@@ -1,0 +1,51 @@
+package openapi
+
+import (
+	"testing"
+	"time"
+)
+
+// TestKeepPlain checks that a document is kept plain for those who ask next, and
+// not for long.
+func TestKeepPlain(t *testing.T) {
+	t.Parallel()
+	d := New(Config{KeepPlain: 5 * time.Millisecond})
+	document, _ := d.V3("version")
+	first, err := document.PlainJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(time.Minute)
+	for {
+		document.mu.Lock()
+		gone := document.json.plain == nil
+		document.mu.Unlock()
+		if gone && d.kept.free.Load() == maxPlain {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("it is still kept")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	again, err := document.PlainJSON()
+	if err != nil || string(again) != string(first) {
+		t.Errorf("drawn again: %v\n%s\n%s", err, first, again)
+	}
+	d = New(Config{})
+	d.kept.free.Store(0)
+	document, _ = d.V3("apis")
+	for range 2 {
+		if _, err := document.PlainJSON(); err != nil || document.json.plain != nil || d.kept.free.Load() != 0 {
+			t.Errorf("kept although there is no room: %v", err)
+		}
+	}
+	content, err := document.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inflated, err := content.Bytes()
+	if plain, _ := document.PlainJSON(); err != nil || string(plain) != string(inflated) {
+		t.Errorf("inflated %s, %v", inflated, err)
+	}
+}
