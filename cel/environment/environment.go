@@ -53,6 +53,7 @@ func options() []cel.EnvOption {
 		// A longer range would cost too much, but be made first.
 		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(PerCallLimit)),
 		library.All(),
+		cel.Lib(texts{}),
 		cel.Lib(iterations{}),
 	}
 }

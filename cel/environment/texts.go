@@ -1,0 +1,138 @@
+package environment
+
+import (
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/decls"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// maxText is the length in bytes of a text that costs more to read than one
+// evaluation may cost.
+const maxText = 10 * PerCallLimit
+
+// texts keeps functions from making texts that no memory holds.
+//
+// A call is charged for what it reads, when it has made its result. Replacing ""
+// by one text in another makes one as long as their product, and a joined list may
+// hold the same text many times; two texts of an object of 1 MB are enough to end
+// the process. So both functions look at the length first, and end the evaluation
+// as one that costs too much.
+type texts struct{}
+
+var _ cel.SingletonLibrary = texts{}
+
+// LibraryName is what the environment knows the library by.
+func (texts) LibraryName() string { return "mainstay.texts" }
+
+// CompileOptions are none: the functions are those of cel-go's strings.
+func (texts) CompileOptions() []cel.EnvOption { return nil }
+
+// ProgramOptions exchange what is behind calls of the functions.
+func (texts) ProgramOptions() []cel.ProgramOption {
+	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		call, ok := i.(interpreter.InterpretableCall)
+		if !ok {
+			return i, nil
+		}
+		switch function := call.Function(); function {
+		case "replace":
+			return exchanged(call, replace), nil
+		case "join":
+			return exchanged(call, join), nil
+		}
+		return i, nil
+	})}
+}
+
+// exchanged is a call of another function with the same arguments. Where that has
+// no result, there is no such overload.
+func exchanged(call interpreter.InterpretableCall, f func(args []ref.Val) ref.Val) interpreter.InterpretableCall {
+	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
+		if result := f(args); result != nil {
+			return result
+		}
+		return decls.MaybeNoSuchOverload(call.Function(), args...)
+	})
+}
+
+// replace is <string>.replace(<string>, <string>) and the same with a limit of how
+// often, of which a negative one is none.
+func replace(args []ref.Val) ref.Val {
+	limit := types.IntNegOne
+	if len(args) == 4 {
+		var ok bool
+		if limit, ok = args[3].(types.Int); !ok {
+			return nil
+		}
+		args = args[:3]
+	}
+	words, ok := stringsOf(args)
+	if !ok || len(words) != 3 {
+		return nil
+	}
+	s, from, to := words[0], words[1], words[2]
+	count := strings.Count(s, from)
+	if limit >= 0 {
+		count = min(count, int(limit))
+	}
+	if len(s)+count*(len(to)-len(from)) > maxText {
+		tooLong()
+	}
+	return types.String(strings.Replace(s, from, to, count))
+}
+
+// join is <list<string>>.join() and <list<string>>.join(<string>).
+func join(args []ref.Val) ref.Val {
+	list, ok := args[0].(traits.Lister)
+	if !ok {
+		return nil
+	}
+	words, ok := stringsOf(args[1:])
+	if !ok || len(words) > 1 {
+		return nil
+	}
+	separator := strings.Join(words, "")
+	var text strings.Builder
+	for i, n := types.IntZero, list.Size().(types.Int); i < n; i++ {
+		if i > 0 {
+			text.WriteString(separator)
+		}
+		element := list.Get(i)
+		word, ok := element.(types.String)
+		if !ok {
+			return types.NewErr("join: invalid input: %v", element)
+		}
+		if text.Len()+len(word) > maxText {
+			tooLong()
+		}
+		text.WriteString(string(word))
+	}
+	return types.String(text.String())
+}
+
+// stringsOf returns the texts of arguments if all are strings.
+func stringsOf(args []ref.Val) ([]string, bool) {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		word, ok := arg.(types.String)
+		if !ok {
+			return nil, false
+		}
+		words[i] = string(word)
+	}
+	return words, true
+}
+
+// tooLong ends the evaluation, as cel-go does beyond the limit on costs: it
+// recovers from this panic and makes it the error of the evaluation.
+func tooLong() {
+	panic(interpreter.EvalCancelledError{
+		Cause:   interpreter.CostLimitExceeded,
+		Message: "operation cancelled: actual cost limit exceeded",
+	})
+}
