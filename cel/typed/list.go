@@ -110,8 +110,12 @@ func (l *list) Equal(other ref.Val) ref.Val {
 	case "map":
 		return l.equalMap(lister)
 	}
+	return l.equalInOrder(lister)
+}
+
+func (l *list) equalInOrder(other traits.Lister) ref.Val {
 	for i := range l.len() {
-		if equal := l.at(i).Equal(lister.Get(types.Int(i))); equal != types.True {
+		if equal := l.at(i).Equal(other.Get(types.Int(i))); equal != types.True {
 			return equal
 		}
 	}
@@ -143,6 +147,9 @@ func (l *list) equalMap(other traits.Lister) ref.Val {
 	for i := range l.len() {
 		entry := l.at(i)
 		entries[l.key(entry)] = entry
+	}
+	if len(entries) < l.len() {
+		return l.equalInOrder(other) // keys do not tell all entries apart
 	}
 	met := make(map[any]bool, len(entries))
 	for it := other.Iterator(); it.HasNext() == types.True; {
