@@ -221,9 +221,16 @@ func convertedWrites(t *testing.T, _ *clients, e *converted) {
 			return e.v2.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"port":"9"}}`), metav1.PatchOptions{DryRun: []string{"All"}})
 		}, "{hostPort:i:4}"},
 	} {
+		if _, err := e.v2.Get(ctx, "a", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		e.hook.asked()
 		written, err := step.do()
 		if err != nil || written.GetAPIVersion() != e.resource.GroupVersion().String() {
 			t.Fatalf("%s: %v, %v", step.name, written, err)
+		}
+		if cached(t) {
+			checkAsked(t, e, step.name+": to what is stored, and back", 1, 1)
 		}
 		stored, err := e.v1.Get(ctx, "a", metav1.GetOptions{})
 		if err != nil || specOf(stored) != step.want {
