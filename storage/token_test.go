@@ -82,15 +82,7 @@ func FuzzKey(f *testing.F) {
 	f.Add("..", "a")
 	f.Add("ns", "a/b")
 	f.Add("ns", "a\x00")
-	store := func(namespaced bool) *Store {
-		version := &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("Pod"), New: func() codec.Object { return &corev1.Pod{} }}
-		s, err := New(Config{Backend: noBackend{}, ResourcePrefix: "pods", Namespaced: namespaced, Kind: &codec.Kind{Hub: version}})
-		if err != nil {
-			f.Fatal(err)
-		}
-		return s
-	}
-	namespaced, global := store(true), store(false)
+	namespaced, global := testStore(f, true), testStore(f, false)
 	f.Fuzz(func(t *testing.T, namespace, name string) {
 		full := types.NamespacedName{Namespace: namespace, Name: name}
 		if key, err := namespaced.Key(full); err == nil {
@@ -107,6 +99,15 @@ func FuzzKey(f *testing.F) {
 			}
 		}
 	})
+}
+
+func testStore(t testing.TB, namespaced bool) *Store {
+	version := &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("Pod"), New: func() codec.Object { return &corev1.Pod{} }}
+	s, err := New(Config{Backend: noBackend{}, ResourcePrefix: "pods", Namespaced: namespaced, Kind: &codec.Kind{Hub: version}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // noBackend is a backend that is not called.
