@@ -29,7 +29,7 @@ func TestName(t *testing.T) {
 	} {
 		service.Name = name
 		got := ""
-		if err := validateName(t.Context(), service).ToAggregate(); err != nil {
+		if err := validateName(service).ToAggregate(); err != nil {
 			got = err.Error()
 		}
 		if got != want {

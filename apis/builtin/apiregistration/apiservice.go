@@ -25,7 +25,7 @@ func prepare(_ context.Context, service *apiregistrationv1.APIService) {
 
 // validateName ties the name to the version that is registered, so that no two
 // registrations can be of the same one.
-func validateName(_ context.Context, service *apiregistrationv1.APIService) field.ErrorList {
+func validateName(service *apiregistrationv1.APIService) field.ErrorList {
 	want := service.Spec.Version + "." + service.Spec.Group
 	if service.Name == "" || service.Name == want {
 		return nil

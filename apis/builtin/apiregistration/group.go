@@ -18,7 +18,7 @@ func V1() builtin.Group {
 			Name: "apiservices", Kind: "APIService", Categories: []string{"api-extensions"},
 			StoragePath: "apiregistration.k8s.io/apiservices",
 			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
-			ValidateName: path.ValidatePathSegmentName, Validate: validateName,
+			ValidateName: path.ValidatePathSegmentName, Validate: validateAPIService, ValidateUpdate: validateUpdate, ValidateStatus: validateStatus,
 			Default: defaultAPIService, Prepare: prepare, Columns: columns(),
 		}),
 	}}
