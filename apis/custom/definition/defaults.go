@@ -15,7 +15,7 @@ import (
 
 // defaultFaults checks that the defaults of a structural schema are values that
 // it allows, with nothing in them that would be pruned.
-func defaultFaults(ctx context.Context, root *props, at *field.Path, compiler *rules.Compiler) field.ErrorList {
+func defaultFaults(ctx context.Context, root *props, at *field.Path) field.ErrorList {
 	if !hasDefaults(root) {
 		return nil
 	}
@@ -23,7 +23,7 @@ func defaultFaults(ctx context.Context, root *props, at *field.Path, compiler *r
 	if err != nil {
 		return field.ErrorList{field.Invalid(at, "", err.Error())}
 	}
-	w := defaults{ctx: ctx, resource: compiled, compiler: compiler, budget: rules.Budget}
+	w := defaults{ctx: ctx, resource: compiled, budget: rules.Budget}
 	w.node(root, compiled.AsResource(), at, nil, false)
 	return w.errs
 }
@@ -39,7 +39,7 @@ type defaults struct {
 	ctx  context.Context
 	errs field.ErrorList
 	// compiler compiles rules, which all defaults together have a budget for.
-	compiler *rules.Compiler
+	compiler rules.Compiler
 	budget   int64
 	// resource is the innermost resource that a node is in.
 	resource *schema.Schema

@@ -51,7 +51,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 	start := place{root: true, defaults: true}
 	if faults := structuralFaults(root, schemaAt); len(faults) > 0 {
 		v.add(faults...)
-	} else if faults := defaultFaults(v.ctx, root, schemaAt, checker.Compiler()); len(faults) > 0 {
+	} else if faults := defaultFaults(v.ctx, root, schemaAt); len(faults) > 0 {
 		v.add(faults...)
 	} else {
 		start.site = checker.Root(root, schemaAt)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,18 +24,19 @@ type Checker struct {
 	// are not refused for what each of them costs.
 	Unchanged bool
 
-	compiler Compiler
+	types    typed.Maker
 	envs     environments
-	costs    map[*expression]estimate
+	verdicts map[expressionKey]verdict
 
 	total  uint64
 	costly []costly // the most expensive first
 }
 
-// estimate is what one evaluation of an expression may cost.
-type estimate struct {
-	cost uint64
-	err  error
+// verdict is what is known of an expression. cost is that of one evaluation.
+type verdict struct {
+	usesOldSelf bool
+	cost        uint64
+	err         error
 }
 
 // costly is an expression that is a good part of the cost of a schema.
@@ -61,18 +63,11 @@ type Site struct {
 	uncorrelated *field.Path
 }
 
-// Compiler returns what the rules of defaults are to be compiled with, so that
-// none is compiled twice.
-func (c *Checker) Compiler() *Compiler {
-	c.compiler.expressions().forChecks = true
-	return &c.compiler
-}
-
 // Root is the site of the whole schema, which is one of resources.
 func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) Site {
 	s := Site{checker: c, props: props, at: at, count: 1, bounded: true}
 	if len(props.XValidations) > 0 {
-		s.typ = c.compiler.types.Make(props, true)
+		s.typ = c.types.Make(props, true)
 		s.hidden = s.typ == nil
 	}
 	return s
@@ -93,7 +88,7 @@ func (s Site) below(props *apiextensions.JSONSchemaProps, at *field.Path, from f
 		inner.typ = from(s.typ)
 	}
 	if inner.typ == nil && !s.hidden && (s.typ != nil || len(props.XValidations) > 0) {
-		inner.typ = s.checker.compiler.types.Make(props, props.XEmbeddedResource)
+		inner.typ = s.checker.types.Make(props, props.XEmbeddedResource)
 		inner.hidden = inner.typ == nil
 	}
 	return inner
@@ -165,51 +160,52 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 	var errs field.ErrorList
 	ruleAt, messageAt := at.Child("rule"), at.Child("messageExpression")
 	sees := scopeOf(s.typ, rule)
-	e, cost, err := s.checker.verdict(sees, rule.Rule, asRule)
-	if s.bounded {
-		cost = multiply(cost, s.count)
-	} else {
-		cost = multiply(cost, s.typ.MaxCount())
+	v := s.checker.verdict(expressionKey{sees, rule.Rule, asRule})
+	cost := multiply(v.cost, s.count)
+	if !s.bounded {
+		cost = multiply(v.cost, s.typ.MaxCount())
 	}
 	errs = s.checker.charge(errs, ruleAt, "estimated rule cost", cost)
-	if err != nil {
-		errs = append(errs, field.Invalid(ruleAt, *rule, err.Error()))
+	if v.err != nil {
+		errs = append(errs, field.Invalid(ruleAt, *rule, v.err.Error()))
 	}
-	if rule.MessageExpression != "" && err == nil {
-		if _, cost, err := s.checker.verdict(sees, rule.MessageExpression, asMessage); err != nil {
-			errs = append(errs, field.Invalid(messageAt, *rule, err.Error()))
+	if rule.MessageExpression != "" && v.err == nil {
+		if m := s.checker.verdict(expressionKey{sees, rule.MessageExpression, asMessage}); m.err != nil {
+			errs = append(errs, field.Invalid(messageAt, *rule, m.err.Error()))
 		} else {
 			// As kube-apiserver: how often it may be made does not count.
-			errs = s.checker.charge(errs, messageAt, "estimated messageExpression cost", cost)
+			errs = s.checker.charge(errs, messageAt, "estimated messageExpression cost", m.cost)
 		}
 	}
 	switch {
-	case e.usesOldSelf && s.uncorrelated != nil:
+	case v.usesOldSelf && s.uncorrelated != nil:
 		errs = append(errs, field.Invalid(ruleAt, rule.Rule, fmt.Sprintf("oldSelf cannot be used on the uncorrelatable portion of the schema within %v", s.uncorrelated)))
-	case !e.usesOldSelf && rule.OptionalOldSelf != nil:
+	case !v.usesOldSelf && rule.OptionalOldSelf != nil:
 		errs = append(errs, field.Invalid(at.Child("optionalOldSelf"), *rule.OptionalOldSelf, "may not be set if oldSelf is not used in rule"))
 	}
 	return errs
 }
 
 // verdict compiles an expression and estimates its cost, once for all like it.
-func (c *Checker) verdict(s scope, text string, as use) (e *expression, cost uint64, err error) {
-	if c.costs == nil {
-		c.costs = map[*expression]estimate{}
+// The expression itself is not kept.
+func (c *Checker) verdict(key expressionKey) verdict {
+	if have, found := c.verdicts[key]; found {
+		return have
 	}
-	e = c.Compiler().compiled.get(s, text, as, &c.envs)
-	if e.err != nil {
-		return e, 0, e.err
-	}
-	made, found := c.costs[e]
-	if !found {
-		made.cost, made.err = e.cost(s.typ)
-		if made.err != nil {
-			made.err = fmt.Errorf("cost estimation failed%s: %w", [...]string{"", " for messageExpression"}[as], made.err)
+	e := c.envs.compile(key)
+	v := verdict{usesOldSelf: e.usesOldSelf, err: e.err}
+	if v.err == nil {
+		cost, err := e.cost(key.typ)
+		if v.cost = cost; err != nil {
+			what := [...]string{asRule: "", asMessage: " for messageExpression"}[key.as]
+			v.err = fmt.Errorf("cost estimation failed%s: %w", what, err)
 		}
-		c.costs[e] = made
 	}
-	return e, made.cost, made.err
+	if c.verdicts == nil {
+		c.verdicts = map[expressionKey]verdict{}
+	}
+	c.verdicts[key] = v
+	return v
 }
 
 // charge notes the cost of an expression, and adds a fault if it is too much.
@@ -219,15 +215,7 @@ func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost
 	// What is less than a hundredth of the limit is not worth telling.
 	if cost >= environment.EstimatedDefinitionLimit/100 {
 		c.costly = append(c.costly, costly{at, cost})
-		slices.SortStableFunc(c.costly, func(a, b costly) int {
-			switch {
-			case a.cost > b.cost:
-				return -1
-			case a.cost < b.cost:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(c.costly, func(a, b costly) int { return cmp.Compare(b.cost, a.cost) })
 		c.costly = c.costly[:min(len(c.costly), kept)]
 	}
 	if cost > environment.EstimatedRuleLimit && !c.Unchanged {

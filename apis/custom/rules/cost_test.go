@@ -94,12 +94,12 @@ func checkEstimate(t *testing.T, schema, rule string, want uint64) {
 	t.Helper()
 	schema = strings.ReplaceAll(schema, ", MAX", "")
 	made := new(typed.Maker).Make(schemaOf(t, schema), false)
-	_, cost, err := new(Checker).verdict(scope{typ: made}, rule, asRule)
-	if err != nil {
-		t.Fatal(err)
+	v := new(Checker).verdict(expressionKey{scope{typ: made}, rule, asRule})
+	if v.err != nil {
+		t.Fatal(v.err)
 	}
-	if cost != want {
-		t.Errorf("%s on %s may cost %d, want %d", rule, schema, cost, want)
+	if v.cost != want {
+		t.Errorf("%s on %s may cost %d, want %d", rule, schema, v.cost, want)
 	}
 }
 

@@ -120,7 +120,7 @@ func (j *judge) broken(n *node, i int, p *place, vars *variables) bool {
 	}
 	detail := ""
 	if made.message != nil {
-		text, fault := j.message(made.message, written.MessageExpression, vars)
+		text, fault := j.message(made.message(), written.MessageExpression, vars)
 		if fault != "" {
 			j.left = -1
 			j.note(made, p, field.Invalid(at, n.jsonType, fault))
@@ -170,6 +170,9 @@ func faultFor(reason *apiextensions.FieldValueErrorReason, at *field.Path, value
 // message makes the text of a message expression; empty where that gives none, or
 // none that can be shown. fault ends the walk.
 func (j *judge) message(e *expression, source string, vars *variables) (text, fault string) {
+	if e.err != nil {
+		return "", ""
+	}
 	r := e.eval(j.ctx, vars)
 	switch {
 	case !r.counted:

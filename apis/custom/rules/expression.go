@@ -91,32 +91,39 @@ const (
 
 // compile compiles an expression. What is wrong with it is told as in faults of
 // definitions.
-func compile(env *cel.Env, text string, as use) *expression {
-	prefix := [...]string{"", "messageExpression "}[as]
-	ast, issues := env.Compile(text)
+func (e *environments) compile(key expressionKey) *expression {
+	env, err := e.of(key.scope)
+	if err != nil {
+		return &expression{err: err}
+	}
+	kind, program := "", "program "
+	if key.as == asMessage {
+		kind, program = "messageExpression ", "messageExpression "
+	}
+	ast, issues := env.Compile(key.text)
 	if issues.Err() != nil {
-		return &expression{err: errors.New(prefix + "compilation failed: " + issues.String())}
+		return &expression{err: errors.New(kind + "compilation failed: " + issues.String())}
 	}
 	switch {
-	case as == asRule && ast.OutputType() != cel.BoolType:
+	case key.as == asRule && ast.OutputType() != cel.BoolType:
 		return &expression{err: errors.New("cel expression must evaluate to a bool")}
-	case as == asMessage && ast.OutputType() != cel.StringType:
+	case key.as == asMessage && ast.OutputType() != cel.StringType:
 		return &expression{err: errors.New("messageExpression must evaluate to a string")}
 	}
-	e := &expression{ast: ast}
+	made := &expression{ast: ast}
 	for _, reference := range ast.NativeRep().ReferenceMap() {
-		e.usesOldSelf = e.usesOldSelf || reference.Name == oldSelfName
+		made.usesOldSelf = made.usesOldSelf || reference.Name == oldSelfName
 	}
 	// Once checked, an expression needs no more of its environment than what is
 	// common to all: a program of its own environment would keep that in memory.
 	base, err := environment.Base()
+	if err == nil {
+		made.program, err = base.Program(ast, environment.ProgramOptions()...)
+	}
 	if err != nil {
-		return &expression{err: err}
+		made.err = fmt.Errorf("%sinstantiation failed: %w", program, err)
 	}
-	if e.program, err = base.Program(ast, environment.ProgramOptions()...); err != nil {
-		return &expression{err: fmt.Errorf("%sinstantiation failed: %w", [...]string{"program ", prefix}[as], err), usesOldSelf: e.usesOldSelf}
-	}
-	return e
+	return made
 }
 
 // cost estimates what the expression may cost at most.
@@ -134,13 +141,15 @@ func (e *expression) cost(t *typed.Type) (uint64, error) {
 
 // expressions are those compiled so far. Those alike are compiled once.
 type expressions struct {
-	// forChecks keeps what is needed to estimate costs, which is large.
-	forChecks bool
-	mu        struct {
+	mu struct {
 		sync.Mutex
 		made map[expressionKey]*expression
 	}
 }
+
+// maxShared bounds how many expressions are kept to be shared. More are compiled
+// again where they come up again.
+const maxShared = 1000
 
 type expressionKey struct {
 	scope
@@ -149,23 +158,15 @@ type expressionKey struct {
 }
 
 // get returns an expression, which it compiles if it is new.
-func (e *expressions) get(s scope, text string, as use, envs *environments) *expression {
+func (e *expressions) get(key expressionKey, envs *environments) *expression {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	key := expressionKey{s, text, as}
 	if have := e.mu.made[key]; have != nil {
 		return have
 	}
-	made := &expression{}
-	if env, err := envs.of(s); err != nil {
-		made.err = err
-	} else {
-		made = compile(env, text, as)
-	}
-	if !e.forChecks {
-		made.ast = nil
-	}
-	if e.mu.made == nil {
+	made := envs.compile(key)
+	made.ast = nil // it is large, and only of use for estimates
+	if e.mu.made == nil || len(e.mu.made) == maxShared {
 		e.mu.made = map[expressionKey]*expression{}
 	}
 	e.mu.made[key] = made
@@ -180,14 +181,15 @@ type compiledRules struct {
 }
 
 type compiledRule struct {
-	rule *expression
-	// message is nil without a message expression, or where that is of no use.
-	message *expression
+	rule *expression // nil for an empty one
+	// message is nil without a message expression. It is compiled when the rule is
+	// first broken: most never are.
+	message func() *expression
 }
 
 // compile compiles the rules of a node.
 func (e *expressions) compile(n *node) compiledRules {
-	envs := &environments{}
+	var envs environments
 	ready := compiledRules{rules: make([]compiledRule, len(n.rules))}
 	for i := range n.rules {
 		written, made := &n.rules[i], &ready.rules[i]
@@ -195,12 +197,12 @@ func (e *expressions) compile(n *node) compiledRules {
 			continue
 		}
 		sees := scopeOf(n.typ, written)
-		made.rule = e.get(sees, written.Rule, asRule, envs)
+		made.rule = e.get(expressionKey{sees, written.Rule, asRule}, &envs)
 		ready.usesOldSelf = ready.usesOldSelf || made.rule.usesOldSelf
-		if written.MessageExpression != "" && made.rule.err == nil {
-			if message := e.get(sees, written.MessageExpression, asMessage, envs); message.err == nil {
-				made.message = message
-			}
+		if written.MessageExpression != "" {
+			made.message = sync.OnceValue(func() *expression {
+				return e.get(expressionKey{sees, written.MessageExpression, asMessage}, new(environments))
+			})
 		}
 	}
 	return ready

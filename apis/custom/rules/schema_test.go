@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"encoding/json"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -45,12 +44,4 @@ func valueOf(t testing.TB, text string) any {
 func withRule(props *apiextensions.JSONSchemaProps, rule string) *apiextensions.JSONSchemaProps {
 	props.XValidations = apiextensions.ValidationRules{{Rule: rule}}
 	return props
-}
-
-func quote(text string) string {
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		panic(err)
-	}
-	return string(quoted)
 }

@@ -51,20 +51,19 @@ type judge struct {
 // place is a value and where it is. It lives on the stack of the walk.
 type place struct {
 	above *place
-	name  string
-	// index counts in lists; free tells that the name is a key of an object with
-	// free names.
-	index      int
-	inList     bool
-	free       bool
-	value, old any
+	// name, or index if inList, is where in what is above. free tells that the name
+	// is a key of an object with free names.
+	name         string
+	index        int
+	inList, free bool
+	value, old   any
 	// correlated: old is known to be what this very value was.
 	correlated bool
-	// visible is false of what expressions cannot see change, which is not left
-	// alone for being the same.
-	hidden    bool
-	compared  bool
-	unchanged bool
+	// hidden: expressions cannot see it change, so that being the same means
+	// nothing.
+	hidden bool
+	// compared tells that unchanged is known.
+	compared, unchanged bool
 }
 
 func (p *place) path(at *field.Path) *field.Path {
