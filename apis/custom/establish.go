@@ -335,9 +335,9 @@ func (l *loop) write(ctx context.Context, name string, known *codec.Record, chan
 }
 
 // sweep drops what has not been used for a while.
-func (l *loop) sweep(now time.Time) {
-	since := now.Add(-l.config.Idle)
-	for e := range l.current.Load().all() {
+func (s *Source) sweep(now time.Time) {
+	since := now.Add(-s.config.Idle)
+	for e := range s.current.Load().all() {
 		e.family.forget(since)
 	}
 }
