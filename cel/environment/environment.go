@@ -54,6 +54,7 @@ func options() []cel.EnvOption {
 		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(PerCallLimit)),
 		library.All(),
 		cel.Lib(texts{}),
+		cel.Lib(&products{}),
 		cel.Lib(iterations{}),
 	}
 }

@@ -81,7 +81,7 @@ func replace(args []ref.Val) ref.Val {
 		count = min(count, int(limit))
 	}
 	if len(s)+count*(len(to)-len(from)) > maxText {
-		tooLong()
+		exceeded()
 	}
 	return types.String(strings.Replace(s, from, to, count))
 }
@@ -108,7 +108,7 @@ func join(args []ref.Val) ref.Val {
 			return types.NewErr("join: invalid input: %v", element)
 		}
 		if text.Len()+len(word) > maxText {
-			tooLong()
+			exceeded()
 		}
 		text.WriteString(string(word))
 	}
@@ -128,9 +128,9 @@ func stringsOf(args []ref.Val) ([]string, bool) {
 	return words, true
 }
 
-// tooLong ends the evaluation, as cel-go does beyond the limit on costs: it
+// exceeded ends the evaluation, as cel-go does beyond the limit on costs: it
 // recovers from this panic and makes it the error of the evaluation.
-func tooLong() {
+func exceeded() {
 	panic(interpreter.EvalCancelledError{
 		Cause:   interpreter.CostLimitExceeded,
 		Message: "operation cancelled: actual cost limit exceeded",

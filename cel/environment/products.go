@@ -1,0 +1,81 @@
+package environment
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// products keeps functions from work that would be found too expensive when it is
+// done. Those on sets compare all pairs of elements, and nothing interrupts them:
+// two lists of 100,000 are a minute's work, charged for at its end. As the charge
+// is known before, it is looked at before.
+type products struct {
+	bindings map[string]*functions.Overload // by overload
+}
+
+var _ cel.SingletonLibrary = (*products)(nil)
+
+// LibraryName is what the environment knows the library by.
+func (*products) LibraryName() string { return "mainstay.products" }
+
+// CompileOptions look up what is behind the functions, which must have been
+// declared before.
+func (p *products) CompileOptions() []cel.EnvOption {
+	return []cel.EnvOption{func(env *cel.Env) (*cel.Env, error) {
+		p.bindings = map[string]*functions.Overload{}
+		for _, name := range []string{"distinct", "sets.contains", "sets.equivalent", "sets.intersects"} {
+			bindings, err := env.Functions()[name].Bindings()
+			if err != nil {
+				return nil, fmt.Errorf("bind function %s: %w", name, err)
+			}
+			for _, b := range bindings {
+				p.bindings[b.Operator] = b
+			}
+		}
+		return env, nil
+	}}
+}
+
+// ProgramOptions put the look before the calls of the functions.
+func (p *products) ProgramOptions() []cel.ProgramOption {
+	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		call, ok := i.(interpreter.InterpretableCall)
+		if !ok {
+			return i, nil
+		}
+		binding, ok := p.bindings[call.OverloadID()]
+		if !ok {
+			return i, nil
+		}
+		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
+			if pairs(args) > PerCallLimit {
+				exceeded()
+			}
+			if binding.Unary != nil {
+				return binding.Unary(args[0])
+			}
+			return binding.Binary(args[0], args[1])
+		}), nil
+	})}
+}
+
+// pairs is how many pairs of elements two lists have, or a list with itself.
+func pairs(args []ref.Val) float64 {
+	return length(args[0]) * length(args[len(args)-1])
+}
+
+// length is the length of a list; 1 of what is none.
+func length(v ref.Val) float64 {
+	if list, ok := v.(traits.Lister); ok {
+		if n, ok := list.Size().(types.Int); ok {
+			return float64(n)
+		}
+	}
+	return 1
+}
