@@ -47,7 +47,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 		v.add(field.Forbidden(at.Child("openAPIV3Schema.nullable"), "nullable cannot be true at the root"))
 	}
 	schemaAt := at.Child("openAPIV3Schema")
-	checker := &rules.Checker{Unchanged: v.isUnchanged(version)}
+	checker := &rules.Checker{Unchanged: func() bool { return v.isUnchanged(version) }}
 	start := place{root: true, defaults: true}
 	if faults := structuralFaults(root, schemaAt); len(faults) > 0 {
 		v.add(faults...)

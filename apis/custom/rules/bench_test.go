@@ -54,7 +54,7 @@ spec:
   ports: [{name: http, port: 80, protocol: TCP}, {name: https, port: 443, protocol: TCP}, {name: admin, port: 9000, protocol: TCP}]
   notes: [%s]`
 
-func benchDoc(b *testing.B) any {
+func benchDoc(b testing.TB) any {
 	return valueOf(b, strings.Replace(benchObject, "%s", strings.TrimSuffix(strings.Repeat("some words of no importance, ", 18), ", "), 1))
 }
 

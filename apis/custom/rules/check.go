@@ -20,9 +20,10 @@ import (
 // what they may cost at most, one by one and together, and whether they are where
 // they can be of use. The zero value is ready. It is for one goroutine.
 type Checker struct {
-	// Unchanged: the schema is stored as it is. Its rules were accepted before and
-	// are not refused for what each of them costs.
-	Unchanged bool
+	// Unchanged tells that the schema is stored as it is: its rules were accepted
+	// before and are not refused for what each of them costs. It is asked when one
+	// costs too much; nil for a new schema.
+	Unchanged func() bool
 
 	types    typed.Maker
 	envs     environments
@@ -218,7 +219,7 @@ func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost
 		slices.SortStableFunc(c.costly, func(a, b costly) int { return cmp.Compare(b.cost, a.cost) })
 		c.costly = c.costly[:min(len(c.costly), kept)]
 	}
-	if cost > environment.EstimatedRuleLimit && !c.Unchanged {
+	if cost > environment.EstimatedRuleLimit && (c.Unchanged == nil || !c.Unchanged()) {
 		errs = append(errs, field.Forbidden(at, tooMuch(what, cost, environment.EstimatedRuleLimit)))
 	}
 	return errs

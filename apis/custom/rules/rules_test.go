@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,4 +288,25 @@ func TestCancelled(t *testing.T) {
 	if len(errs) != 1 || !strings.Contains(errs[0].Detail, "operation interrupted") {
 		t.Errorf("%v", errs)
 	}
+}
+
+// TestConcurrent: many objects are judged at once, from the first on.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	r := New(schemaOf(t, benchSchema), true)
+	doc, broken := benchDoc(t), valueOf(t, `{spec: {replicas: 5, minReplicas: 9, maxReplicas: 9, image: x}}`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if errs, _ := r.Validate(t.Context(), nil, doc, Options{Old: doc, Ratchet: true, Budget: Budget}); len(errs) != 0 {
+					t.Error(errs)
+				}
+				if errs, _ := r.Validate(t.Context(), nil, broken, Options{Budget: Budget}); len(errs) != 3 {
+					t.Error(errs)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
