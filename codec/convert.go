@@ -25,7 +25,7 @@ import (
 // bytes of them.
 const (
 	MaxConverted      = 500
-	maxConvertedBytes = 4 << 20
+	MaxConvertedBytes = 4 << 20
 )
 
 // conversion is a stored value in the hub version, once it was converted. All
@@ -88,9 +88,11 @@ func tailOf(gvk schema.GroupVersionKind, document map[string]any) (t storedTail,
 	return t, ok
 }
 
-// flight is a conversion under way; err may be read once done is closed.
+// flight is a conversion under way, of so many records. err may be read once
+// done is closed.
 type flight struct {
 	done chan struct{}
+	size int
 	err  error
 }
 
@@ -197,13 +199,19 @@ func (c *crew) fly(ctx context.Context) error {
 		}
 		close(c.done)
 	}()
+	c.size = len(c.records)
 	c.err = c.records[0].kind.convertStored(ctx, c.records)
 	return c.err
 }
 
 // await waits for what others are converting, and returns what they did not come
-// to do.
+// to do. That they failed is believed where they were asking for nothing else:
+// what has failed may be one of the others.
 func await(ctx context.Context, others []boarded) (left []*Record, err error) {
+	wanted := map[*flight]int{}
+	for _, r := range others {
+		wanted[r.flight]++
+	}
 	for _, r := range others {
 		select {
 		case <-r.done:
@@ -212,7 +220,9 @@ func await(ctx context.Context, others []boarded) (left []*Record, err error) {
 		}
 		switch err := r.err; {
 		case r.conversion.value.Load() != nil:
-		case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		case err == nil, wanted[r.flight] < r.size:
+			left = append(left, r.Record)
+		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 			left = append(left, r.Record) // they went away
 		default:
 			return nil, err
@@ -225,7 +235,7 @@ func await(ctx context.Context, others []boarded) (left []*Record, err error) {
 func (k *Kind) convertStored(ctx context.Context, records []*Record) error {
 	for len(records) > 0 {
 		n, size := 0, 0
-		for n < len(records) && n < MaxConverted && (n == 0 || size+len(records[n].value) <= maxConvertedBytes) {
+		for n < len(records) && n < MaxConverted && (n == 0 || size+len(records[n].value) <= MaxConvertedBytes) {
 			size += len(records[n].value)
 			n++
 		}

@@ -181,6 +181,42 @@ func TestConvertAfterFailure(t *testing.T) {
 	}
 }
 
+// TestConvertBesideFailure: what fails for somebody else, who asks for more, is
+// asked for again.
+func TestConvertBesideFailure(t *testing.T) {
+	t.Parallel()
+	var m marking
+	asked, answer := make(chan struct{}), make(chan struct{})
+	kind := askingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
+		for _, obj := range objects {
+			if obj.GetName() == "bad" {
+				close(asked)
+				<-answer
+				return nil, errors.New("a bad one")
+			}
+		}
+		return m.convert(ctx, objects, to)
+	})
+	good, bad := thingRecord(kind, "v1", "good"), thingRecord(kind, "v1", "bad")
+	var both sync.WaitGroup
+	both.Go(func() {
+		if err := Convert(t.Context(), good, bad); err == nil {
+			t.Error("a bad one was converted")
+		}
+	})
+	<-asked
+	_, others := board([]*Record{good})
+	close(answer)
+	left, err := await(t.Context(), others)
+	both.Wait()
+	if err != nil || len(left) != 1 {
+		t.Fatalf("%d are left, %v", len(left), err)
+	}
+	if err := Convert(t.Context(), good); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestConvertInBatches(t *testing.T) {
 	t.Parallel()
 	var m marking
@@ -192,7 +228,7 @@ func TestConvertInBatches(t *testing.T) {
 	if err := Convert(t.Context(), records...); err != nil || m.calls.Load() != 2 || int(m.objects.Load()) != len(records) {
 		t.Errorf("%v: asked %d times for %d objects", err, m.calls.Load(), m.objects.Load())
 	}
-	large := make([]byte, maxConvertedBytes/2)
+	large := make([]byte, MaxConvertedBytes/2)
 	for i := range large {
 		large[i] = 'x'
 	}

@@ -47,7 +47,9 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 			"you requested PartialObjectMetadata, but the requested object is a list (%s)", c.listTypeName())
 	}
-	if page || t.media == codec.Protobuf {
+	// What others convert may fail, and is told before the first byte is sent.
+	asks := c.resource.Kind != nil && c.resource.Kind.Convert != nil
+	if page || asks || t.media == codec.Protobuf {
 		records, err := gather(list)
 		if err != nil {
 			return err

@@ -14,10 +14,6 @@ import (
 // converted where there is a context and, if possible, many of them: here,
 // before anybody looks at them.
 
-// readAhead is how many bytes of objects are read before they are converted
-// together.
-const readAhead = 4 << 20
-
 // readable yields records once they can be looked at.
 func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	if s.kind.Convert == nil {
@@ -58,10 +54,11 @@ func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*co
 				}
 				continue
 			}
-			batch, size, seen = append(batch, record), size+record.StoredSize(), seen+1
-			if (len(batch) >= most || size >= readAhead) && !flush() {
+			full := len(batch) == most || len(batch) > 0 && size+record.StoredSize() > codec.MaxConvertedBytes
+			if full && !flush() {
 				return
 			}
+			batch, size, seen = append(batch, record), size+record.StoredSize(), seen+1
 		}
 		flush()
 	}

@@ -40,6 +40,7 @@ func TestConversionWebhooks(t *testing.T) {
 			{"migrating what is stored", migratedStorage},
 			{"another webhook", redefinedWebhook},
 			{"a webhook that fails", failingWebhook},
+			{"a long list", longLists},
 			{"a slow webhook", slowWebhook},
 			{"unreadable certificates", unreadableCertificates},
 		} {
@@ -485,6 +486,37 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 		}
 		return fmt.Errorf("the definition is still there: %w", err)
 	})
+}
+
+// longLists are converted in parts, and fail as a whole.
+func longLists(t *testing.T, _ *clients, e *converted) {
+	const objects = 6
+	host := strings.Repeat("x", 900<<10)
+	for i := range objects {
+		if _, err := e.v1.Create(t.Context(), e.address("v1", fmt.Sprint("long-", i), host, "1"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reviews := 0
+	e.hook.answer(func(w http.ResponseWriter, review conversionReview) bool {
+		reviews++
+		return reviews > 1 && closing(w, review)
+	})
+	_, err := e.v2.List(t.Context(), metav1.ListOptions{})
+	if err == nil || !strings.HasPrefix(err.Error(), "conversion webhook for ") || reviews < 2 {
+		t.Errorf("%d reviews, %v", reviews, err)
+	}
+	e.hook.answer(nil)
+	e.hook.asked()
+	list, err := e.v2.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != objects || specOf(&list.Items[objects-1]) != "{host:"+host+",port:1}" {
+		t.Errorf("%v", err)
+	}
+	if cached(t) {
+		checkAsked(t, e, "the rest of the list", 2)
+	} else {
+		checkAsked(t, e, "the list", 4, 2)
+	}
 }
 
 // slowWebhook: those who wait for it go when they like, and hold up nobody.
