@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/http2"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -26,6 +27,11 @@ const (
 	readHeaderTimeout = 32 * time.Second
 	idleTimeout       = 90 * time.Second
 	keepAlive         = 3 * time.Minute
+	// A client that has not been heard of for silence is asked, and left if it does
+	// not answer within pingTimeout; so is one that does not take what is sent.
+	silence      = 30 * time.Second
+	pingTimeout  = 15 * time.Second
+	writeTimeout = 30 * time.Second
 	// uploadBuffer is how much of a request's body a client may send before the
 	// handler reads it. Nearly all bodies fit, so that writes do not wait for
 	// the network twice.
@@ -68,7 +74,7 @@ func (s *Server) url() string {
 	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(s.config.SecurePort))
 }
 
-func (s *Server) newHTTPServer(handler http.Handler, clientCAs *x509.CertPool) *http.Server {
+func (s *Server) newHTTPServer(handler http.Handler, clientCAs *x509.CertPool) (*http.Server, error) {
 	server := &http.Server{
 		Handler: handler,
 		TLSConfig: &tls.Config{
@@ -91,6 +97,9 @@ func (s *Server) newHTTPServer(handler http.Handler, clientCAs *x509.CertPool) *
 			MaxReadFrameSize:              uploadBuffer,
 			MaxReceiveBufferPerStream:     uploadBuffer,
 			MaxReceiveBufferPerConnection: uploadBuffer * min(s.config.MaxStreams, 100),
+			SendPingTimeout:               silence,
+			PingTimeout:                   pingTimeout,
+			WriteByteTimeout:              writeTimeout,
 		},
 		ErrorLog:    log.New(&connectionLog{requests: s.requests, logger: s.logger}, "", 0),
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return authn.NewConn(ctx) },
@@ -99,8 +108,9 @@ func (s *Server) newHTTPServer(handler http.Handler, clientCAs *x509.CertPool) *
 		server.TLSConfig.NextProtos = []string{"http/1.1"}
 		server.Protocols = new(http.Protocols)
 		server.Protocols.SetHTTP1(true)
+		return server, nil
 	}
-	return server
+	return server, http2.Configure(server)
 }
 
 // connectionLog takes what net/http logs. Clients that break off a handshake are

@@ -77,13 +77,16 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	advertised := users.pool.Clone()
+	advertised.AppendCertsFromPEM(s.frontProxy.bundle)
+	httpServer, err := s.newHTTPServer(s.chain(s.handler(), &authn.Certificates{Authorities: users.pool}), advertised)
+	if err != nil {
+		return err
+	}
 	listener, err := s.listen()
 	if err != nil {
 		return err
 	}
-	advertised := users.pool.Clone()
-	advertised.AppendCertsFromPEM(s.frontProxy.bundle)
-	httpServer := s.newHTTPServer(s.chain(s.handler(), &authn.Certificates{Authorities: users.pool}), advertised)
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
 
