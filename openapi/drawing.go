@@ -67,14 +67,24 @@ func (d *drawing) etag() string {
 // contentTag is the ETag of something that is at hand.
 func contentTag(data []byte) string { return fmt.Sprintf("%X", sha512.Sum512(data)) }
 
-// json returns the whole document.
-func (d *drawing) json() ([]byte, error) {
-	size := len(d.head) + len(d.tail) + len(d.builtin)<<12
+// buffer returns one with room for a document of some paths.
+func (d *drawing) buffer(items []item) *bytes.Buffer {
+	size := 4<<10 + len(d.builtin)<<12
+	for i := range items {
+		size += len(items[i].operations) << 12
+		for _, piece := range items[i].member {
+			size += len(piece.text) + 32
+		}
+	}
 	for name, schema := range d.others {
 		size += len(name) + len(schema.JSON) + 4
 	}
-	w := bytes.NewBuffer(make([]byte, 0, size))
-	w.Write(d.head)
+	return bytes.NewBuffer(make([]byte, 0, size))
+}
+
+// json returns the whole document. It is called once.
+func (d *drawing) json() ([]byte, error) {
+	w := bytes.NewBuffer(d.head) // with room for the rest
 	f := inflater{library: d.library}
 	n := 0
 	for _, i := range slices.Sorted(maps.Keys(d.builtin)) {
@@ -160,11 +170,11 @@ func drawV3(l *library, s *source, about info) (*drawing, error) {
 		// As kube-apiserver says of custom resources.
 		about, scheme = info{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}, ""
 	}
-	var w bytes.Buffer
-	if err := writeHead(&w, `{"openapi":"3.0.0","info":`, about); err != nil {
+	w := d.buffer(items)
+	if err := writeHead(w, `{"openapi":"3.0.0","info":`, about); err != nil {
 		return nil, err
 	}
-	if err := writeV3Paths(&w, items); err != nil {
+	if err := writeV3Paths(w, items); err != nil {
 		return nil, err
 	}
 	w.WriteString(`,"components":{"schemas":{`)
@@ -189,15 +199,15 @@ func drawV2(l *library, sources []*source, remotes []*Remote, about info) (*draw
 		all = append(all, items...)
 	}
 	sortItems(all)
-	var w bytes.Buffer
-	if err := writeHead(&w, `{"swagger":"2.0","info":`, about); err != nil {
+	w := d.buffer(all)
+	if err := writeHead(w, `{"swagger":"2.0","info":`, about); err != nil {
 		return nil, err
 	}
-	parameters, err := writeV2Paths(&w, all)
+	parameters, err := writeV2Paths(w, all)
 	if err != nil {
 		return nil, err
 	}
-	if parameters, err = d.addShares(&w, parameters, shares); err != nil {
+	if parameters, err = d.addShares(w, parameters, shares); err != nil {
 		return nil, err
 	}
 	w.WriteString(`,"definitions":{`)

@@ -99,7 +99,7 @@ func newModelMaker(record *codec.Record, version string) (*modelMaker, error) {
 	for i := range crd.Spec.Versions {
 		if crd.Spec.Versions[i].Name == version {
 			m.version = &crd.Spec.Versions[i]
-			m.schema = storedSchema(record.Stored(), i)
+			m.schema, _ = jsonplan.DocumentAt(record.Stored(), "spec", "versions", i, "schema", "openAPIV3Schema")
 		}
 	}
 	if m.version == nil {
@@ -114,27 +114,6 @@ func newModelMaker(record *codec.Record, version string) (*modelMaker, error) {
 		}
 	}
 	return m, nil
-}
-
-// storedSchema returns the schema of the i-th version of a stored definition, nil
-// where it has none, or is not stored as expected.
-func storedSchema(stored []byte, i int) map[string]any {
-	spec, _ := jsonplan.Member(stored, "spec")
-	versions, ok := jsonplan.Member(spec, "versions")
-	if !ok {
-		return nil
-	}
-	version, ok := jsonplan.Element(versions, i)
-	if !ok {
-		return nil
-	}
-	validation, _ := jsonplan.Member(version, "schema")
-	model, ok := jsonplan.Member(validation, "openAPIV3Schema")
-	if !ok {
-		return nil
-	}
-	document, _ := jsonplan.DecodeDocument(model)
-	return document
 }
 
 func (m *modelMaker) name(kind string) string {

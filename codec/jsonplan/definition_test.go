@@ -111,19 +111,31 @@ func TestMember(t *testing.T) {
 	}
 }
 
-func TestElement(t *testing.T) {
+func TestDocumentAt(t *testing.T) {
 	t.Parallel()
+	const data = `{"z":{"b":2},"a" : [1, {"b":[ {"c":"d"} , {} ]} ,null],"e":"f"}`
 	for _, test := range []struct {
 		data string
-		i    int
-		want string
+		path []any
+		want map[string]any
 	}{
-		{`[1, {"a":[2]} ,null]`, 0, "1"}, {`[1, {"a":[2]} ,null]`, 1, `{"a":[2]}`}, {`[1, {"a":[2]} ,null]`, 2, "null"},
-		{`[1]`, 1, ""}, {`[]`, 0, ""}, {`{}`, 0, ""}, {``, 0, ""}, {`[1,}`, 1, ""},
+		{data, []any{"a", 1, "b", 0}, map[string]any{"c": "d"}},
+		{data, []any{"a", 1, "b", 1}, map[string]any{}},
+		{data, []any{"z"}, map[string]any{"b": int64(2)}},
+		{data, []any{"a", 1, "b", 2}, nil},
+		{data, []any{"a", 0}, nil},
+		{data, []any{"a", "b"}, nil},
+		{data, []any{"z", 0}, nil},
+		{data, []any{"e"}, nil},
+		{data, []any{"y"}, nil},
+		{`{"a":{"b":1}, what follows`, []any{"a"}, map[string]any{"b": int64(1)}},
+		{`{"a":{"b":1`, []any{"a"}, nil},
+		{``, []any{"a"}, nil},
+		{`{}`, nil, map[string]any{}},
 	} {
-		got, ok := jsonplan.Element([]byte(test.data), test.i)
-		if string(got) != test.want || ok != (test.want != "") {
-			t.Errorf("%d of %s: %s, %v", test.i, test.data, got, ok)
+		got, ok := jsonplan.DocumentAt([]byte(test.data), test.path...)
+		if ok != (test.want != nil) || ok && !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%v of %s: %v, %v", test.path, test.data, got, ok)
 		}
 	}
 }

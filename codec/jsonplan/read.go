@@ -72,21 +72,47 @@ func Member(data []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// Element is Member for the i-th element of a JSON list.
-func Element(data []byte, i int) ([]byte, bool) {
+// DocumentAt is DecodeDocument for an object inside of another: path leads to it,
+// by names of members and indices of elements. What comes after it is not looked
+// at. Text of the document shares memory with data.
+func DocumentAt(data []byte, path ...any) (map[string]any, bool) {
 	r := reader{data: unsafe.String(unsafe.SliceData(data), len(data))}
-	at, more := r.open(r.space(0), '[', ']')
-	for ; more; i-- {
-		end := r.skip(at)
-		if end == bad {
+	i := r.space(0)
+	for _, step := range path {
+		if i = r.step(i, step); i == bad {
 			return nil, false
 		}
-		if i == 0 {
-			return data[at:end:end], true
-		}
-		at, more = r.next(end, ']')
 	}
-	return nil, false
+	if r.at(i) != '{' {
+		return nil, false
+	}
+	document, i := r.documentMap(i)
+	return document, i != bad
+}
+
+// step returns where a member or element of the value at i is.
+func (r *reader) step(i int, to any) int {
+	switch to := to.(type) {
+	case string:
+		i, more := r.open(i, '{', '}')
+		for more {
+			name, after := r.text(i)
+			at := r.colon(after)
+			if at == bad || name == to {
+				return at
+			}
+			i, more = r.next(r.skip(at), '}')
+		}
+	case int:
+		i, more := r.open(i, '[', ']')
+		for ; more; to-- {
+			if to == 0 {
+				return i
+			}
+			i, more = r.next(r.skip(i), ']')
+		}
+	}
+	return bad
 }
 
 func (r *reader) ended(i int) bool { return i >= 0 && r.space(i) == len(r.data) }
