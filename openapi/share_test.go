@@ -1,0 +1,141 @@
+package openapi
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var fruit = schema.GroupVersion{Group: "fruit.example.com", Version: "v1"}
+
+// remoteDocument refers to a model that is the same here but for one of those it
+// refers to, and to one that is the same altogether.
+const remoteDocument = `{"paths":{
+	"/apis/fruit.example.com/v1/apples":{"get":{"responses":{"200":{"schema":{"$ref":"#/definitions/com.example.Apple"}}}}},
+	"/apis/fruit.example.com/v10/apples":{"get":{}},"/healthz":{"get":{}}},
+	"definitions":{
+		"com.example.Apple":{"properties":{"meta":{"$ref":"#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"},"own":{"$ref":"#/definitions/com.example.Tree"}}},
+		"com.example.Tree":{"type":"object"},"com.example.Unused":{"type":"object"},
+		"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta":{"type":"object","description":"another"}}}`
+
+func drawn(t *testing.T, d *Documents) (paths, definitions map[string]json.RawMessage) {
+	t.Helper()
+	content, err := d.V2().JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := content.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document share
+	if err := json.Unmarshal(plain, &document); err != nil {
+		t.Fatal(err)
+	}
+	return document.Paths, document.Definitions
+}
+
+func TestRemote(t *testing.T) {
+	t.Parallel()
+	d := New(Config{Version: "1.37"})
+	body, failure := remoteDocument, error(nil)
+	remote := Remote{
+		GroupVersion: fruit, Server: "one", ETag: "E1", V2: func() ([]byte, error) { return []byte(body), failure },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("remote " + r.URL.Path)) }),
+	}
+	d.SetRemote(remote)
+	paths, definitions := drawn(t, d)
+	const meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+	if paths["/apis/fruit.example.com/v1/apples"] == nil || paths["/apis/fruit.example.com/v10/apples"] != nil || paths["/healthz"] != nil {
+		t.Error("the paths are not those of the group version")
+	}
+	if definitions["com.example.Tree"] == nil || definitions["com.example.Unused"] != nil || definitions[meta+"_v2"] == nil {
+		t.Error("the definitions are not those that are needed")
+	}
+	if !strings.Contains(string(definitions["com.example.Apple"]), meta+`_v2"`) {
+		t.Errorf("it refers to what is somebody else's: %s", definitions["com.example.Apple"])
+	}
+
+	index, etag, err := d.V3Index()
+	if err != nil || !strings.Contains(string(index), `"apis/fruit.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/fruit.example.com/v1?hash=E1"}`) {
+		t.Errorf("%v: %s", err, index)
+	}
+	w := httptest.NewRecorder()
+	d.Handler(nil).ServeHTTP(w, httptest.NewRequest("GET", "/openapi/v3/apis/fruit.example.com/v1", nil))
+	if w.Body.String() != "remote /openapi/v3/apis/fruit.example.com/v1" {
+		t.Errorf("the document is %s", w.Body)
+	}
+	document := d.V2()
+	if d.SetRemote(remote); d.V2() != document {
+		t.Error("the same again makes another document")
+	}
+	failure, remote.Stamp, remote.ETag = errors.New("down"), "2", "E2"
+	d.SetRemote(remote)
+	if paths, _ := drawn(t, d); len(paths) == 0 || paths["/apis/fruit.example.com/v1/apples"] != nil {
+		t.Error("one that cannot be read is not left out, or all is")
+	}
+	if _, again, err := d.V3Index(); err != nil || again == etag {
+		t.Errorf("the index is the same: %v", err)
+	}
+	d.RemoveRemote(fruit)
+	if index, _, err := d.V3Index(); err != nil || strings.Contains(string(index), "fruit") {
+		t.Errorf("%v: %s", err, index)
+	}
+}
+
+func TestBadShares(t *testing.T) {
+	t.Parallel()
+	for name, document := range map[string]string{
+		"no JSON":              `<html>`,
+		"leads nowhere":        `{"paths":{"/apis/fruit.example.com/v1/a":{"$ref":"#/definitions/none"}}}`,
+		"definitions are text": `{"definitions":"all"}`,
+	} {
+		if _, err := readShare([]byte(document), []string{"/apis/fruit.example.com/v1/"}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestRenamesSpread: what refers to what has a new name, has one too.
+func TestRenamesSpread(t *testing.T) {
+	t.Parallel()
+	d := &drawing{library: openLibrary(modelsFile), version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{
+		"a": {JSON: []byte(`{"$ref":"#/definitions/b"}`)}, "b": {JSON: []byte(`{"$ref":"#/definitions/c"}`)}, "c": {JSON: []byte(`{"type":"object"}`)}, "d": {JSON: []byte(`{}`)},
+	}}
+	names, err := d.renames(&share{Definitions: map[string]json.RawMessage{
+		"a": []byte(`{"$ref": "#/definitions/b"}`), "b": []byte(`{"$ref":"#/definitions/c"}`), "c": []byte(`{"type":"string"}`),
+		"d": []byte(`{"x-kubernetes-group-version-kind":[1]}`), "e": []byte(`{}`),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var renamed []string
+	for name := range names {
+		renamed = append(renamed, name)
+	}
+	slices.Sort(renamed)
+	if !slices.Equal(renamed, []string{"a", "b", "c"}) {
+		t.Errorf("%v", names)
+	}
+}
+
+// FuzzShare: no document of another server makes the reader panic.
+func FuzzShare(f *testing.F) {
+	f.Add([]byte(remoteDocument))
+	f.Add([]byte(`{"paths":{"/apis/fruit.example.com/v1/":[]},"definitions":{"a":{"$ref":"#/definitions/a"}}}`))
+	library := openLibrary(modelsFile)
+	f.Fuzz(func(_ *testing.T, document []byte) {
+		s, err := readShare(document, []string{"/apis/fruit.example.com/v1/"})
+		if err != nil {
+			return
+		}
+		d := &drawing{library: library, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}
+		_, _, _ = d.merge(s)
+	})
+}
