@@ -28,8 +28,11 @@ func FieldAt(props *apiextensions.JSONSchemaProps, text string, brackets bool) (
 				return nil, nil, errNoField
 			}
 			path, props = path.Child(name), &member
-		case props.AdditionalProperties != nil && props.AdditionalProperties.Schema != nil:
+		case props.AdditionalProperties != nil:
 			path, props = path.Key(name), props.AdditionalProperties.Schema
+			if props == nil {
+				props = &apiextensions.JSONSchemaProps{} // anything
+			}
 		default:
 			return nil, nil, errNoField
 		}
