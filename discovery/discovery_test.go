@@ -274,7 +274,7 @@ func TestETag(t *testing.T) {
 	if same := get(handler(), "/apis", "Accept", aggregatedV2).Header().Get("ETag"); same != tag {
 		t.Errorf("another server says %s", same)
 	}
-	fewer := discovery.NewHandler(route.NewCatalog(route.NewStatic(resources()[:4])))
+	fewer := discovery.NewHandler(route.NewCatalog(route.NewStatic(resources()[:4])), nil)
 	if changed := get(fewer, "/apis", "Accept", aggregatedV2).Header().Get("ETag"); changed == tag {
 		t.Error("another catalogue has the same ETag")
 	}
