@@ -23,21 +23,23 @@ func (j *judge) rulesOf(n *node, p *place) bool {
 	if j.left <= 0 {
 		return j.stop(p.path(j.at), n, "validation "+outOfBudget)
 	}
-	vars := variables{self: n.typ.Value(p.value)}
+	vars := &variables{self: n.typ.Value(p.value)}
+	if n.ready.usesOldSelf && p.old != nil {
+		vars.oldSelf = n.typ.Value(p.old)
+	}
 	optional := vars
-	if n.ready.usesOldSelf {
-		optional.oldSelf = types.OptionalNone
-		if p.old != nil {
-			vars.oldSelf = n.typ.Value(p.old)
+	if n.ready.optional {
+		optional = &variables{self: vars.self, oldSelf: types.OptionalNone}
+		if vars.oldSelf != nil {
 			optional.oldSelf = types.OptionalOf(vars.oldSelf)
 		}
 	}
 	for i := range n.rules {
-		seen := &vars
-		if o := n.rules[i].OptionalOldSelf; o != nil && *o {
-			seen = &optional
+		seen := vars
+		if scopeOf(n.typ, &n.rules[i]).optional {
+			seen = optional
 		}
-		if !j.rule(n, i, p, seen, &vars) {
+		if !j.rule(n, i, p, seen, vars) {
 			return false
 		}
 	}

@@ -176,8 +176,8 @@ func (e *expressions) get(key expressionKey, envs *environments) *expression {
 // compiledRules are the rules of a node, ready for use.
 type compiledRules struct {
 	rules []compiledRule
-	// usesOldSelf: one of them does.
-	usesOldSelf bool
+	// usesOldSelf: one of them does. optional: one sees it as an optional value.
+	usesOldSelf, optional bool
 }
 
 type compiledRule struct {
@@ -199,6 +199,7 @@ func (e *expressions) compile(n *node) compiledRules {
 		sees := scopeOf(n.typ, written)
 		made.rule = e.get(expressionKey{sees, written.Rule, asRule}, &envs)
 		ready.usesOldSelf = ready.usesOldSelf || made.rule.usesOldSelf
+		ready.optional = ready.optional || sees.optional
 		if written.MessageExpression != "" {
 			made.message = sync.OnceValue(func() *expression {
 				return e.get(expressionKey{sees, written.MessageExpression, asMessage}, new(environments))
