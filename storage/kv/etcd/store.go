@@ -144,6 +144,9 @@ func (s *Store) Await(ctx context.Context) error {
 		if errors.Is(err, kv.ErrUnavailable) || last == nil {
 			last = err
 		}
+		if ctx.Err() != nil {
+			return last
+		}
 		if time.Since(reported) >= awaitReport {
 			reported = time.Now()
 			s.log.Warn("etcd does not answer yet", "servers", s.config.Endpoints, "err", last)
