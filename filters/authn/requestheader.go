@@ -105,11 +105,8 @@ func (h *RequestHeaders) take(header http.Header) *request.User {
 
 func first(header http.Header, names []string) string {
 	for _, name := range names {
-		for _, value := range header[name] {
-			if value != "" {
-				return value
-			}
-			break
+		if values := header[name]; len(values) > 0 && values[0] != "" {
+			return values[0]
 		}
 	}
 	return ""

@@ -7,5 +7,5 @@
 //
 // No controllers are needed: where a behaviour reads what a controller would have written, the test writes it.
 //
-// Imports: test/testserver.
+// Imports: test/extension, test/testserver.
 package e2e
