@@ -171,15 +171,15 @@ type farewell struct{ *conn }
 func (f farewell) run() { f.hangUp() }
 
 // hangUp sends what is waiting and the end of our side, and gives the client
-// some time to read it and to end its own.
+// some time to end its own.
 func (c *conn) hangUp() {
-	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout))
 	c.mu.Lock()
 	c.flush()
 	for c.writing {
 		c.progress.Wait()
 	}
 	c.mu.Unlock()
+	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout))
 	if half, ok := c.net.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
@@ -193,6 +193,7 @@ func (c *conn) refuse(code h2.ErrCode, why string) {
 	}
 	c.closeStreams(errConnClosed)
 	c.mu.Unlock()
+	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout)) // whether it reads or not
 	c.hangUp()
 	var rest [4 << 10]byte
 	for { // until the deadline

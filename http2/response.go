@@ -74,7 +74,7 @@ func (r *response) WriteHeader(code int) {
 				fields = r.names().appendFields(fields, key, values)
 			}
 		}
-		_ = r.stream.send(&part{fields: fields}) // the client will be missed later
+		_ = r.stream.send(&part{fields: fields, interim: true}) // the client will be missed later
 		return
 	}
 	r.status = code

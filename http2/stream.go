@@ -137,6 +137,7 @@ func (s *stream) panicked(reason any) {
 // of the stream, after trailers if there are any.
 type part struct {
 	fields   []hpack.HeaderField
+	interim  bool // fields have an informational status
 	data     [2][]byte
 	end      bool
 	trailers []hpack.HeaderField
@@ -158,6 +159,7 @@ func (s *stream) send(p *part) error {
 			return s.err
 		}
 		c.appendHeader(s.id, p.fields, endByData && left == 0)
+		s.body.expected = s.body.expected && p.interim // it is too late for 100 Continue
 	}
 	for i, data := range p.data {
 		if err := s.sendData(data, endByData && (i > 0 || len(p.data[1]) == 0)); err != nil {
