@@ -3,7 +3,7 @@
 // middle, and afterwards reads the record of what each client was told:
 //
 //   - linearizability: concurrent reads and writes of a few objects are as if one after another (model.go, checked by
-//     porcupine), over the embedded store and over etcd.
+//     porcupine), over the embedded store, and over an etcd that one or more servers share.
 //   - crashes: what was acknowledged is there after kill -9, nothing else is, and watches go on where they were.
 //   - churn: watches keep their guarantees with slow readers and little history.
 //

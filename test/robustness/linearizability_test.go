@@ -31,24 +31,28 @@ func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		etcd  bool
+		etcd  int // servers over one etcd; 0: one over its own store
 		flags []string
 	}{
-		{"cached", false, nil},
-		{"uncached", false, []string{"--watch-cache=false"}},
-		{"etcd cached", true, nil},
-		{"etcd uncached", true, []string{"--watch-cache=false"}},
+		{"cached", 0, nil},
+		{"uncached", 0, []string{"--watch-cache=false"}},
+		{"etcd cached", 1, nil},
+		{"etcd uncached", 1, []string{"--watch-cache=false"}},
+		{"etcd shared", 3, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			rng := random(t)
 			flags := tt.flags
-			if tt.etcd {
+			if tt.etcd > 0 {
 				cluster := etcdtest.Start(t, etcdtest.Options{})
 				flags = append(flags, "--etcd-servers="+strings.Join(cluster.URLs(), ","))
 			}
-			in := newInstance(t, flags...)
-			history := record(t, in, rng)
+			var instances []*instance
+			for range max(tt.etcd, 1) {
+				instances = append(instances, newInstance(t, flags...))
+			}
+			history := record(t, instances, rng)
 			if err := revisionsGrow(history); err != nil {
 				t.Error(err)
 			}
@@ -75,21 +79,21 @@ func checkLinearizable(t *testing.T, history []porcupine.Operation) {
 	t.Errorf("the history is not linearizable: %s; see %s, kept with -artifacts", result, path)
 }
 
-// historian has users work on an instance and writes down what they were told.
+// historian has users work on instances of the same store and writes down what they were told.
 type historian struct {
-	in      *instance
-	started time.Time
-	count   atomic.Int64
-	mu      sync.Mutex
-	history []porcupine.Operation
+	instances []*instance
+	started   time.Time
+	count     atomic.Int64
+	mu        sync.Mutex
+	history   []porcupine.Operation
 }
 
 // record returns the history of a run.
-func record(t *testing.T, in *instance, rng *rand.Rand) []porcupine.Operation {
-	h := &historian{in: in, started: time.Now()}
+func record(t *testing.T, instances []*instance, rng *rand.Rand) []porcupine.Operation {
+	h := &historian{instances: instances, started: time.Now()}
 	group, ctx := errgroup.WithContext(t.Context())
 	for id := range histories {
-		p := &player{historian: h, user: in.user(t), id: id, rng: branch(rng), seen: map[string]int64{}}
+		p := &player{historian: h, user: instances[id%len(instances)].user(t), id: id, rng: branch(rng), seen: map[string]int64{}}
 		group.Go(func() error { return p.play(ctx) })
 	}
 	group.Go(func() error { return h.disturb(ctx, branch(rng)) })
@@ -99,7 +103,7 @@ func record(t *testing.T, in *instance, rng *rand.Rand) []porcupine.Operation {
 	return h.history
 }
 
-// disturb restarts the server, one way and the other, spread over the run.
+// disturb restarts the servers in turns, one way and the other, spread over the run.
 func (h *historian) disturb(ctx context.Context, rng *rand.Rand) error {
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
@@ -111,7 +115,7 @@ func (h *historian) disturb(ctx context.Context, rng *rand.Rand) error {
 				return ctx.Err()
 			}
 		}
-		if err := h.in.restart(ctx, i%2 == 0, rng, nil); err != nil {
+		if err := h.instances[i%len(h.instances)].restart(ctx, i%2 == 0, rng, nil); err != nil {
 			return err
 		}
 	}
