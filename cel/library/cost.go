@@ -6,6 +6,7 @@ import (
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -112,6 +113,8 @@ func priceOf(function string) price {
 		return joinPrice()
 	case operators.Equals:
 		return equalsPrice()
+	case overloads.TypeConvertString:
+		return textPrice()
 	case "getScheme", "getHost", "getHostname", "getPort", "getEscapedPath", "getQuery",
 		"family", "isUnspecified", "isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast",
 		"masked", "prefixLength",
@@ -145,6 +148,29 @@ func nominalPrice() price {
 		estimate: func(plannedCall) *checker.CallEstimate { return costs(checker.FixedCostEstimate(1)) },
 		actual:   func(madeCall) *uint64 { return exactly(1) },
 	}
+}
+
+// textPrice is that of writing a scalar as text. kube-apiserver does not bound
+// the text, so that a message such as "at most " + string(self.max) is taken for
+// endless and refused.
+func textPrice() price {
+	longest := func(overload string) uint64 {
+		switch overload {
+		case overloads.BoolToString:
+			return uint64(len("false"))
+		case overloads.IntToString, overloads.UintToString:
+			return uint64(len("-9223372036854775808"))
+		case overloads.DoubleToString:
+			return uint64(len("-1.7976931348623157e+308"))
+		}
+		return 0
+	}
+	return price{estimate: func(c plannedCall) *checker.CallEstimate {
+		if n := longest(c.overload); n > 0 {
+			return costsAndMakes(checker.FixedCostEstimate(1), checker.SizeEstimate{Min: 1, Max: n})
+		}
+		return nil
+	}}
 }
 
 // readPrice is that of reading the string that is the first argument so many

@@ -65,6 +65,7 @@ func TestEstimates(t *testing.T) {
 		{list(`{type: string, format: date}`), "self[2].getDayOfMonth() == 13", 4, "42", 4},
 		{text, "self.find('[0-9]+') == ''", 629147, "10", 11},
 		{textList, "self.join(' ') == 'aa bb'", 329853068905, "10", 43},
+		{`{type: integer}`, "'at most ' + string(self) == ''", 5, "", 5},
 		{textList, "self.isSorted() == true", 329854432052, "10", 52},
 		{text, "self.lowerAscii() == 'lower!'", 314575, "10", 6},
 		{mapping(`{type: integer}`), "oldSelf.size() == self.size()", 5, "10", 5},
