@@ -8,7 +8,7 @@
 // asks, and then only what was asked for. The package does not know which
 // resources exist, nor does it validate objects.
 //
-// Imports: nothing of ours.
+// Imports: codec/jsonplan.
 package openapi
 
 //go:generate go run -C ../internal/gen/openapi . -out ../../../openapi/data

@@ -8,10 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	openapi_v2 "github.com/google/gnostic-models/openapiv2"
-	openapi_v3 "github.com/google/gnostic-models/openapiv3"
-	"google.golang.org/protobuf/proto"
 )
 
 // Document is one OpenAPI document. It is drawn when first asked for; what is
@@ -205,18 +201,4 @@ func (d *Document) convertLocked() ([]byte, error) {
 		return nil, fmt.Errorf("convert document to protobuf: %w", err)
 	}
 	return plain, nil
-}
-
-func toProtobuf(json []byte, v version) ([]byte, error) {
-	var document proto.Message
-	var err error
-	if v == v2 {
-		document, err = openapi_v2.ParseDocument(json)
-	} else {
-		document, err = openapi_v3.ParseDocument(json)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return proto.Marshal(document)
 }

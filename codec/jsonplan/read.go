@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"encoding/base64"
 	"encoding/json"
+	"iter"
 	"reflect"
 	"strconv"
 	"sync"
@@ -55,21 +56,33 @@ func DecodeDocument(data []byte) (map[string]any, bool) {
 // Member returns the value of a member of a JSON object as it stands there. It is
 // false where there is none, or data is no object.
 func Member(data []byte, name string) ([]byte, bool) {
-	r := reader{data: unsafe.String(unsafe.SliceData(data), len(data))}
-	i, more := r.open(r.space(0), '{', '}')
-	for more {
-		found, after := r.text(i)
-		at := r.colon(after)
-		if at == bad {
-			return nil, false
+	for found, value := range Members(data) {
+		if found == name {
+			return value, true
 		}
-		end := r.skip(at)
-		if found == name && end != bad {
-			return data[at:end:end], true
-		}
-		i, more = r.next(end, '}')
 	}
 	return nil, false
+}
+
+// Members yields the members of a JSON object, with their values as they stand
+// there. It ends early where data is no object.
+func Members(data []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		r := reader{data: unsafe.String(unsafe.SliceData(data), len(data))}
+		i, more := r.open(r.space(0), '{', '}')
+		for more {
+			name, after := r.text(i)
+			at := r.colon(after)
+			if at == bad {
+				return
+			}
+			end := r.skip(at)
+			if end == bad || !yield(name, data[at:end:end]) {
+				return
+			}
+			i, more = r.next(end, '}')
+		}
+	}
 }
 
 // DocumentAt is DecodeDocument for an object inside of another: path leads to it,
