@@ -150,6 +150,43 @@ func TestCustomResources(t *testing.T) {
 	}
 }
 
+// TestDefaultStatus: the answer to a creation has the status that everybody
+// reads, and not the one that was sent.
+func TestDefaultStatus(t *testing.T) {
+	t.Parallel()
+	r := start(t, Config{})
+	c := dynamicClient(t, r)
+	crd := definitionOf("phase.example.com", "Widget", map[string]string{"v1": sized}, "v1")
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := map[string]any{"phase": "Pending"}
+	if err := unstructured.SetNestedMap(versions[0].(map[string]any), status, "schema", "openAPIV3Schema", "properties", "status", "default"); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	establish(t, c, crd)
+	gvr := schema.GroupVersionResource{Group: "phase.example.com", Version: "v1", Resource: "widgets"}
+	sent := objectOf(gvr, "Widget", "a", nil)
+	sent.Object["status"] = map[string]any{"phase": "Up"}
+	made, err := c.Resource(gvr).Create(t.Context(), sent, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := c.Resource(gvr).Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []*unstructured.Unstructured{made, read} {
+		if diff := cmp.Diff(status, obj.Object["status"]); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // TestDefinitionChanges: a change ends the watches of what it changes, takes
 // effect with the answer to it, and leaves others alone.
 func TestDefinitionChanges(t *testing.T) {
@@ -226,6 +263,9 @@ func TestDefinitionDeleted(t *testing.T) {
 	}
 	if _, err := c.Resource(gvr).Create(t.Context(), objectOf(gvr, "Widget", "late", nil), metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
 		t.Errorf("created while terminating: %v", err)
+	}
+	if _, err := c.Resource(gvr).Apply(t.Context(), "late", objectOf(gvr, "Widget", "late", nil), metav1.ApplyOptions{FieldManager: "m"}); !apierrors.IsMethodNotSupported(err) {
+		t.Errorf("applied while terminating: %v", err)
 	}
 	awaitGone(t, c.Resource(gvr), "free")
 	if _, err := c.Resource(definitionsGVR).Get(t.Context(), crd.GetName(), metav1.GetOptions{}); err != nil {

@@ -91,9 +91,7 @@ func (w *watch) Close() error {
 // Create implements rest.Creater.
 func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
 	if i.served.family.terminating.Load() {
-		refused := apierrors.NewMethodNotSupported(i.served.group, "create")
-		refused.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
-		return nil, refused
+		return nil, i.served.refuseCreate()
 	}
 	o, err := i.served.open(ctx)
 	if err != nil {
@@ -108,8 +106,21 @@ func (i instances) Update(ctx context.Context, name types.NamespacedName, update
 	if err != nil {
 		return nil, false, err
 	}
-	options.AllowCreate = options.AllowCreate && !i.served.family.terminating.Load()
-	return o.store.Update(ctx, name, update, options)
+	terminating := options.AllowCreate && i.served.family.terminating.Load()
+	options.AllowCreate = options.AllowCreate && !terminating
+	record, created, err := o.store.Update(ctx, name, update, options)
+	if terminating && apierrors.IsNotFound(err) {
+		err = i.served.refuseCreate()
+	}
+	return record, created, err
+}
+
+// refuseCreate is what is said of new objects of a definition that is being
+// deleted.
+func (sv *served) refuseCreate() error {
+	refused := apierrors.NewMethodNotSupported(sv.group, "create")
+	refused.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
+	return refused
 }
 
 // Delete implements rest.GracefulDeleter.

@@ -23,8 +23,12 @@ func (sv *served) strategy(o *opened) *registry.Strategy {
 		Namespaced: sv.scoped, RequireResourceVersion: true, Generation: true,
 		SpecChanged: func(obj, old codec.Object) bool { return !sameButMetadata(content(obj), content(old)) },
 		PrepareForCreate: func(_ context.Context, obj codec.Object) {
-			if sv.version.status {
-				delete(content(obj), "status")
+			if !sv.version.status {
+				return
+			}
+			delete(content(obj), "status")
+			if status := o.Properties["status"]; status != nil && status.Default != nil {
+				o.complete(content(obj)) // as everybody will read it
 			}
 		},
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
