@@ -1,7 +1,6 @@
 package typed
 
 import (
-	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -67,7 +66,17 @@ func (t *Type) MaxCount() uint64 { return uint64(maxRequestSize / (t.minSize + 1
 
 // Maker makes types. It is for one goroutine.
 type Maker struct {
-	made map[string]*Type
+	made map[shape]*Type
+}
+
+// shape is all that there is to a type.
+type shape struct {
+	kind              kind
+	nullable          bool
+	listType, keys    string
+	elem              *Type
+	fields            string
+	maxElements, size int64
 }
 
 // Make returns the type of a schema's values; nil where expressions cannot see
@@ -126,9 +135,10 @@ func (m *Maker) object(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 		members = withTypeAndMetadata(members)
 	}
 	t := &Type{kind: kindObject, nullable: s.Nullable, fields: make(map[string]*Type, len(members)), minSize: minListSize}
+	member := new(apiextensions.JSONSchemaProps) // one for all: it is large
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		member := members[name]
-		made := m.Make(&member, member.XEmbeddedResource)
+		*member = members[name]
+		made := m.Make(member, member.XEmbeddedResource)
 		if made == nil {
 			continue
 		}
@@ -199,32 +209,35 @@ func (m *Maker) scalar(s *apiextensions.JSONSchemaProps) *Type {
 
 // share returns the type like t that was made first.
 func (m *Maker) share(t *Type) *Type {
-	key := t.key()
-	if have := m.made[key]; have != nil {
+	like := shape{
+		kind: t.kind, nullable: t.nullable, listType: t.listType, keys: strings.Join(t.keys, "\x00"), elem: t.elem,
+		fields: t.describeFields(), maxElements: t.maxElements, size: t.minSize,
+	}
+	if have := m.made[like]; have != nil {
 		return have
 	}
 	if m.made == nil {
-		m.made = map[string]*Type{}
+		m.made = map[shape]*Type{}
 	}
 	t.id = len(m.made) + 1
 	if t.kind == kindObject {
 		sum := fnv.New32a()
-		sum.Write([]byte(key))
-		t.name = "selfType" + strconv.FormatUint(uint64(sum.Sum32()), 10)
+		sum.Write([]byte(like.fields))
+		t.name = anonymous + strconv.FormatUint(uint64(sum.Sum32()), 10)
 	}
-	m.made[key] = t
+	m.made[like] = t
 	return t
 }
 
-// key says all that there is to a type.
-func (t *Type) key() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d %t %q %q %d %d", t.kind, t.nullable, t.listType, t.keys, t.maxElements, t.minSize)
-	if t.elem != nil {
-		fmt.Fprintf(&b, " [%d]", t.elem.id)
+// describeFields names the fields of an object and their types.
+func (t *Type) describeFields() string {
+	if len(t.fields) == 0 {
+		return ""
 	}
+	var text []byte
 	for _, name := range slices.Sorted(maps.Keys(t.fields)) {
-		fmt.Fprintf(&b, " %q:%d", name, t.fields[name].id)
+		text = strconv.AppendInt(append(append(text, name...), ' '), int64(t.fields[name].id), 10)
+		text = append(text, ' ')
 	}
-	return b.String()
+	return string(text)
 }

@@ -82,8 +82,12 @@ func hasRules(props *apiextensions.JSONSchemaProps) bool {
 		props.AdditionalProperties != nil && hasRules(props.AdditionalProperties.Schema) {
 		return true
 	}
+	if len(props.Properties) == 0 {
+		return false
+	}
+	member := new(apiextensions.JSONSchemaProps) // one for all: it is large
 	for name := range props.Properties {
-		if member := props.Properties[name]; hasRules(&member) {
+		if *member = props.Properties[name]; hasRules(member) {
 			return true
 		}
 	}
@@ -117,9 +121,10 @@ func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *no
 	case props.AdditionalProperties != nil && props.AdditionalProperties.Schema != nil:
 		n.elements = c.node(props.AdditionalProperties.Schema, t.Items())
 	}
+	member := new(apiextensions.JSONSchemaProps)
 	for _, name := range slices.Sorted(maps.Keys(props.Properties)) {
-		member := props.Properties[name]
-		if made := c.node(&member, c.memberType(t, name, &member)); made != nil {
+		*member = props.Properties[name]
+		if made := c.node(member, c.memberType(t, name, member)); made != nil {
 			if n.members == nil {
 				n.members = map[string]*node{}
 			}
