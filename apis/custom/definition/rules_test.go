@@ -214,6 +214,18 @@ func TestPathological(t *testing.T) {
 	}
 }
 
+// TestCheckEnds: no more rules are compiled for a request that is over.
+func TestCheckEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	crd := withSchema(t, `{type: object, x-kubernetes-validations: [{rule: "true"}, {rule: "false"}]}`)
+	errs := definition.Validate(ctx, crd)
+	if len(errs) != 1 || errs[0].Error() != schemaPath+".x-kubernetes-validations[0]: Internal error: compile rules: context canceled" {
+		t.Error(errs)
+	}
+}
+
 // FuzzRules: a definition that is accepted judges any object that its schema
 // takes, without a panic and within its budget.
 func FuzzRules(f *testing.F) {

@@ -310,3 +310,41 @@ func TestConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestRefusals: what rules cannot do, when they are compiled or evaluated.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	const schema = `
+type: object
+properties:
+  a: {type: object, properties: {b: {type: integer}, c: {type: integer, nullable: true}, d: {type: object, properties: {e: {type: integer}}}}}
+  m: {type: object, additionalProperties: {type: integer}}
+  l: {type: array, items: {type: object, properties: {k: {type: string}, v: {type: string}}}}
+  e: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+  i: {x-kubernetes-int-or-string: true, nullable: true}
+  s: {type: string}
+  num: {type: number}
+  u: {x-kubernetes-preserve-unknown-fields: true}
+  t: {type: string, format: date-time}`
+	object := `{a: {b: 1, c: null}, m: {x: 1}, l: [{k: a}, {k: b, v: z}], e: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: q}, spec: {}}, i: null, s: x, num: 1, u: 1, t: "2001-02-03T04:05:06Z"}`
+	for rule, want := range map[string]string{
+		"has(self.a.z)": "undefined field 'z'", "self.a['b'] == 1": "found no matching overload for '_[_]'", "has(self.a.d.e)": "no such key: d", "self.a.c == 1": "no such key: c",
+		"self.m['c'] == 1": "no such key: c", "self.m.c == 1": "no such key: c", "self.l[100].k == ''": "index out of bounds: 100", "self.l.all(m, m.v == 'z')": "no such key: v",
+		"self.l.exists_one(m, m.v == 'z')": "no such key: v", "self.l.filter(m, m.v == 'z').size() == 1": "no such key: v", "self.l.map(m, m.v).size() == 1": "no such key: v",
+		"has(self.metadata.namespace)": "undefined field 'namespace'", "has(self.e.spec)": "undefined field 'spec'", "has(self.e.metadata.labels)": "undefined field 'labels'",
+		"type(self.i) == int": "no such key: i", "self.u == 1": "undefined field 'u'", "self.s == 1": "found no matching overload for '_==_' applied to '(string, int)'",
+		"self.s < self.num": "found no matching overload for '_<_' applied to '(string, double)'", "self.num == 'x'": "found no matching overload for '_==_' applied to '(double, string)'",
+		"self.t > '2000'": "found no matching overload for '_>_' applied to '(timestamp, string)'", "[1, 'x'] == []": "expected type 'int' but found 'string'",
+		"self.s.matches('[')": "invalid matches argument", "duration('x') == duration('1s')": "invalid duration argument", "timestamp('x') > self.t": "invalid timestamp argument",
+		"self == 'x'": "found no matching overload for '_==_'", "oldSelf.s == 1": "found no matching overload", "object == self": "undeclared reference to 'object'", "self.a{b: 1} == self.a": "undeclared reference to 'self.a'",
+		"request.user == ''": "undeclared reference to 'request'", "authorizer.path('/').check('get').allowed()": "undeclared reference to 'authorizer'",
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			errs, _ := New(withRule(schemaOf(t, schema), rule), true).Validate(t.Context(), nil, valueOf(t, object), Options{Budget: Budget})
+			if len(errs) != 1 || !strings.Contains(errs[0].Detail, want) {
+				t.Errorf("%v, want %s", errs, want)
+			}
+		})
+	}
+}
