@@ -1,0 +1,313 @@
+package crds
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// living is what becomes of definitions: names, changes, ends.
+var living = []behaviour{
+	{"several in a group, and out of order", liveSeveral},
+	{"deleted and defined again", liveAgain},
+	{"defined anew with another scope", liveScope},
+	{"a name that is taken", liveNames},
+	{"names may change, and must not be taken", liveRenamed},
+	{"what may not change", liveImmutable},
+	{"objects and finalizers hold an end up", liveFinalizers},
+	{"nothing is created or applied at the end", liveTerminating},
+	{"changed while it is used", liveChanged},
+	{"a schema changes for what is stored", liveStored},
+	{"groups of Kubernetes need an approval", liveApproval},
+	{"found by discovery", liveDiscovered},
+	{"in OpenAPI v2", liveOpenAPI},
+	{"a watch of definitions", liveWatched},
+	{"established means served", liveServed},
+}
+
+func crdGVR(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: crd.Spec.Group, Version: "v1", Resource: crd.Spec.Names.Plural}
+}
+
+func liveSeveral(t *testing.T, w *world) {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, kind := range []string{"Curlet", "Noxu", "Zebra"} {
+		crd := define(t, "several.live.example.com", kind, anything)
+		crds = append(crds, crd)
+		create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+	}
+	if a := w.send(t, http.MethodDelete, definitionsPath+"/"+crds[0].Name, nil); a.code != http.StatusOK {
+		t.Fatal(a.code)
+	}
+	awaitGone(t, w.definitions, crds[0].Name)
+	for _, crd := range crds[1:] {
+		get(t, w.resource(crd, "v1"), "a")
+	}
+	a := w.send(t, http.MethodGet, "/apis/several.live.example.com/v1", nil)
+	if strings.Contains(string(a.body), "curlets") || !strings.Contains(string(a.body), "zebras") {
+		t.Errorf("%s", a.body)
+	}
+}
+
+func liveAgain(t *testing.T, w *world) {
+	crd := define(t, "again.live.example.com", "Note", anything)
+	for range 3 {
+		notes := w.install(t, crd)
+		list, err := notes.List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 0 {
+			t.Fatalf("%v, %v", list, err)
+		}
+		create(t, notes, object(t, crd, "a", `{}`))
+		if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitGone(t, w.definitions, crd.Name)
+		if _, err := notes.Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func liveScope(t *testing.T, w *world) {
+	crd := define(t, "scope.live.example.com", "Note", anything)
+	create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, w.definitions, crd.Name)
+	crd.Spec.Scope = apiextensionsv1.ClusterScoped
+	made := create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+	if made.GetNamespace() != "" {
+		t.Errorf("namespace %q", made.GetNamespace())
+	}
+}
+
+func liveNames(t *testing.T, w *world) {
+	first := define(t, "taken.live.example.com", "Thing", anything)
+	w.install(t, first)
+	second := define(t, "taken.live.example.com", "Stuff", anything)
+	second.Spec.Names.ShortNames, second.Spec.Names.Singular, second.Spec.Names.ListKind = []string{"things"}, "stuff", "StuffList"
+	t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+second.Name, nil) })
+	if a := w.send(t, http.MethodPost, definitionsPath, encode(t, second)); a.code != http.StatusCreated {
+		t.Fatalf("%d %s", a.code, a.body)
+	}
+	crd := w.await(t, second.Name, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionFalse)
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.NamesAccepted && (c.Reason != "ShortNamesConflict" || c.Message != `"things" is already in use`) ||
+			c.Type == apiextensionsv1.Established && c.Status != apiextensionsv1.ConditionFalse {
+			t.Errorf("%+v", c)
+		}
+	}
+	if a := w.send(t, http.MethodGet, pathOf(second, "v1"), nil); a.code != http.StatusNotFound {
+		t.Errorf("served: %d", a.code)
+	}
+	if err := w.definitions.Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, second.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
+	create(t, w.resource(second, "v1"), object(t, second, "a", `{}`))
+}
+
+func liveRenamed(t *testing.T, w *world) {
+	first := define(t, "renamed.live.example.com", "Thing", anything)
+	w.install(t, first)
+	second := define(t, "renamed.live.example.com", "Stuff", anything)
+	second.Spec.Names.Singular, second.Spec.Names.ListKind = "stuff", "StuffList"
+	w.install(t, second)
+	w.mustChange(t, second.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"thing"} })
+	crd := w.await(t, second.Name, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionFalse)
+	if len(crd.Status.AcceptedNames.ShortNames) != 0 {
+		t.Errorf("accepted %+v", crd.Status.AcceptedNames)
+	}
+	// What was established goes on being served under its old names.
+	create(t, w.resource(second, "v1"), object(t, second, "a", `{}`))
+	w.mustChange(t, second.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"st"} })
+	eventually(t, func() error {
+		if crd := w.definition(t, second.Name); !slices.Equal(crd.Status.AcceptedNames.ShortNames, []string{"st"}) {
+			return fmt.Errorf("accepted %+v", crd.Status.AcceptedNames)
+		}
+		return nil
+	})
+}
+
+func liveImmutable(t *testing.T, w *world) {
+	crd := define(t, "fixed.live.example.com", "Note", anything)
+	w.install(t, crd)
+	for field, edit := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
+		"spec.scope":      clusterScoped,
+		"spec.names.kind": func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.Kind = "Other" },
+		"spec.group":      func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Group = "other.example.com" },
+		"spec.names.plural": func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Names.Plural = "others"
+		},
+	} {
+		if a := w.change(t, crd.Name, edit); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), `"field":"`+field+`"`) {
+			t.Errorf("%s: %d %s", field, a.code, a.body)
+		}
+	}
+}
+
+func liveFinalizers(t *testing.T, w *world) {
+	crd := define(t, "held.live.example.com", "Note", anything)
+	notes := w.install(t, crd)
+	create(t, notes, object(t, crd, "held", `{metadata: {name: held, finalizers: [example.com/hold]}}`))
+	create(t, notes, object(t, crd, "free", `{}`))
+	if err := notes.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	held := get(t, notes, "held")
+	if held.GetDeletionTimestamp() == nil || held.GetGeneration() != 2 {
+		t.Errorf("metadata %v", held.Object["metadata"])
+	}
+	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, notes, "free")
+	ending := w.await(t, crd.Name, apiextensionsv1.Terminating, apiextensionsv1.ConditionTrue)
+	if !slices.Contains(ending.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer) {
+		t.Errorf("finalizers %v", ending.Finalizers)
+	}
+	patch(t, notes, "held", `{"metadata":{"finalizers":null}}`)
+	awaitGone(t, w.definitions, crd.Name)
+}
+
+func liveTerminating(t *testing.T, w *world) {
+	crd := define(t, "ending.live.example.com", "Note", anything)
+	notes := w.install(t, crd)
+	create(t, notes, object(t, crd, "held", `{metadata: {name: held, finalizers: [example.com/hold]}}`))
+	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "late", `{}`))); a.code != http.StatusMethodNotAllowed {
+		t.Errorf("created: %d %s", a.code, a.body)
+	}
+	path := pathOf(crd, "v1") + "/%s?fieldManager=m&force=true"
+	if a := w.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code < 400 || a.code > 499 {
+		t.Errorf("a new one applied: %d %s", a.code, a.body)
+	}
+	// What is there may still be changed: somebody has to take its finalizers.
+	if a := w.send(t, http.MethodPatch, fmt.Sprintf(path, "held"), encode(t, object(t, crd, "held", `{spec: {x: 1}}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusOK {
+		t.Errorf("an old one applied: %d %s", a.code, a.body)
+	}
+	patch(t, notes, "held", `{"metadata":{"finalizers":null}}`)
+	awaitGone(t, w.definitions, crd.Name)
+}
+
+// liveChanged changes a definition all the while its objects are written.
+func liveChanged(t *testing.T, w *world) {
+	crd := define(t, "busy.live.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {n: {type: integer}}}}}`)
+	notes := w.install(t, crd)
+	create(t, notes, object(t, crd, "a", `{spec: {n: 0}}`))
+	var writers sync.WaitGroup
+	for i := range 3 {
+		writers.Go(func() {
+			for n := range 20 {
+				body := fmt.Sprintf(`{"spec":{"n":%d}}`, n*3+i)
+				if _, err := notes.Patch(t.Context(), "a", mergePatch, []byte(body), metav1.PatchOptions{}); err != nil {
+					t.Errorf("written while the definition changes: %v", err)
+				}
+				if _, err := notes.Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+					t.Errorf("read while the definition changes: %v", err)
+				}
+			}
+		})
+	}
+	for i := range 10 {
+		w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = fmt.Sprint(i)
+		})
+	}
+	writers.Wait()
+}
+
+func liveStored(t *testing.T, w *world) {
+	crd := define(t, "stored.live.example.com", "Note", anything)
+	notes := w.install(t, crd)
+	create(t, notes, object(t, crd, "a", `{spec: {old: text, n: text}}`))
+	stricter := define(t, "stored.live.example.com", "Note", `{type: object, properties: {spec: {type: object, properties: {n: {type: integer}, more: {type: string, default: d}}}}}`)
+	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions = stricter.Spec.Versions })
+	wantMembers(t, get(t, notes, "a"), `{spec: {n: text, more: d}}`)
+	if _, err := notes.Create(t.Context(), object(t, crd, "b", `{spec: {n: text}}`), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("%v", err)
+	}
+	wantMembers(t, patch(t, notes, "a", `{"spec":{"n":1}}`), `{spec: {n: 1, more: d}}`)
+}
+
+func liveApproval(t *testing.T, w *world) {
+	crd := define(t, "live.x-k8s.io.k8s.io", "Note", anything)
+	if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "api-approved.kubernetes.io") {
+		t.Errorf("without: %d %s", a.code, a.body)
+	}
+	crd.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, experimental-only"}
+	w.install(t, crd)
+	w.await(t, crd.Name, apiextensionsv1.KubernetesAPIApprovalPolicyConformant, apiextensionsv1.ConditionFalse)
+	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Annotations["api-approved.kubernetes.io"] = "https://github.com/kubernetes/kubernetes/pull/78458"
+	})
+	w.await(t, crd.Name, apiextensionsv1.KubernetesAPIApprovalPolicyConformant, apiextensionsv1.ConditionTrue)
+}
+
+func liveDiscovered(t *testing.T, w *world) {
+	crd := define(t, "found.live.example.com", "Note", anything, withStatus, withVersion(t, "v1beta1", anything))
+	w.install(t, crd)
+	group := w.send(t, http.MethodGet, "/apis/found.live.example.com", nil).value(t)
+	if preferred := group["preferredVersion"].(map[string]any)["version"]; preferred != "v1" || len(group["versions"].([]any)) != 2 {
+		t.Errorf("%v", group)
+	}
+	for path, want := range map[string]string{
+		"/apis":                           `"found.live.example.com"`,
+		"/apis/found.live.example.com/v1": `{"name":"notes/status","singularName":"","namespaced":true,"kind":"Note","verbs":["get","patch","update"]}`,
+	} {
+		if a := w.send(t, http.MethodGet, path, nil); !strings.Contains(string(a.body), want) {
+			t.Errorf("%s: %s is missing", path, want)
+		}
+	}
+	a := w.send(t, http.MethodGet, "/apis", nil, "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	if !strings.Contains(string(a.body), `"name":"found.live.example.com"`) {
+		t.Error("not in aggregated discovery")
+	}
+	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[1].Served = false })
+	if a := w.send(t, http.MethodGet, "/apis/found.live.example.com/v1beta1", nil); a.code != http.StatusNotFound {
+		t.Errorf("a version that is no longer served: %d", a.code)
+	}
+}
+
+func liveWatched(t *testing.T, w *world) {
+	crd := define(t, "watched.live.example.com", "Note", anything)
+	events, err := w.definitions.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + crd.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	w.install(t, crd)
+	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var types []watch.EventType
+	for event := range events.ResultChan() {
+		types = append(types, event.Type)
+		if event.Type == watch.Deleted {
+			break
+		}
+	}
+	if types[0] != watch.Added || len(types) < 4 {
+		t.Errorf("%v", types)
+	}
+}
+
+// liveServed uses each definition at the moment it is seen to be established.
+func liveServed(t *testing.T, w *world) {
+	for i := range 20 {
+		crd := define(t, fmt.Sprintf("served%d.live.example.com", i), "Note", anything)
+		create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+	}
+}
