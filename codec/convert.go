@@ -297,6 +297,10 @@ func (k *Kind) document(value []byte) (*unstructured.Unstructured, *Version, err
 	return u, v, err
 }
 
+// Converts tells whether the record is of a value that has to be converted before
+// it is looked at, or had to be.
+func (r *Record) Converts() bool { return r.conversion != nil }
+
 // convertedTail returns the tail of what was converted.
 func (r *Record) convertedTail() (storedTail, bool) {
 	if r.conversion == nil {

@@ -72,6 +72,9 @@ func (p *pending) readBack(ctx context.Context, name types.NamespacedName) error
 		return nil
 	}
 	record := codec.NewRecord(p.kind, name, p.value, 0)
+	if !record.Converts() {
+		return nil
+	}
 	if err := codec.Convert(ctx, record); err != nil {
 		return err
 	}
