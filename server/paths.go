@@ -56,7 +56,7 @@ func (p *paths) find(path string) http.Handler {
 
 // ownPaths lists what installPaths answers for.
 func ownPaths(config Config) []string {
-	list := []string{"/", "/healthz", "/livez", SnapshotPath, "/metrics", "/metrics/slis", "/readyz", "/version"}
+	list := []string{"/", openIDConfigurationPath, openIDKeysPath, "/healthz", "/livez", SnapshotPath, "/metrics", "/metrics/slis", "/readyz", "/version"}
 	if !config.WithoutProfiling {
 		list = append(list, "/debug/pprof")
 	}
@@ -74,6 +74,9 @@ func (s *Server) installPaths() error {
 	s.paths.exact["/version/"] = version
 
 	s.paths.handle("/", http.HandlerFunc(s.serveIndex))
+	if err := s.installOpenID(); err != nil {
+		return err
+	}
 
 	slis := prometheus.NewRegistry()
 	metrics := telemetry.NewHealthMetrics(slis)

@@ -56,7 +56,7 @@ func (s *Server) installAPI() (api, error) {
 		return api{}, err
 	}
 	s.services = &egress.Services{Cluster: cluster{static.Find}, ToEndpoints: s.config.AggregatorRouting, Self: strings.TrimPrefix(s.url(), "https://")}
-	documents := openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Parts: openAPIParts(static)})
+	documents := openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(static)})
 	customs, err := s.openCustom(env, static, documents)
 	if err != nil {
 		return api{}, err
