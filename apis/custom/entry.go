@@ -29,6 +29,9 @@ type entry struct {
 	webhook, unsafe bool
 
 	namesAccepted, established, terminating bool
+	// approvalOpen: the condition of a group of the community is not what the
+	// annotation says.
+	approvalOpen bool
 	// claimed: what the entry says of names is decided, and on its way to
 	// storage.
 	claimed bool
@@ -95,6 +98,7 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 		terminating:   crd.DeletionTimestamp != nil,
+		approvalOpen:  approvalOpen(crd),
 		webhook:       asksWebhook(crd), unsafe: definition.InvalidCABundle(crd),
 	}
 	for i := range crd.Spec.Versions {

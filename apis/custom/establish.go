@@ -227,7 +227,7 @@ func (l *loop) settleEntry(ctx context.Context, e *entry) error {
 // isSettled tells that nothing is to be written of a definition's names, nor
 // anything to be cleaned up.
 func (e *entry) isSettled() bool {
-	return !e.terminating && (e.claimed || e.namesAccepted && e.established)
+	return !e.terminating && (e.claimed || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.wanted))
 }
 
 // settleRecord is settleEntry with the record of the definition at hand.

@@ -130,6 +130,14 @@ func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return definition.SetCondition(crd, condition)
 }
 
+// approvalOpen tells whether the condition of approval is to be written. The
+// definition is only looked at.
+func approvalOpen(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	trial := apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Annotations: crd.Annotations}}
+	trial.Spec.Group, trial.Status.Conditions = crd.Spec.Group, slices.Clone(crd.Status.Conditions)
+	return approvalCondition(&trial)
+}
+
 // statusManager is under which name the server's own writes of a status are
 // accounted for.
 const statusManager = "kube-apiserver"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestGive(t *testing.T) {
@@ -117,5 +118,45 @@ func TestColumns(t *testing.T) {
 	version.AdditionalPrinterColumns[0].JSONPath = ".x["
 	if got := newTable(version).definitions; len(got) != 2 || got[1].Name != "Age" {
 		t.Errorf("columns with a path that is none: %v", got)
+	}
+}
+
+// TestIsSettled: a definition whose status is of before a change is not settled,
+// whoever tells of it first.
+func TestIsSettled(t *testing.T) {
+	t.Parallel()
+	settled := func(edit func(*apiextensionsv1.CustomResourceDefinition)) bool {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		crd.Spec.Group = "things.k8s.io"
+		crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing"}
+		crd.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved"}
+		crd.Status.AcceptedNames = crd.Spec.Names
+		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
+			{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue},
+			{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue},
+		}
+		approvalCondition(crd)
+		edit(crd)
+		return newEntry(crd, 1).isSettled()
+	}
+	if !settled(func(*apiextensionsv1.CustomResourceDefinition) {}) {
+		t.Error("what has all it wants is not settled")
+	}
+	for name, edit := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
+		"other names": func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"th"} },
+		"an approval": func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Annotations[apiextensionsv1.KubeAPIApprovedAnnotation] = "https://example.com/1"
+		},
+		"a conflict": func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Status.Conditions[0].Status = apiextensionsv1.ConditionFalse
+		},
+		"an end": func(crd *apiextensionsv1.CustomResourceDefinition) {
+			now := metav1.Now()
+			crd.DeletionTimestamp = &now
+		},
+	} {
+		if settled(edit) {
+			t.Errorf("with %s it is settled", name)
+		}
 	}
 }
