@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -272,5 +271,3 @@ func BenchmarkList(b *testing.B) {
 		reportCPU(b, before, b.N)
 	})
 }
-
-var _ = httptest.NewServer

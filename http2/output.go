@@ -127,8 +127,9 @@ func (c *conn) flush() bool {
 	return true
 }
 
-// flushSoon is flush for events that many streams hear of at once: those that
-// are about to say the same come first, and all go out together.
+// flushSoon is flush after everybody else that could run has: what they are about
+// to say goes out along with it, in particular an event that many streams hear
+// of at once.
 func (c *conn) flushSoon() {
 	if c.writing || c.pending == nil {
 		return

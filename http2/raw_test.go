@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type raw struct {
 	got    chan string // what the server sends, in short; closed at its end
 	done   chan struct{}
 	srv    *server
+	writes *countedWrites // the server's
 	// mayEnd says that the connection may end while the client writes.
 	mayEnd bool
 }
@@ -39,11 +41,12 @@ func silent(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *raw {
 	}
 	near, far := net.Pipe()
 	r := &raw{t: t, net: near, frames: h2.NewFramer(near, near), got: make(chan string, 1000), done: make(chan struct{}), srv: newServer()}
+	r.writes = &countedWrites{Conn: far}
 	r.frames.AllowIllegalWrites = true
 	r.enc = hpack.NewEncoder(&r.block)
 	go func() {
 		defer close(r.done)
-		r.srv.serve(context.Background(), hs, far, &tls.ConnectionState{Version: tls.VersionTLS13}, h)
+		r.srv.serve(context.Background(), hs, r.writes, &tls.ConnectionState{Version: tls.VersionTLS13}, h)
 	}()
 	t.Cleanup(func() {
 		_ = near.Close()
@@ -187,4 +190,14 @@ func (r *raw) encode(fields ...string) []byte {
 		_ = r.enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
 	return r.block.Bytes()
+}
+
+type countedWrites struct {
+	net.Conn
+	n atomic.Int64
+}
+
+func (c *countedWrites) Write(p []byte) (int, error) {
+	c.n.Add(1)
+	return c.Conn.Write(p)
 }

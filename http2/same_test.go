@@ -288,7 +288,7 @@ func requests() []exchange {
 		}},
 		{name: "body too large", method: "POST", body: long, handle: func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1000))
-			http.Error(w, err.Error(), 413)
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		}},
 		{name: "echo", method: "POST", body: long, handle: func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).EnableFullDuplex()

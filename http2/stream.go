@@ -29,7 +29,6 @@ type stream struct {
 	out         outflow
 	in          inflow
 	remoteEnded bool // the client has sent all
-	trailed     bool // the client has sent trailers
 	readTimer   *time.Timer
 	writeTimer  *time.Timer
 }
@@ -166,17 +165,18 @@ func (s *stream) send(p *part) error {
 			return err
 		}
 	}
-	switch {
-	case !p.end:
+	if !p.end {
 		c.flushSoon()
 		return s.err
+	}
+	switch {
 	case len(p.trailers) > 0:
 		c.appendHeader(s.id, p.trailers, true)
 	case left == 0 && p.fields == nil:
 		c.appendData(s.id, nil, true)
 	}
 	s.finish()
-	c.flush()
+	c.flushSoon()
 	return nil
 }
 

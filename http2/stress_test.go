@@ -20,7 +20,7 @@ import (
 // TestStress has many streams do different things at once, some break off, and
 // the server shut down in the middle.
 func TestStress(t *testing.T) {
-	const conns, users, rounds = 3, 10, 20
+	const conns, users, rounds = 3, 6, 15
 	before := runtime.NumGoroutine()
 	t.Run("run", func(t *testing.T) {
 		s := startServer(t, http.HandlerFunc(stressHandler), true, few(100))
