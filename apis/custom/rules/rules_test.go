@@ -348,3 +348,26 @@ properties:
 		})
 	}
 }
+
+// TestCompiledOnce: the same rule about the same type is compiled once, when an
+// object first has a value there; a message when it is first told.
+func TestCompiledOnce(t *testing.T) {
+	t.Parallel()
+	const place = `{type: object, properties: {x: {type: integer}}, x-kubernetes-validations: [{rule: "self.x > 0", messageExpression: "'x'"}]}`
+	r := New(schemaOf(t, `{type: object, properties: {a: `+place+`, b: `+place+`, c: {type: array, items: `+place+`},
+		d: {type: object, properties: {x: {type: integer, maximum: 3}, y: {type: string}}, x-kubernetes-validations: [{rule: "self.x > 0"}]}}}`), true)
+	for _, step := range []struct {
+		object   string
+		compiled int
+	}{
+		{`{}`, 0}, {`{a: {x: 1}}`, 1}, {`{a: {x: 1}, b: {x: 1}, c: [{x: 1}, {x: 2}]}`, 1}, {`{d: {x: 1}}`, 2}, {`{a: {x: 0}}`, 3}, {`{b: {x: 0}}`, 3},
+	} {
+		r.Validate(t.Context(), nil, valueOf(t, step.object), Options{Budget: Budget})
+		if got := len(r.compiled.mu.made); got != step.compiled {
+			t.Errorf("after %s, %d expressions are compiled, want %d", step.object, got, step.compiled)
+		}
+	}
+	if New(schemaOf(t, `{type: object, properties: {a: {type: string}}}`), true) != nil {
+		t.Error("a schema without rules has some")
+	}
+}
