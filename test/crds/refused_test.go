@@ -19,6 +19,7 @@ var refusing = []behaviour{
 	{"rules", refuseRules},
 	{"an annotation that is too long", refuseAnnotation},
 	{"objects that cost much", refuseCostly},
+	{"objects and patches of almost 3 MiB, and more", refuseLimits},
 }
 
 // refused checks that an answer is a Status that tells of a mistake, and that
@@ -167,4 +168,38 @@ properties:
 		fmt.Fprintf(&list, "x%d, ", i)
 	}
 	refused(t, w, "an object that costs much", w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "n", `{l: [`+list.String()+`]}`))))
+}
+
+// refuseLimits sends documents of lists in lists: those of more than 3 MiB are
+// too large, those of less are no objects.
+func refuseLimits(t *testing.T, w *world) {
+	crd := define(t, "limit.bad.example.com", "Note", anything)
+	create(t, w.install(t, crd), object(t, crd, "n", `{}`))
+	const limit = 3 << 20
+	lists := func(size int) string { return strings.Repeat("[", size/2) + strings.Repeat("]", size/2) }
+	const start = `{"apiVersion":"limit.bad.example.com/v1","kind":"Note","metadata":{"name":"m"},"v":`
+	for _, c := range []struct {
+		name, method, contentType, body string
+		want                            int
+	}{
+		{"JSON", http.MethodPost, "application/json", start + lists(limit) + "}", http.StatusRequestEntityTooLarge},
+		{"YAML", http.MethodPost, "application/yaml", start + lists(limit) + "}", http.StatusRequestEntityTooLarge},
+		{"nested JSON", http.MethodPost, "application/json", start + lists(limit-1000) + "}", http.StatusBadRequest},
+		{"nested YAML", http.MethodPost, "application/yaml", start + lists(limit-1000) + "}", http.StatusBadRequest},
+		{"JSON without an end", http.MethodPost, "application/json", start + strings.Repeat("[", limit-1000), http.StatusBadRequest},
+		{"YAML without an end", http.MethodPost, "application/yaml", start + strings.Repeat("[", limit-1000), http.StatusBadRequest},
+		{"a JSON patch", http.MethodPatch, "application/json-patch+json", `[{"op":"add","path":"/v","value":` + lists(limit-200) + `}]`, http.StatusBadRequest},
+		{"a merge patch", http.MethodPatch, "application/merge-patch+json", `{"v":` + lists(limit-200) + `}`, http.StatusBadRequest},
+		{"an apply patch", http.MethodPatch, "application/apply-patch+yaml", `{"v":` + lists(limit-200) + `}`, http.StatusBadRequest},
+	} {
+		path := pathOf(crd, "v1")
+		if c.method == http.MethodPatch {
+			path += "/n?fieldManager=m"
+		}
+		a := w.send(t, c.method, path, []byte(c.body), "Content-Type", c.contentType)
+		refused(t, w, c.name, a)
+		if a.code != c.want {
+			t.Errorf("%s: %d, want %d: %.200s", c.name, a.code, c.want, a.body)
+		}
+	}
 }

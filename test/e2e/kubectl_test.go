@@ -26,6 +26,7 @@ func TestKubectl(t *testing.T) {
 		"delete":   deleting,
 		"validate": validating,
 		"node":     keepingNodes,
+		"custom":   defining,
 	} {
 		t.Run(theme, func(t *testing.T) {
 			t.Parallel()
