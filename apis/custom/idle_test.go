@@ -128,6 +128,12 @@ func TestIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for s.current.Load().entries.Len() < 3 { // without use of the third
+		if t.Context().Err() != nil {
+			t.Fatal("not all definitions were noticed")
+		}
+		runtime.Gosched()
+	}
 	use("used.example.com")
 	w, err := s.awaitServed(t, "watched.example.com").Storage.(rest.Watcher).Watch(t.Context(), "", rest.ListOptions{})
 	if err != nil {
