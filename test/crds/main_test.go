@@ -2,6 +2,7 @@ package crds
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"mainstay.dev/mainstay/test/testserver"
@@ -18,9 +19,24 @@ type behaviour struct {
 func TestCustomResources(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
-	for theme, behaviours := range map[string][]behaviour{
-		"samples":      samples(t),
-		"refused":      refusing,
+	themes := promises()
+	themes["samples"], themes["refused"] = samples(t), refusing
+	for theme, behaviours := range themes {
+		t.Run(theme, func(t *testing.T) {
+			t.Parallel()
+			for _, b := range behaviours {
+				t.Run(b.name, func(t *testing.T) {
+					t.Parallel()
+					b.run(t, newWorld(t, srv))
+				})
+			}
+		})
+	}
+}
+
+// promises are the behaviours that docs/conformance.md lists, by theme.
+func promises() map[string][]behaviour {
+	return map[string][]behaviour{
 		"lifecycle":    living,
 		"objects":      handlingObjects,
 		"pruning":      pruning,
@@ -32,15 +48,42 @@ func TestCustomResources(t *testing.T) {
 		"versions":     versions,
 		"fields":       selectingFields,
 		"apply":        applying,
-	} {
-		t.Run(theme, func(t *testing.T) {
-			t.Parallel()
-			for _, b := range behaviours {
-				t.Run(b.name, func(t *testing.T) {
-					t.Parallel()
-					b.run(t, newWorld(t, srv))
-				})
-			}
-		})
 	}
+}
+
+// TestDocument: what docs/conformance.md names is there, and what is there it
+// names.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/conformance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for theme, behaviours := range promises() {
+		for _, b := range behaviours {
+			name := strings.ReplaceAll(b.name, " ", "_")
+			if names[theme+"/"+name] = true; !strings.Contains(string(text), name) {
+				t.Errorf("%s/%s is not named", theme, name)
+			}
+		}
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if _, tests, found := strings.Cut(line, "| crds "); found {
+			first, _, _ := strings.Cut(strings.TrimSuffix(tests, " |"), ";")
+			if theme, _, _ := strings.Cut(first, "/"); promises()[theme] != nil && !names[first] && !startsWithAny(first, names) {
+				t.Errorf("there is no %s", first)
+			}
+		}
+	}
+}
+
+// startsWithAny tells whether text is one of the names and then more of them.
+func startsWithAny(text string, names map[string]bool) bool {
+	for name := range names {
+		if strings.HasPrefix(text, name+", ") {
+			return true
+		}
+	}
+	return false
 }
