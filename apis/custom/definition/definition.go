@@ -91,7 +91,6 @@ func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourc
 	v := validator{ctx: ctx, crd: internal, old: old}
 	v.metadata(&crd.ObjectMeta, &old.ObjectMeta)
 	v.all()
-	v.immutable(old)
 	v.approval(old)
 	v.preserveUnknown(old)
 	return v.errs

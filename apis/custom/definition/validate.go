@@ -44,6 +44,9 @@ func (v *validator) metadata(meta, old *metav1.ObjectMeta) {
 
 func (v *validator) all() {
 	v.spec(field.NewPath("spec"))
+	if v.old != nil {
+		v.immutable(v.old)
+	}
 	v.names(&v.crd.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))
 	v.storedVersions(field.NewPath("status", "storedVersions"))
 }
