@@ -118,7 +118,7 @@ func openCertificateFile(certFile, keyFile string, logger *slog.Logger) (*certif
 func (f *certificateFile) read() (*tls.Certificate, error) {
 	cert, err := tls.LoadX509KeyPair(f.certFile, f.keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("read the serving certificate %s with key %s: %w", f.certFile, f.keyFile, err)
+		return nil, fmt.Errorf("read the certificate %s with key %s: %w", f.certFile, f.keyFile, err)
 	}
 	return &cert, nil
 }
@@ -136,11 +136,11 @@ func (f *certificateFile) get() *tls.Certificate {
 	}
 	cert, err := f.read()
 	if err != nil {
-		f.logger.Error("the serving certificate has changed but cannot be used", "err", err)
+		f.logger.Error("a certificate has changed but cannot be used", "err", err)
 		return f.mu.cert
 	}
 	f.mu.cert, f.mu.changed = cert, changed
-	f.logger.Info("serving certificate read again", "file", f.certFile)
+	f.logger.Info("certificate read again", "file", f.certFile)
 	return cert
 }
 

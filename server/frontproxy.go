@@ -50,7 +50,7 @@ func (s *Server) openFrontProxy() error {
 	if s.config.ProxyClientCertFile != "" {
 		file, err := openCertificateFile(s.config.ProxyClientCertFile, s.config.ProxyClientKeyFile, s.logger)
 		if err != nil {
-			return err
+			return fmt.Errorf("--proxy-client-cert-file: %w", err)
 		}
 		proxy.certificate = func() (*tls.Certificate, error) { return file.get(), nil }
 	}
