@@ -324,10 +324,12 @@ func (l *loop) write(ctx context.Context, name string, known *codec.Record, chan
 			return nil, storage.WriteOptions{}, storage.ErrNotFound
 		}
 		obj, err := restate(current, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+			was := crd.Status
+			was.Conditions = slices.Clone(was.Conditions)
 			if !change(crd) {
 				return false
 			}
-			recordStatus(crd)
+			recordStatus(crd, &was)
 			return true
 		})
 		return obj, storage.WriteOptions{}, err

@@ -3,31 +3,78 @@ package custom
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// statusFields are the fields of a definition's status that the server writes.
-func statusFields(crd *apiextensionsv1.CustomResourceDefinition) *metav1.FieldsV1 {
+// statusFields are the fields of a definition's status that the server writes,
+// less those that are the same in another status; nil has none.
+func statusFields(status, same *apiextensionsv1.CustomResourceDefinitionStatus) *fieldpath.Set {
+	if same == nil {
+		same = &apiextensionsv1.CustomResourceDefinitionStatus{}
+	}
 	set := fieldpath.NewSet()
-	given := &crd.Status.AcceptedNames
-	for name, said := range map[string]bool{
-		"plural": given.Plural != "", "kind": given.Kind != "", "singular": given.Singular != "", "listKind": given.ListKind != "",
-		"shortNames": len(given.ShortNames) > 0, "categories": len(given.Categories) > 0,
+	given, had := &status.AcceptedNames, &same.AcceptedNames
+	for name, differs := range map[string]bool{
+		"plural": given.Plural != had.Plural, "kind": given.Kind != had.Kind, "singular": given.Singular != had.Singular, "listKind": given.ListKind != had.ListKind,
+		"shortNames": !slices.Equal(given.ShortNames, had.ShortNames), "categories": !slices.Equal(given.Categories, had.Categories),
 	} {
-		if said {
+		if differs {
 			set.Insert(fieldpath.MakePathOrDie("status", "acceptedNames", name))
 		}
 	}
-	for i := range crd.Status.Conditions {
-		key := fieldpath.KeyByFields("type", string(crd.Status.Conditions[i].Type))
-		set.Insert(fieldpath.MakePathOrDie("status", "conditions", key))
-		for _, name := range []string{"lastTransitionTime", "message", "reason", "status", "type"} {
-			set.Insert(fieldpath.MakePathOrDie("status", "conditions", key, name))
+	for _, c := range status.Conditions {
+		i := slices.IndexFunc(same.Conditions, func(other apiextensionsv1.CustomResourceDefinitionCondition) bool { return other.Type == c.Type })
+		key := fieldpath.KeyByFields("type", string(c.Type))
+		var was apiextensionsv1.CustomResourceDefinitionCondition
+		if i < 0 {
+			set.Insert(fieldpath.MakePathOrDie("status", "conditions", key))
+		} else {
+			was = same.Conditions[i]
+		}
+		for name, differs := range map[string]bool{
+			"lastTransitionTime": !c.LastTransitionTime.Equal(&was.LastTransitionTime), "message": c.Message != was.Message,
+			"reason": c.Reason != was.Reason, "status": c.Status != was.Status, "type": c.Type != was.Type,
+		} {
+			if differs || i < 0 {
+				set.Insert(fieldpath.MakePathOrDie("status", "conditions", key, name))
+			}
 		}
 	}
+	return set
+}
+
+// shareOut tells who has which fields once the server has changed a status: the
+// server has what it changed, and what it had that is still there; others have
+// lost what was changed.
+func shareOut(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFieldsEntry) bool, was, now *apiextensionsv1.CustomResourceDefinitionStatus) (own *metav1.FieldsV1, others []metav1.ManagedFieldsEntry) {
+	changed := statusFields(now, was)
+	mine := changed
+	for i := range entries {
+		entry := entries[i]
+		set := fieldpath.NewSet()
+		switch {
+		case entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:status"`)),
+			set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil: // as it was, whatever it is
+			others = append(others, entry)
+		case isOwn(&entry):
+			mine = mine.Union(set)
+		default:
+			if left := set.Difference(changed); !left.Empty() {
+				if left.Size() < set.Size() {
+					entry.FieldsV1 = encodeFields(left)
+				}
+				others = append(others, entry)
+			}
+		}
+	}
+	return encodeFields(mine.Intersection(statusFields(now, nil))), others
+}
+
+func encodeFields(set *fieldpath.Set) *metav1.FieldsV1 {
 	encoded, err := set.ToJSON()
 	if err != nil {
 		panic(fmt.Sprintf("custom: own set of fields cannot be encoded: %v", err))

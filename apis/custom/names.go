@@ -142,16 +142,19 @@ func approvalOpen(crd *apiextensionsv1.CustomResourceDefinition) bool {
 // accounted for.
 const statusManager = "kube-apiserver"
 
-// recordStatus notes that the server wrote the conditions and accepted names.
-func recordStatus(crd *apiextensionsv1.CustomResourceDefinition) {
+// recordStatus notes that the server wrote conditions and accepted names, which
+// were otherwise before.
+func recordStatus(crd *apiextensionsv1.CustomResourceDefinition, was *apiextensionsv1.CustomResourceDefinitionStatus) {
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	entry := metav1.ManagedFieldsEntry{
 		Manager: statusManager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
-		Time: &now, FieldsType: "FieldsV1", FieldsV1: statusFields(crd), Subresource: "status",
+		Time: &now, FieldsType: "FieldsV1", Subresource: "status",
 	}
-	crd.ManagedFields = append(slices.DeleteFunc(crd.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+	fields, others := shareOut(crd.ManagedFields, func(m *metav1.ManagedFieldsEntry) bool {
 		return m.Manager == entry.Manager && m.Operation == entry.Operation && m.Subresource == entry.Subresource
-	}), entry)
+	}, was, &crd.Status)
+	entry.FieldsV1 = fields
+	crd.ManagedFields = append(others, entry)
 	// In the order that managed fields have: who applies first, then by time.
 	slices.SortStableFunc(crd.ManagedFields, func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Or(strings.Compare(string(a.Operation), string(b.Operation)), writtenAt(a).Compare(writtenAt(b)), strings.Compare(a.Manager, b.Manager))

@@ -160,3 +160,36 @@ func TestIsSettled(t *testing.T) {
 		}
 	}
 }
+
+// TestShareOut: who has which fields after the server wrote a status.
+func TestShareOut(t *testing.T) {
+	t.Parallel()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "maker", Operation: "Update", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:group":{}}}`)}},
+		{Manager: "emptier", Operation: "Update", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:acceptedNames":{"f:kind":{},"f:plural":{}}}}`)}},
+		{Manager: "keeper", Operation: "Apply", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:acceptedNames":{"f:kind":{}},"f:storedVersions":{}}}`)}},
+		{Manager: statusManager, Operation: "Update", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:acceptedNames":{"f:singular":{},"f:listKind":{}}}}`)}},
+	}
+	was := apiextensionsv1.CustomResourceDefinitionStatus{
+		AcceptedNames: apiextensionsv1.CustomResourceDefinitionNames{Singular: "a"},
+		Conditions:    []apiextensionsv1.CustomResourceDefinitionCondition{{Type: "Others", Status: "True"}, {Type: "Same", Status: "True", Reason: "Old"}},
+	}
+	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{
+		AcceptedNames: apiextensionsv1.CustomResourceDefinitionNames{Singular: "a", Kind: "A", Plural: "as"},
+		Conditions:    []apiextensionsv1.CustomResourceDefinitionCondition{{Type: "Others", Status: "True"}, {Type: "Same", Status: "True", Reason: "New"}},
+	}
+	recordStatus(crd, &was)
+	got := map[string]string{}
+	for _, entry := range crd.ManagedFields {
+		got[entry.Manager] = string(entry.FieldsV1.Raw)
+	}
+	want := map[string]string{
+		"maker":       `{"f:spec":{"f:group":{}}}`,
+		"keeper":      `{"f:status":{"f:storedVersions":{}}}`,
+		statusManager: `{"f:status":{"f:acceptedNames":{"f:kind":{},"f:plural":{},"f:singular":{}},"f:conditions":{"k:{\"type\":\"Same\"}":{"f:reason":{}}}}}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
