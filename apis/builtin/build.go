@@ -111,6 +111,7 @@ func (e rowEntry[T, P]) kind(gv schema.GroupVersion) *codec.Kind {
 	for _, also := range e.row.Also {
 		kind.Versions = append(kind.Versions, also.Version)
 	}
+	kind.Versions = append(kind.Versions, e.row.StoredAlso...)
 	if sv := e.row.StorageVersion; !sv.Empty() && sv != gv {
 		kind.Stored = relabelled(hub, sv)
 		kind.Versions = append(kind.Versions, kind.Stored)

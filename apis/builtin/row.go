@@ -93,6 +93,9 @@ type Row[T any] struct {
 	// StorageVersion is the version that objects are encoded in, where that is
 	// not the group's own. Both must have the same protobuf message.
 	StorageVersion schema.GroupVersion
+	// StoredAlso are versions that objects may be stored in, by others or in
+	// the past, and that are not served.
+	StoredAlso []*codec.Version
 	// StoredAsJSON is as in codec.Kind.
 	StoredAsJSON bool
 	// HashedAs is the version that the storageVersionHash is made of, where

@@ -2,20 +2,23 @@
 // keeps the definitions, by the rules of package definition; the resources they
 // define are served by package custom.
 //
-// Imports: apis/builtin, apis/custom/definition.
+// Imports: apis/builtin, apis/custom/definition, codec.
 package apiextensions
 
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/custom/definition"
+	"mainstay.dev/mainstay/codec"
 )
 
 // V1 is apiextensions.k8s.io/v1.
 func V1() builtin.Group {
-	v1beta1 := apiextensionsv1.SchemeGroupVersion
-	v1beta1.Version = "v1beta1"
+	v1beta1 := apiextensionsv1beta1.SchemeGroupVersion
+	stored := builtin.ConvertedVersion(v1beta1.WithKind("CustomResourceDefinition"),
+		definition.DefaultV1beta1, definition.FromV1beta1, definition.ToV1beta1)
 	return builtin.Group{GroupVersion: apiextensionsv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		// kube-apiserver stores definitions as JSON of v1beta1, and discovery
 		// shows the hash of that version: jfWCUB31mvA=. Here they are JSON of v1,
@@ -24,7 +27,8 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
 			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"},
 			Categories:  []string{"api-extensions"},
-			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1, StoredAsJSON: true,
+			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
+			StoredAsJSON: true, StoredAlso: []*codec.Version{stored},
 			Status: true, Generation: true, RequireResourceVersion: true,
 			Default: definition.Default, Prepare: definition.Prepare, PrepareUpdate: definition.PrepareUpdate,
 			Validate: definition.Validate, ValidateUpdate: definition.ValidateUpdate, ValidateStatus: definition.ValidateStatusUpdate,

@@ -1,0 +1,42 @@
+package definition
+
+import (
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+)
+
+// kube-apiserver still stores definitions as v1beta1, a version that nobody can
+// ask for any more.
+
+// FromV1beta1 makes a definition of v1 of one of v1beta1, which has its defaults.
+func FromV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+	internal, out := &apiextensions.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
+	if err := apiextensionsv1beta1.Convert_v1beta1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
+		return nil, fmt.Errorf("read definition %s of v1beta1: %w", crd.Name, err)
+	}
+	if err := apiextensionsv1.Convert_apiextensions_CustomResourceDefinition_To_v1_CustomResourceDefinition(internal, out, nil); err != nil {
+		return nil, fmt.Errorf("read definition %s of v1beta1: %w", crd.Name, err)
+	}
+	return out, nil
+}
+
+// ToV1beta1 is the way back.
+func ToV1beta1(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1beta1.CustomResourceDefinition, error) {
+	internal, err := Internal(crd)
+	if err != nil {
+		return nil, err
+	}
+	out := &apiextensionsv1beta1.CustomResourceDefinition{}
+	if err := apiextensionsv1beta1.Convert_apiextensions_CustomResourceDefinition_To_v1beta1_CustomResourceDefinition(internal, out, nil); err != nil {
+		return nil, fmt.Errorf("write definition %s as v1beta1: %w", crd.Name, err)
+	}
+	return out, nil
+}
+
+// DefaultV1beta1 fills in what a stored definition of v1beta1 leaves out.
+func DefaultV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) {
+	apiextensionsv1beta1.SetObjectDefaults_CustomResourceDefinition(crd)
+}
