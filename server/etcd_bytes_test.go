@@ -18,18 +18,33 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/etcd"
 	"mainstay.dev/mainstay/storage/kv/etcdtest"
 )
 
+// kubeTypes are the types of client-go and of APIServices, of which the server
+// makes some of its own.
+func kubeTypes(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiregistrationv1.AddToScheme} {
+		if err := add(types); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return types
+}
+
 // kubeEncode makes the bytes that kube-apiserver keeps of an object: a codec of
 // the stored version around the protobuf serializer.
 func kubeEncode(t *testing.T, gv schema.GroupVersion, obj runtime.Object) []byte {
 	t.Helper()
-	s := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
-	codec := versioning.NewDefaultingCodecForScheme(scheme.Scheme, s, s, gv, runtime.InternalGroupVersioner)
+	types := kubeTypes(t)
+	s := protobuf.NewSerializer(types, types)
+	codec := versioning.NewDefaultingCodecForScheme(types, s, s, gv, runtime.InternalGroupVersioner)
 	var out bytes.Buffer
 	if err := codec.Encode(obj, &out); err != nil {
 		t.Fatal(err)
@@ -40,7 +55,8 @@ func kubeEncode(t *testing.T, gv schema.GroupVersion, obj runtime.Object) []byte
 // kubeDecode reads the bytes as kube-apiserver would.
 func kubeDecode(t *testing.T, raw []byte) (runtime.Object, schema.GroupVersion) {
 	t.Helper()
-	obj, gvk, err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Decode(raw, nil, nil)
+	types := kubeTypes(t)
+	obj, gvk, err := protobuf.NewSerializer(types, types).Decode(raw, nil, nil)
 	if err != nil {
 		t.Fatalf("kube-apiserver could not read this: %v", err)
 	}
