@@ -18,9 +18,20 @@ type behaviour struct {
 
 func TestCustomResources(t *testing.T) {
 	t.Parallel()
-	srv := testserver.New(t, testserver.Options{})
 	themes := promises()
 	themes["samples"], themes["refused"] = samples(t), refusing
+	testThemes(t, themes)
+}
+
+// TestCustomResourcesWithoutCache is the same on a server that reads from its
+// store, for what its users may rely on.
+func TestCustomResourcesWithoutCache(t *testing.T) {
+	t.Parallel()
+	testThemes(t, promises(), "--watch-cache=false")
+}
+
+func testThemes(t *testing.T, themes map[string][]behaviour, flags ...string) {
+	srv := testserver.New(t, testserver.Options{Flags: flags})
 	for theme, behaviours := range themes {
 		t.Run(theme, func(t *testing.T) {
 			t.Parallel()
