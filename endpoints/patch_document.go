@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -119,18 +118,7 @@ func (p mergePatch) apply(document []byte) ([]byte, []error, error) {
 	return changed, p.strict, nil
 }
 
-// show puts members in the order of their names, as kube-apiserver does.
-func (p mergePatch) show(changed []byte) string {
-	var members map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(changed, &members); err != nil {
-		return string(changed)
-	}
-	shown, err := json.Marshal(members)
-	if err != nil {
-		return string(changed)
-	}
-	return string(shown)
-}
+func (p mergePatch) show(changed []byte) string { return string(p.patch.Sorted(changed)) }
 
 // decodePatch reads a patch, strictly where that matters.
 func decodePatch(body []byte, into any, fieldValidation string) (strict []error, err error) {

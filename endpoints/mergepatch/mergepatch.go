@@ -7,6 +7,8 @@ package mergepatch
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 )
 
 // ErrNotObject says that a patch, or a document, is no JSON object.
@@ -185,4 +187,29 @@ func comma(dst []byte, empty int) []byte {
 		return append(dst, ',')
 	}
 	return dst
+}
+
+// Sorted returns a patched document with the members of all objects that the
+// patch reaches into in the order of their names. So does kube-apiserver write
+// one, which shows in what it says of a document that is no object any more.
+func (p *Patch) Sorted(changed []byte) []byte { return p.root.appendSorted(nil, changed) }
+
+func (o *object) appendSorted(dst, document []byte) []byte {
+	i := space(document, 0)
+	if i == len(document) || document[i] != '{' {
+		return append(dst, document...)
+	}
+	reached, _ := parseObject(document, i)
+	slices.SortFunc(reached.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	dst = append(dst, '{')
+	empty := len(dst)
+	for _, m := range reached.members {
+		dst = append(append(comma(dst, empty), m.raw...), ':')
+		if k := o.find(m.name); k >= 0 && o.members[k].value.object != nil {
+			dst = o.members[k].value.object.appendSorted(dst, m.value.raw)
+			continue
+		}
+		dst = append(dst, m.value.raw...)
+	}
+	return append(dst, '}')
 }

@@ -52,6 +52,18 @@ func TestApply(t *testing.T) {
 	}
 }
 
+func TestSorted(t *testing.T) {
+	t.Parallel()
+	p, err := Parse([]byte(`{"b":{"y":{"n":null}},"c":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(p.Sorted([]byte(`{"c":{"z":1,"a":2}, "b":{"y":{"q":1,"p":2},"x":{"z":1,"a":2}},"a":0}` + "\n")))
+	if want := `{"a":0,"b":{"x":{"z":1,"a":2},"y":{"p":2,"q":1}},"c":{"z":1,"a":2}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestNotObjects(t *testing.T) {
 	t.Parallel()
 	for _, patch := range []string{`null`, `[]`, `"a"`, `1`, ` true`} {
