@@ -58,7 +58,8 @@ func expire(t *testing.T, srv *testserver.Server, replayer *Replayer) {
 		}
 		resp.Body.Close()
 	}
-	time.Sleep(500 * time.Millisecond) // half the retention; the caller asks again
+	// A server keeps what it finds for a whole retention from its start on.
+	time.Sleep(1500 * time.Millisecond)
 	if err := srv.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
