@@ -78,6 +78,8 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 			c.note(below, "want %s, missing", short(want[key]))
 		case key == "resourceVersion":
 			c.revision(below, isList(want), want[key], gotValue)
+		case key == "managedFields":
+			c.Values(below, byManager(want[key]), byManager(gotValue))
 		default:
 			c.Values(below, want[key], gotValue)
 		}
@@ -87,6 +89,22 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 			c.note(path+"."+key, "not wanted, got %s", short(got[key]))
 		}
 	}
+}
+
+// byManager puts the entries of managed fields in an order that does not follow from the seconds in which they were
+// written, as theirs does.
+func byManager(entries any) any {
+	list, ok := entries.([]any)
+	if !ok {
+		return entries
+	}
+	name := func(entry any) string {
+		e, _ := entry.(map[string]any)
+		return fmt.Sprint(e["operation"], "\x00", e["manager"], "\x00", e["subresource"], "\x00", e["apiVersion"])
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b any) int { return strings.Compare(name(a), name(b)) })
+	return list
 }
 
 var leftOut = map[string]bool{"uid": true, "resourceVersion": true, "creationTimestamp": true, "managedFields": true}

@@ -27,6 +27,8 @@ func TestComparison(t *testing.T) {
 		{"the revision of a list may be later", `[{"name":"a","resourceVersion":"5"},{"resourceVersion":"5"}]`,
 			`[{"name":"a","resourceVersion":"50"},{"resourceVersion":"60"}]`, nil},
 		{"generated names", `[{"generateName":"m-","name":"m-abcde"},"m-abcde is here"]`, `[{"generateName":"m-","name":"m-vwxyz"},"m-vwxyz is here"]`, nil},
+		{"managers in another second", `{"managedFields":[{"manager":"a","operation":"Apply"},{"manager":"b","operation":"Apply"}]}`,
+			`{"managedFields":[{"manager":"b","operation":"Apply"},{"manager":"a","operation":"Apply"}]}`, nil},
 		{"ages in tables", `{"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Age"}],"rows":[{"cells":["5d","1s"]}]}`,
 			`{"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Age"}],"rows":[{"cells":["5d","9m3s"]}]}`, nil},
 		{"other cells in tables", `{"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Age"}],"rows":[{"cells":["5d","1s"]}]}`,
