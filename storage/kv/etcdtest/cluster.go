@@ -2,6 +2,7 @@ package etcdtest
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,6 +157,10 @@ func (m *Member) start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, err := embed.StartEtcd(m.config)
+	for try := 0; errors.Is(err, syscall.EADDRINUSE) && try < 5; try++ {
+		m.move() // somebody else has got a port meanwhile
+		e, err = embed.StartEtcd(m.config)
+	}
 	if err != nil {
 		return err
 	}
@@ -168,6 +174,17 @@ func (m *Member) start() error {
 	case <-time.After(patience):
 		e.Close()
 		return fmt.Errorf("it was not ready within %s", patience)
+	}
+}
+
+// move gives the member other addresses of its own. Those that others know are
+// its proxies'.
+func (m *Member) move() {
+	for p, own := range map[*proxy]*url.URL{m.clients: &m.config.ListenClientUrls[0], m.peers: &m.config.ListenPeerUrls[0]} {
+		own.Host = freeAddress(m.t)
+		p.mu.Lock()
+		p.target = own.Host
+		p.mu.Unlock()
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 // proxy passes connections on to a member.
 type proxy struct {
 	listener net.Listener
-	target   string
 	links    *links // nil for clients: nobody is refused
 	owner    string // id of the member behind it; guarded by links.mu
 
 	mu     sync.Mutex
+	target string
 	open   map[net.Conn]string // connections, and who dialled
 	frozen chan struct{}       // closed when bytes may pass; nil when they may
 	tasks  sync.WaitGroup
@@ -111,7 +111,10 @@ func (p *proxy) serve(conn net.Conn) {
 			return
 		}
 	}
-	to, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	to, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}

@@ -1,0 +1,28 @@
+package etcdtest
+
+import (
+	"net"
+	"testing"
+)
+
+// TestTakenPort: a member whose port somebody else has got finds another one.
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	c := Start(t, Options{})
+	m := c.Members[0]
+	m.Stop()
+	taken, err := net.Listen("tcp", m.config.ListenClientUrls[0].Host)
+	if err != nil {
+		t.Skip("somebody else was faster") // which is what the test is about
+	}
+	defer taken.Close()
+	m.Restart()
+	if got := m.config.ListenClientUrls[0].Host; got == taken.Addr().String() {
+		t.Errorf("the member listens on %s, which is taken", got)
+	}
+	conn, err := net.Dial("tcp", m.clients.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+}
