@@ -212,9 +212,9 @@ func compareWithServer(t *testing.T, c *clients, writes *acknowledged) {
 		if _, known := writes.values[name]; !known && !writes.unsure[name] {
 			t.Errorf("%s is there, but was never asked for", name)
 		}
-		if writes.unsure[name] { // settled now
-			writes.values[name] = got[name]
-		}
+	}
+	for name := range writes.unsure { // settled now: as it is there, or as deleted
+		writes.values[name] = got[name]
 	}
 	clear(writes.unsure)
 	_, err := c.maps.Create(t.Context(), newConfigMap(list.Items[0].Name), metav1.CreateOptions{})
