@@ -90,7 +90,7 @@ func (a *applier) apply(t *testing.T) {
 			t.Errorf("%s: -apimachinery +ours: %s\nlive %s\nconfig %s", p.name, diff, dump(liveBefore), dump(config.Object))
 		}
 		have.SetManagedFields(want.GetManagedFields())
-		if diff := cmp.Diff(want, have); diff != "" {
+		if diff := cmp.Diff(want, have, sameNumbers()); diff != "" {
 			t.Errorf("%s: object -apimachinery +ours: %s\nlive %s\nconfig %s", p.name, diff, dump(liveBefore), dump(config.Object))
 		}
 	}
@@ -238,4 +238,28 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// sameNumbers takes 1 and 1.0 for the same: documents are JSON, which does not
+// tell them apart.
+func sameNumbers() cmp.Option {
+	value := func(v any) (float64, bool) {
+		switch v := v.(type) {
+		case int64:
+			return float64(v), true
+		case float64:
+			return v, true
+		}
+		return 0, false
+	}
+	numbers := func(a, b any) bool {
+		_, first := value(a)
+		_, second := value(b)
+		return first && second
+	}
+	return cmp.FilterValues(numbers, cmp.Comparer(func(a, b any) bool {
+		x, _ := value(a)
+		y, _ := value(b)
+		return x == y
+	}))
 }
