@@ -17,22 +17,30 @@ var plans sync.Map // reflect.Type to encodeFunc
 // planOf returns how values of a type are written that stand in memory which
 // can be pointed to.
 func planOf(t reflect.Type) encodeFunc {
+	return kept(&plans, t, newPlan, func(ready func() encodeFunc) encodeFunc {
+		return func(w *writer, b []byte, p unsafe.Pointer) []byte { return ready()(w, b, p) }
+	})
+}
+
+// kept returns the plan of a type, which is worked out once. A type that holds
+// itself finds meanwhile what later makes: a plan that waits until the real one
+// is ready.
+func kept[P any](plans *sync.Map, t reflect.Type, work func(reflect.Type) P, later func(ready func() P) P) P {
 	if known, ok := plans.Load(t); ok {
-		return known.(encodeFunc)
+		return known.(P)
 	}
-	// A type that holds itself finds this, which is good once the plan is.
-	var ready sync.WaitGroup
-	ready.Add(1)
-	var plan encodeFunc
-	held, loaded := plans.LoadOrStore(t, encodeFunc(func(w *writer, b []byte, p unsafe.Pointer) []byte {
-		ready.Wait()
-		return plan(w, b, p)
+	var done sync.WaitGroup
+	done.Add(1)
+	var plan P
+	held, loaded := plans.LoadOrStore(t, later(func() P {
+		done.Wait()
+		return plan
 	}))
 	if loaded {
-		return held.(encodeFunc)
+		return held.(P)
 	}
-	plan = newPlan(t)
-	ready.Done()
+	plan = work(t)
+	done.Done()
 	plans.Store(t, plan)
 	return plan
 }

@@ -142,24 +142,9 @@ var readPlans sync.Map // reflect.Type to decodeFunc
 
 // readPlanOf returns how values of a type are read.
 func readPlanOf(t reflect.Type) decodeFunc {
-	if known, ok := readPlans.Load(t); ok {
-		return known.(decodeFunc)
-	}
-	// As in planOf.
-	var ready sync.WaitGroup
-	ready.Add(1)
-	var plan decodeFunc
-	held, loaded := readPlans.LoadOrStore(t, decodeFunc(func(r *reader, i int, p unsafe.Pointer) int {
-		ready.Wait()
-		return plan(r, i, p)
-	}))
-	if loaded {
-		return held.(decodeFunc)
-	}
-	plan = newReadPlan(t)
-	ready.Done()
-	readPlans.Store(t, plan)
-	return plan
+	return kept(&readPlans, t, newReadPlan, func(ready func() decodeFunc) decodeFunc {
+		return func(r *reader, i int, p unsafe.Pointer) int { return ready()(r, i, p) }
+	})
 }
 
 func newReadPlan(t reflect.Type) decodeFunc {
