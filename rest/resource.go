@@ -120,7 +120,7 @@ func (r *Resource) Verbs() []Verb {
 	}
 	if c, ok := r.Storage.(Connecter); ok {
 		for _, method := range c.ConnectMethods() {
-			if name := connectVerbs[method]; name != "" {
+			if name := connectVerb(method); name != "" {
 				served = append(served, Verb{Name: name, Action: "CONNECT", Methods: []string{method}, Item: true})
 			}
 		}
@@ -128,10 +128,22 @@ func (r *Resource) Verbs() []Verb {
 	return served
 }
 
-// connectVerbs are the verbs by which requests to a Connecter are authorized.
-var connectVerbs = map[string]string{
-	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",
-	http.MethodPatch: "patch", http.MethodDelete: "delete",
+// connectVerb is the verb by which a request to a Connecter is authorized, empty
+// for a method that none has.
+func connectVerb(method string) string {
+	switch method {
+	case http.MethodGet:
+		return "get"
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return ""
 }
 
 // VerbNames returns the verbs as discovery lists them: sorted, each once.

@@ -28,7 +28,6 @@ func allowedGlobals() map[string]string {
 		"openapi.builtinPatch":       "a list that is only read",
 		"openapi.customPatch":        "a list that is only read",
 		"openapi.textMedia":          "a list that is only read",
-		"rest.connectVerbs":          "a table that is only read",
 	}
 }
 
