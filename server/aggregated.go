@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/apis/aggregated"
@@ -54,7 +52,7 @@ func (s *Server) openAggregated(env *builtin.Env, static *route.Static, document
 	if err := source.Load(context.Background()); err != nil {
 		return nil, err
 	}
-	services.Storage = observedServices{services.Storage, source}
+	services.Storage = observed{services.Storage, source.Observe, source.ObserveDeleted}
 	return source, nil
 }
 
@@ -122,47 +120,4 @@ func (s *Server) localChanged(versions []schema.GroupVersion) {
 		return
 	}
 	s.aggregated.LocalChanged(versions)
-}
-
-// observedServices tells the source of what other servers answer for of each
-// APIService that was written, before whoever wrote it is told.
-type observedServices struct {
-	storage.Interface
-	source *aggregated.Source
-}
-
-// Create implements storage.Interface.
-func (o observedServices) Create(ctx context.Context, obj codec.Object, options storage.WriteOptions) (*codec.Record, error) {
-	record, err := o.Interface.Create(ctx, obj, options)
-	if err != nil || options.DryRun {
-		return record, err
-	}
-	return record, o.source.Observe(record)
-}
-
-// Update implements storage.Interface.
-func (o observedServices) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
-	removed := false
-	record, err := o.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-		obj, write, err := update(current)
-		removed = errors.As(err, &storage.Remove{})
-		return obj, write, err
-	}, options)
-	switch {
-	case err != nil || options.DryRun || record == nil:
-		return record, err
-	case removed:
-		o.source.ObserveDeleted(name.Name, record.Revision())
-		return record, nil
-	}
-	return record, o.source.Observe(record)
-}
-
-// Delete implements storage.Interface.
-func (o observedServices) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options storage.UpdateOptions) (*codec.Record, error) {
-	record, err := o.Interface.Delete(ctx, name, validate, options)
-	if err == nil && !options.DryRun && record != nil {
-		o.source.ObserveDeleted(name.Name, record.Revision())
-	}
-	return record, err
 }

@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/custom"
@@ -46,7 +44,12 @@ func (s *Server) openCustom(env *builtin.Env, static *route.Static, documents *o
 	if err := source.Load(context.Background()); err != nil {
 		return nil, err
 	}
-	definitions.Storage = observed{definitions.Storage, source}
+	definitions.Storage = observed{Interface: definitions.Storage, written: func(record *codec.Record) error {
+		if err := source.Observe(record); err != nil {
+			return fmt.Errorf("take up the definition: %w", err)
+		}
+		return nil
+	}}
 	s.custom = source
 	return source, nil
 }
@@ -112,38 +115,4 @@ func customResources(source *custom.Source, gv schema.GroupVersion) []openapi.Re
 		}
 	}
 	return resources
-}
-
-// observed tells the source of custom resources of each definition that was
-// written, before whoever wrote it is told: what they ask for next is there.
-type observed struct {
-	storage.Interface
-	source *custom.Source
-}
-
-// Create implements storage.Interface.
-func (o observed) Create(ctx context.Context, obj codec.Object, options storage.WriteOptions) (*codec.Record, error) {
-	record, err := o.Interface.Create(ctx, obj, options)
-	return record, o.observe(record, err, options.DryRun)
-}
-
-// Update implements storage.Interface.
-func (o observed) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
-	removed := false
-	record, err := o.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-		obj, write, err := update(current)
-		removed = errors.As(err, &storage.Remove{})
-		return obj, write, err
-	}, options)
-	return record, o.observe(record, err, options.DryRun || removed)
-}
-
-func (o observed) observe(record *codec.Record, err error, unwritten bool) error {
-	if err != nil || unwritten || record == nil {
-		return err
-	}
-	if err := o.source.Observe(record); err != nil {
-		return fmt.Errorf("take up the definition: %w", err)
-	}
-	return nil
 }
