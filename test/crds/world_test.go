@@ -277,17 +277,7 @@ func (w *world) mustChange(t *testing.T, name string, edit func(*apiextensionsv1
 // with the last one after half a minute.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after half a minute: %v", err)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	testserver.Eventually(t, 30*time.Second, condition)
 }
 
 // awaitGone waits until an object is no more.

@@ -32,17 +32,7 @@ func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 // with the last one after a minute.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute: %v", err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	testserver.Eventually(t, time.Minute, condition)
 }
 
 // world is a server with the definition, and a client that reads without a
