@@ -3,7 +3,6 @@ package definition
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,10 +66,10 @@ func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps
 	if items := itemsOf(s); items != nil {
 		w.node(items, compiled.Items, at.Child("items"), append(slices.Clip(steps), ""), inMeta)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		member := s.Properties[name]
+	propertiesAt := at.Child("properties")
+	for name, member := range schema.Members(s) {
 		isMeta := compiled.Embedded && (name == "metadata" || name == "apiVersion" || name == "kind")
-		w.node(&member, compiled.Properties[name], at.Child("properties").Key(name), append(slices.Clip(steps), name), inMeta || isMeta)
+		w.node(member, compiled.Properties[name], propertiesAt.Key(name), append(slices.Clip(steps), name), inMeta || isMeta)
 	}
 }
 

@@ -17,8 +17,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"mainstay.dev/mainstay/apis/custom/schema"
 )
 
 // CleanupFinalizer holds a definition until its objects are gone.
@@ -58,11 +56,12 @@ func noteStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 }
 
 // Internal returns a definition in the form in which what its versions have in
-// common stands at the top. It does not share memory with its argument.
+// common stands at the top. It shares memory with its argument: neither may be
+// changed.
 func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	out := &apiextensions.CustomResourceDefinition{}
-	// The conversion may alias, and changes what it aliases while hoisting.
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd.DeepCopy(), out, nil); err != nil {
+	// What is moved to the top is taken from versions that are out's own.
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, out, nil); err != nil {
 		return nil, fmt.Errorf("convert definition %s: %w", crd.Name, err)
 	}
 	return out, nil
@@ -108,29 +107,6 @@ func ValidateStatusUpdate(_ context.Context, crd, old *apiextensionsv1.CustomRes
 	return v.errs
 }
 
-// Warnings tells of formats in schemas that are not checked.
-func Warnings(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) []string {
-	internal, err := Internal(crd)
-	if err != nil {
-		return nil
-	}
-	var found []string
-	if v := internal.Spec.Validation; v != nil {
-		found = schema.UnknownFormats(v.OpenAPIV3Schema)
-	}
-	for _, version := range internal.Spec.Versions {
-		if version.Schema != nil {
-			found = append(found, schema.UnknownFormats(version.Schema.OpenAPIV3Schema)...)
-		}
-	}
-	slices.Sort(found)
-	var warnings []string
-	for _, format := range slices.Compact(found) {
-		warnings = append(warnings, fmt.Sprintf("unrecognized format %q", format))
-	}
-	return warnings
-}
-
 // OnMark completes a definition that is being deleted: its objects go first.
 func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 	// As kube-apiserver: no grace period, and no new generation.
@@ -150,10 +126,11 @@ func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 // Held tells that a definition cannot be deleted at once.
 func Held(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.DeletionTimestamp == nil }
 
-// InternalSchema returns a schema in the form that package schema compiles.
+// InternalSchema returns a schema in the form that package schema compiles. It
+// shares memory with its argument: neither may be changed.
 func InternalSchema(props *apiextensionsv1.JSONSchemaProps) (*apiextensions.JSONSchemaProps, error) {
 	out := &apiextensions.JSONSchemaProps{}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props.DeepCopy(), out, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, out, nil); err != nil {
 		return nil, fmt.Errorf("convert schema: %w", err)
 	}
 	return out, nil

@@ -236,16 +236,17 @@ func (w *openAPI) members(s *props, at *field.Path, p place) {
 		}
 		w.node(additional.Schema, innerAt, inner)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		member, memberAt := s.Properties[name], at.Child("properties").Key(name)
-		inner := p.at(p.site.Member(name, &member, memberAt))
+	propertiesAt := at.Child("properties")
+	for name, member := range schema.Members(s) {
+		memberAt := propertiesAt.Key(name)
+		inner := p.at(p.site.Member(name, member, memberAt))
 		if (p.root || s.XEmbeddedResource) && (name == "metadata" || name == "kind" || name == "apiVersion") {
 			inner.inMeta = true
 			if p.root {
 				inner.defaults, inner.reason = false, "in top-level "+name
 			}
 		}
-		w.node(&member, memberAt, inner)
+		w.node(member, memberAt, inner)
 	}
 }
 

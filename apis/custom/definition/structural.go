@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/apis/custom/schema"
 )
 
 type props = apiextensions.JSONSchemaProps
@@ -51,8 +53,9 @@ func (v *structural) node(s *props, l level, at *field.Path) {
 	if items != nil {
 		v.node(items, itemLevel, at.Child("items"))
 	}
-	for name, member := range s.Properties {
-		v.node(&member, fieldLevel, at.Child("properties").Key(name))
+	propertiesAt := at.Child("properties")
+	for name, member := range schema.Members(s) {
+		v.node(member, fieldLevel, propertiesAt.Key(name))
 	}
 	if additional := s.AdditionalProperties; additional != nil {
 		if l == rootLevel {
@@ -90,17 +93,16 @@ func (v *structural) extensions(s *props, at *field.Path) {
 
 // typed checks that the type is said.
 func (v *structural) typed(s *props, l level, at *field.Path) {
-	typeAt := at.Child("type")
 	switch {
 	case s.XEmbeddedResource && s.Type == "":
-		v.add(field.Required(typeAt, "must be object if x-kubernetes-embedded-resource is true"))
+		v.add(field.Required(at.Child("type"), "must be object if x-kubernetes-embedded-resource is true"))
 	case s.XEmbeddedResource && s.Type != "object":
-		v.add(field.Invalid(typeAt, s.Type, "must be object if x-kubernetes-embedded-resource is true"))
+		v.add(field.Invalid(at.Child("type"), s.Type, "must be object if x-kubernetes-embedded-resource is true"))
 	case s.Type == "" && !s.XIntOrString && !preserves(s):
-		v.add(field.Required(typeAt, l.missingType()))
+		v.add(field.Required(at.Child("type"), l.missingType()))
 	}
 	if l == rootLevel && s.Type != "" && s.Type != "object" {
-		v.add(field.Invalid(typeAt, s.Type, "must be object at the root"))
+		v.add(field.Invalid(at.Child("type"), s.Type, "must be object at the root"))
 	}
 	if s.XEmbeddedResource && s.AdditionalProperties != nil {
 		v.add(field.Forbidden(at.Child("additionalProperties"), "must not be used if x-kubernetes-embedded-resource is set"))

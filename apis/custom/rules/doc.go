@@ -6,5 +6,5 @@
 // expressions see are package cel/typed's affair, functions and language package
 // cel/environment's.
 //
-// Imports: cel/environment, cel/library, cel/typed, request.
+// Imports: apis/custom/schema, cel/environment, cel/library, cel/typed, request.
 package rules

@@ -1,12 +1,11 @@
 package rules
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 
+	"mainstay.dev/mainstay/apis/custom/schema"
 	"mainstay.dev/mainstay/cel/typed"
 )
 
@@ -121,9 +120,7 @@ func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *no
 	case props.AdditionalProperties != nil && props.AdditionalProperties.Schema != nil:
 		n.elements = c.node(props.AdditionalProperties.Schema, t.Items())
 	}
-	member := new(apiextensions.JSONSchemaProps)
-	for _, name := range slices.Sorted(maps.Keys(props.Properties)) {
-		*member = props.Properties[name]
+	for name, member := range schema.Members(props) {
 		if made := c.node(member, c.memberType(t, name, member)); made != nil {
 			if n.members == nil {
 				n.members = map[string]*node{}

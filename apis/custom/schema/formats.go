@@ -3,7 +3,6 @@ package schema
 import (
 	"strings"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
@@ -37,51 +36,10 @@ func knownFormat(jsonType, format string) string {
 	return format
 }
 
-// UnknownFormats returns the formats in a schema that are not checked, in no
-// order and as often as they occur.
-func UnknownFormats(props *apiextensions.JSONSchemaProps) []string {
-	var found []string
-	Walk(props, func(s *apiextensions.JSONSchemaProps) {
-		if s.Format != "" && knownFormat(s.Type, s.Format) == "" {
-			found = append(found, s.Format)
-		}
-	})
-	return found
-}
+// IsKnownFormat tells whether a format is checked of values of a type.
+func IsKnownFormat(jsonType, format string) bool { return knownFormat(jsonType, format) != "" }
 
 // hasFormat tells whether a string has a format.
 func hasFormat(format, value string) bool {
 	return !strfmt.Default.ContainsName(format) || strfmt.Default.Validates(format, value)
-}
-
-// Walk calls visit for a schema and all schemas in it.
-func Walk(props *apiextensions.JSONSchemaProps, visit func(*apiextensions.JSONSchemaProps)) {
-	if props == nil {
-		return
-	}
-	visit(props)
-	lists := [][]apiextensions.JSONSchemaProps{props.AllOf, props.AnyOf, props.OneOf}
-	if props.Items != nil {
-		Walk(props.Items.Schema, visit)
-		lists = append(lists, props.Items.JSONSchemas)
-	}
-	for _, list := range lists {
-		for i := range list {
-			Walk(&list[i], visit)
-		}
-	}
-	Walk(props.Not, visit)
-	for _, members := range []map[string]apiextensions.JSONSchemaProps{props.Properties, props.PatternProperties, props.Definitions} {
-		for _, member := range members {
-			Walk(&member, visit)
-		}
-	}
-	for _, other := range []*apiextensions.JSONSchemaPropsOrBool{props.AdditionalProperties, props.AdditionalItems} {
-		if other != nil {
-			Walk(other.Schema, visit)
-		}
-	}
-	for _, dependency := range props.Dependencies {
-		Walk(dependency.Schema, visit)
-	}
 }

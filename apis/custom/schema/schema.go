@@ -9,9 +9,7 @@ package schema
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -109,13 +107,13 @@ func deref(p *string) string {
 func (s *Schema) compileBelow(props *apiextensions.JSONSchemaProps) error {
 	if len(props.Properties) > 0 {
 		s.Properties = make(map[string]*Schema, len(props.Properties))
-		s.names = slices.Sorted(maps.Keys(props.Properties))
-		for _, name := range s.names {
-			member := props.Properties[name]
-			compiled, err := Compile(&member)
+		s.names = make([]string, 0, len(props.Properties))
+		for name, member := range Members(props) {
+			compiled, err := Compile(member)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
+			s.names = append(s.names, name)
 			s.Properties[name] = compiled
 		}
 	}

@@ -1,0 +1,56 @@
+package definition
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"mainstay.dev/mainstay/apis/custom/schema"
+)
+
+// Warnings tells of formats in schemas that are not checked.
+func Warnings(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) []string {
+	unknown := formats{}
+	for i := range crd.Spec.Versions {
+		if s := crd.Spec.Versions[i].Schema; s != nil {
+			unknown.collect(s.OpenAPIV3Schema)
+		}
+	}
+	var warnings []string
+	for _, format := range slices.Sorted(maps.Keys(unknown)) {
+		warnings = append(warnings, fmt.Sprintf("unrecognized format %q", format))
+	}
+	return warnings
+}
+
+// formats are those that are not checked.
+type formats map[string]bool
+
+// collect looks in all of a valid schema: one that says nothing with words that
+// are refused, such as definitions or dependencies.
+func (f formats) collect(s *apiextensionsv1.JSONSchemaProps) {
+	if s == nil {
+		return
+	}
+	if s.Format != "" && !schema.IsKnownFormat(s.Type, s.Format) {
+		f[s.Format] = true
+	}
+	if s.Items != nil {
+		f.collect(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil {
+		f.collect(s.AdditionalProperties.Schema)
+	}
+	f.collect(s.Not)
+	for _, list := range [][]apiextensionsv1.JSONSchemaProps{s.AllOf, s.AnyOf, s.OneOf} {
+		for i := range list {
+			f.collect(&list[i])
+		}
+	}
+	for _, member := range s.Properties {
+		f.collect(&member)
+	}
+}
