@@ -73,6 +73,10 @@ func (s *Store) existsError(ctx context.Context, name types.NamespacedName) erro
 
 // beforeCreate completes and checks an object that is to be new.
 func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.Object) error {
+	return s.inTurn(ctx, func() error { return s.first(ctx, strategy, obj) })
+}
+
+func (s *Store) first(ctx context.Context, strategy *Strategy, obj codec.Object) error {
 	if obj.GetResourceVersion() != "" {
 		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
@@ -96,7 +100,7 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 		errs = append(errs, strategy.Validate(ctx, obj)...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), errs)
+		return s.invalid(obj, errs)
 	}
 	warnFinalizers(ctx, obj, nil)
 	if strategy.WarningsOnCreate != nil {

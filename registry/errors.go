@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
 )
@@ -53,6 +55,19 @@ func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb st
 	}
 	kind := schema.GroupResource{Group: s.Resource.Group, Resource: s.Kind.Hub.GVK.Kind}
 	return apierrors.NewConflict(kind, name, err)
+}
+
+// maxFaults is how many faults of one object a client is told of. A body of a few
+// MB can have a million, whose text would take minutes to put together and
+// hundreds of MB to send.
+const maxFaults = 1000
+
+// invalid is the answer to an object that breaks rules.
+func (s *Store) invalid(obj codec.Object, errs field.ErrorList) error {
+	if len(errs) > maxFaults {
+		errs = append(slices.Clip(errs[:maxFaults]), field.Invalid(nil, field.OmitValueType{}, fmt.Sprintf("only the first %d faults are listed", maxFaults)))
+	}
+	return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), errs)
 }
 
 func noSpace(err error) error {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
@@ -207,5 +208,29 @@ func TestReads(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a/p"}, names(t, list)); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+// TestManyFaults: of a great many faults the first are told, and that there are
+// more.
+func TestManyFaults(t *testing.T) {
+	t.Parallel()
+	faults := func() field.ErrorList {
+		var errs field.ErrorList
+		for i := range 200_000 {
+			errs = append(errs, field.Required(field.NewPath("spec").Index(i), ""))
+		}
+		return errs
+	}
+	e := newEnv(t, &registry.Strategy{
+		Validate: func(context.Context, codec.Object) field.ErrorList { return faults() },
+	}, nil)
+	_, err := e.Create(e.ctx, pod("p"), nil, metav1.CreateOptions{})
+	status := statusOf(err)
+	if status.Code != 422 || len(status.Details.Causes) != 1001 {
+		t.Fatalf("%d with %d causes", status.Code, len(status.Details.Causes))
+	}
+	if first, last := status.Details.Causes[0], status.Details.Causes[1000]; first.Field != "spec[0]" || last.Message != "Invalid value: only the first 1000 faults are listed" {
+		t.Errorf("first %v, last %v", first, last)
 	}
 }

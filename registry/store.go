@@ -2,7 +2,9 @@ package registry
 
 import (
 	"context"
+	"fmt"
 
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +23,11 @@ type Store struct {
 	Kind     *codec.Kind
 	Strategy *Strategy
 	Storage  storage.Interface
+	// Turns are taken by those who prepare and validate an object, and given back
+	// before it is written: for kinds of which that takes a processor for
+	// milliseconds, so that many writes leave one to other requests. nil: nobody
+	// waits.
+	Turns *semaphore.Weighted
 }
 
 var (
@@ -83,6 +90,18 @@ func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 		err = w.store.apiError(err, "", "watch")
 	}
 	return events, err
+}
+
+// inTurn does what is not to be done too often at the same time.
+func (s *Store) inTurn(ctx context.Context, work func() error) error {
+	if s.Turns == nil {
+		return work()
+	}
+	if err := s.Turns.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("wait for a turn: %w", err)
+	}
+	defer s.Turns.Release(1)
+	return work()
 }
 
 // Part is a subresource that is a part of the same stored object, such as

@@ -122,6 +122,10 @@ func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 
 // beforeUpdate keeps what a client may not change, and checks the rest.
 func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
+	return s.inTurn(ctx, func() error { return s.next(ctx, strategy, obj, old) })
+}
+
+func (s *Store) next(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
 	keepSystemMetadata(obj, old)
 	if strategy.PrepareForUpdate != nil {
 		strategy.PrepareForUpdate(ctx, obj, old)
@@ -136,7 +140,7 @@ func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old c
 		errs = append(errs, strategy.ValidateUpdate(ctx, obj, old)...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), obj.GetName(), errs)
+		return s.invalid(obj, errs)
 	}
 	warnFinalizers(ctx, obj, old)
 	if strategy.WarningsOnUpdate != nil {

@@ -277,6 +277,16 @@ properties:
 	}
 }
 
+// TestManyFaults: not each of very many broken values is told of.
+func TestManyFaults(t *testing.T) {
+	t.Parallel()
+	r := New(schemaOf(t, `{type: object, properties: {l: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: "self > 1"}]}}}}`), true)
+	errs, _ := r.Validate(t.Context(), nil, valueOf(t, `{l: [`+strings.Repeat("1, ", 20_000)+`1]}`), Options{Budget: Budget})
+	if len(errs) != maxFaults {
+		t.Errorf("%d faults", len(errs))
+	}
+}
+
 // TestCancelled: a request that is over is not worth an evaluation.
 func TestCancelled(t *testing.T) {
 	t.Parallel()

@@ -95,9 +95,16 @@ func (p *place) isUnchanged() bool {
 	return false
 }
 
+// maxFaults is how many faults are told: nobody misses more, and each of a
+// million entries can have one before the budget is used up.
+const maxFaults = 1 << 10
+
 // value judges a value and all below it. It returns false when the budget is
-// used up.
+// used up, or enough is told.
 func (j *judge) value(n *node, p *place) bool {
+	if len(j.errs) >= maxFaults {
+		return false
+	}
 	if p.value == nil {
 		return true // what surrounds it may have rules about null
 	}

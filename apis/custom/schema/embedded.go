@@ -23,7 +23,7 @@ func (s *Schema) ValidateEmbedded(base *field.Path, value any) field.ErrorList {
 }
 
 func (s *Schema) embedded(at *field.Path, value any, errs *field.ErrorList) {
-	if s == nil || s.below&hasEmbedded == 0 {
+	if s == nil || s.below&hasEmbedded == 0 || len(*errs) >= maxFaults {
 		return
 	}
 	switch value := value.(type) {

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,25 +51,56 @@ type fault struct {
 	err  *field.Error
 }
 
-// result is what looking at a value has shown. matched counts what was looked
-// at: of several alternatives that all fail, the one with most is told.
+// maxFaults is how many faults of one value are told. A body of a few MB can
+// have a million; whoever sees a thousand does not miss the rest, and finding
+// out that they are different ones would take hours.
+const maxFaults = 1 << 10
+
+// fewFaults is up to how many faults it is quicker to compare their texts than
+// to look them up.
+const fewFaults = 16
+
+// result is what looking at a value has shown: up to maxFaults different faults.
+// matched counts what was looked at: of several alternatives that all fail, the
+// one with most is told.
 type result struct {
-	faults  []fault
+	faults []fault
+	// told are the texts of the faults, once there are more than a few.
+	told    map[string]bool
 	matched int
 }
 
 func (r *result) add(f fault) {
-	for i := range r.faults {
-		if r.faults[i].text == f.text {
-			return
-		}
+	if len(r.faults) >= maxFaults || r.has(f.text) {
+		return
 	}
 	r.faults = append(r.faults, f)
+	if r.told != nil {
+		r.told[f.text] = true
+	}
 }
 
+func (r *result) has(text string) bool {
+	if len(r.faults) <= fewFaults {
+		return slices.ContainsFunc(r.faults, func(f fault) bool { return f.text == text })
+	}
+	if r.told == nil {
+		r.told = make(map[string]bool, 2*len(r.faults))
+		for i := range r.faults {
+			r.told[r.faults[i].text] = true
+		}
+	}
+	return r.told[text]
+}
+
+// merge takes over what another result has found; it becomes the receiver's.
 func (r *result) merge(other result) {
-	for _, f := range other.faults {
-		r.add(f)
+	if len(r.faults) == 0 {
+		r.faults, r.told = other.faults, other.told
+	} else {
+		for _, f := range other.faults {
+			r.add(f)
+		}
 	}
 	r.matched += other.matched
 }

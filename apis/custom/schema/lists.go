@@ -58,6 +58,9 @@ func (s *Schema) ValidateLists(base *field.Path, value, old any) field.ErrorList
 	}
 	var errs field.ErrorList
 	s.eachList(base, value, func(list *Schema, path *field.Path, entries []any) {
+		if len(errs) >= maxFaults {
+			return
+		}
 		switch list.ListType {
 		case "set":
 			for _, i := range twice(len(entries), func(i int) (string, bool) { return encodedKey(entries[i]) }) {
@@ -117,7 +120,9 @@ func twice(n int, key func(int) (string, bool)) []int {
 			continue
 		}
 		if seen[k]++; seen[k] == 2 {
-			found = append(found, i)
+			if found = append(found, i); len(found) == maxFaults {
+				break
+			}
 		}
 	}
 	return found

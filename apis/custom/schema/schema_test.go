@@ -292,3 +292,38 @@ func BenchmarkValidate(b *testing.B) {
 		}
 	}
 }
+
+// TestManyFaults: a document in which everything is wrong is told of, not all of
+// it, and without comparing each fault with each other.
+func TestManyFaults(t *testing.T) {
+	t.Parallel()
+	const entries = 50_000
+	for name, test := range map[string]struct{ schema, entry string }{
+		"types":        {`{"type":"array","items":{"type":"string"}}`, `1`},
+		"enums":        {`{"type":"array","items":{"type":"string","enum":["a"]}}`, `"b"`},
+		"required":     {`{"type":"array","items":{"type":"object","required":["a"]}}`, `{}`},
+		"alternatives": {`{"type":"array","items":{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}}`, `{}`},
+		"embedded":     {`{"type":"array","items":{"type":"object","x-kubernetes-embedded-resource":true}}`, `{}`},
+		"sets":         {`{"type":"array","items":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"integer"}}}`, `[1,1]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := compiled([]byte(`{"type":"object","properties":{"l":` + test.schema + `}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc := document(t, []byte(`{"l":[`+strings.Repeat(test.entry+",", entries-1)+test.entry+`]}`))
+			errs := faults(s, doc)
+			if len(errs) < 1000 || len(errs) > 3000 {
+				t.Errorf("%d faults are told", len(errs))
+			}
+			seen := map[string]bool{}
+			for _, err := range errs {
+				if seen[err.Error()] {
+					t.Fatalf("told twice: %v", err)
+				}
+				seen[err.Error()] = true
+			}
+		})
+	}
+}
