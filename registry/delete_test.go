@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -287,6 +288,19 @@ func TestStatusWriteReleases(t *testing.T) {
 	}
 }
 
+// TestDeletePreconditionsOfItsOwn: kinds that have more to do than to be marked
+// word conflicts otherwise, as in kube-apiserver.
+func TestDeletePreconditionsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, &registry.Strategy{OnMark: func(codec.Object) {}}, nil)
+	created := e.create(pod("p"))
+	other, old := types.UID("x"), "1"
+	_, _, err := e.Delete(e.ctx, key("p"), nil, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
+	wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "p": Precondition failed: UID in precondition: x, UID in object meta: `+string(created.UID))
+	_, _, err = e.Delete(e.ctx, key("p"), nil, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old}})
+	wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "p": Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: `+created.ResourceVersion)
+}
+
 func TestDeletePreconditions(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
@@ -303,7 +317,7 @@ func TestDeletePreconditions(t *testing.T) {
 	}
 	for _, version := range []string{old, created.ResourceVersion, "999999"} {
 		_, _, err = e.Delete(e.ctx, key("p"), nil, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
-		if !apierrors.IsConflict(err) {
+		if !apierrors.IsConflict(err) || !strings.HasSuffix(err.Error(), "The object might have been modified") {
 			t.Errorf("resourceVersion %s: error %v; want a conflict", version, err)
 		}
 	}

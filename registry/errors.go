@@ -47,11 +47,17 @@ func (s *Store) apiError(err error, name, verb string) error {
 	return fmt.Errorf("%s %s %q: %w", verb, s.Resource, name, err)
 }
 
-// preconditionFailed is worded as kube-apiserver words it: a deletion names the
-// kind, where all else names the resource, and an update says it shortly.
+// preconditionFailed is worded as kube-apiserver words it. An update tells of its
+// storage's error, key and all. A deletion names the kind, where all else names
+// the resource; but for kinds that have deletions of their own (namespaces and
+// definitions), which name the resource too, and are short.
 func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb string) error {
-	if verb == "update" {
-		return apierrors.NewConflict(s.Resource, name, fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", err.Field, err.Want, err.Field, err.Got))
+	short := fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", err.Field, err.Want, err.Field, err.Got)
+	switch {
+	case verb == "update":
+		return apierrors.NewConflict(s.Resource, name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %w", err.Key, short))
+	case s.Strategy.OnMark != nil:
+		return apierrors.NewConflict(s.Resource, name, short)
 	}
 	kind := schema.GroupResource{Group: s.Resource.Group, Resource: s.Kind.Hub.GVK.Kind}
 	return apierrors.NewConflict(kind, name, err)

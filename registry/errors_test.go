@@ -93,7 +93,7 @@ func TestErrors(t *testing.T) {
 	failure := func(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) metav1.Status {
 		return metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details}
 	}
-	changed := failure(409, "Conflict", `Operation cannot be fulfilled on pods "p": Precondition failed: UID in precondition: x, UID in object meta: y`, details("p"))
+	changed := failure(409, "Conflict", `Operation cannot be fulfilled on pods "p": StorageError: invalid object, Code: 4, Key: /registry/pods/a/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: y`, details("p"))
 	tooLarge := []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	for name, test := range map[string]struct {
 		err  error
@@ -105,7 +105,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"not found": {err: storage.ErrNotFound, want: failure(404, "NotFound", `pods "p" not found`, details("p")), named: true},
 		"exists":    {err: storage.ErrExists, want: failure(409, "AlreadyExists", `pods "p" already exists`, details("p")), named: true},
-		"precondition": {err: &storage.PreconditionError{Field: "UID", Want: "x", Got: "y"}, named: true, update: &changed,
+		"precondition": {err: &storage.PreconditionError{Field: "UID", Want: "x", Got: "y", Key: "/registry/pods/a/p"}, named: true, update: &changed,
 			want: failure(409, "Conflict", `Operation cannot be fulfilled on Pod "p": the UID in the precondition (x) does not match the UID in record (y). The object might have been deleted and then recreated`, &metav1.StatusDetails{Name: "p", Kind: "Pod"})},
 		"future": {err: &storage.FutureRevisionError{Asked: 9, Current: 5},
 			want: failure(504, "Timeout", "Timeout: Too large resource version: 9, current: 5", &metav1.StatusDetails{RetryAfterSeconds: 1, Causes: tooLarge})},

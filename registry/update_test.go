@@ -158,13 +158,15 @@ func TestUIDPrecondition(t *testing.T) {
 	stored := e.create(pod("p"))
 	other := types.UID("other")
 	_, err := e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, rest.UpdateOptions{Preconditions: &metav1.Preconditions{UID: &other}})
-	wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "p": Precondition failed: UID in precondition: other, UID in object meta: `+string(stored.UID))
+	wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "p": StorageError: invalid object, Code: 4, Key: /registry/pods/a/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `+string(stored.UID))
 	if _, err := e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, rest.UpdateOptions{Preconditions: &metav1.Preconditions{UID: &stored.UID}}); err != nil {
 		t.Error(err)
 	}
+	_, err = e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, rest.UpdateOptions{Preconditions: &metav1.Preconditions{UID: &other}, UpdateOptions: metav1.UpdateOptions{DryRun: []string{"All"}}})
+	wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "p": StorageError: invalid object, Code: 4, Key: /pods/a/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `+string(stored.UID))
 	for _, allow := range []bool{false, true} { // of an object that is gone
 		_, _, err = e.put(pod("q"), rest.UpdateOptions{AllowCreate: allow, Preconditions: &metav1.Preconditions{UID: &other}})
-		wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "q": Precondition failed: UID in precondition: other, UID in object meta: `)
+		wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "q": StorageError: invalid object, Code: 4, Key: /registry/pods/a/q, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `)
 	}
 }
 

@@ -49,10 +49,17 @@ func (e *ExpiredError) Status() metav1.Status {
 type PreconditionError struct {
 	Field     string // UID or ResourceVersion
 	Want, Got string
+	// Key is what kube-apiserver calls the object by in such errors: its key, and
+	// of a dry run that without the prefix of all keys. Update sets it.
+	Key string
 }
 
 func (e *PreconditionError) Error() string {
-	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been deleted and then recreated", e.Field, e.Want, e.Field, e.Got)
+	became := "deleted and then recreated"
+	if e.Field == "ResourceVersion" {
+		became = "modified"
+	}
+	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been %s", e.Field, e.Want, e.Field, e.Got, became)
 }
 
 // FutureRevisionError says that a revision asked for has not been reached

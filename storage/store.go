@@ -53,8 +53,9 @@ type Store struct {
 	transformer Transformer
 	maxBytes    int
 	metrics     *Metrics
-	// prefix is that of all keys of the resource, with a slash at its end.
-	prefix string
+	// root is the prefix of all keys of the server, prefix that of all keys of the
+	// resource, with a slash at its end.
+	root, prefix string
 }
 
 var _ Interface = (*Store)(nil)
@@ -70,10 +71,11 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", cfg.GroupResource, err)
 	}
+	root := "/" + strings.Trim(cfg.Prefix, "/")
 	return &Store{
 		backend: cfg.Backend, kind: cfg.Kind, resource: cfg.GroupResource, namespaced: cfg.Namespaced,
 		transformer: cfg.Transformer, maxBytes: cfg.MaxObjectBytes, metrics: cfg.Metrics,
-		prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/" + cfg.ResourcePrefix + "/",
+		root: root, prefix: root + "/" + cfg.ResourcePrefix + "/",
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -143,6 +144,17 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update Up
 	if err != nil {
 		return nil, err
 	}
+	record, err := s.guaranteedUpdate(ctx, name, key, update, options)
+	var precondition *PreconditionError
+	if errors.As(err, &precondition) {
+		if precondition.Key = key; options.DryRun {
+			precondition.Key = strings.TrimPrefix(key, s.root)
+		}
+	}
+	return record, err
+}
+
+func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName, key string, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
 	st, err := s.start(ctx, key, options.Cached)
 	if err != nil {
 		return nil, err
