@@ -2,9 +2,10 @@ package server
 
 import (
 	"context"
-	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -16,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/follow"
 )
 
 // apiServices is where registrations are.
@@ -40,9 +42,9 @@ func (s *Server) openAggregated(env *builtin.Env, static *route.Static, document
 		Account: func(live, obj codec.Object, subresource string) (codec.Object, error) {
 			return account(managers, static.Find(apiServices.GroupVersion(), apiServices.Resource, subresource), live, obj)
 		},
-		Cluster: cluster{static.Find}, Resolver: s.services, Follow: follow(env),
+		Cluster: cluster{static.Find}, Resolver: s.services, Behind: behind(env),
 		Certificate: s.frontProxy.certificate, PassRedirects: s.config.PassRedirects, Stopping: s.tunnels,
-		Documents: documents, Logger: s.logger, Registerer: s.registry,
+		Documents: documents, Logger: s.logger, Registerer: s.registry, Following: s.following,
 	})
 	if err != nil {
 		return nil, err
@@ -66,15 +68,17 @@ func groupVersions(source route.Source) []schema.GroupVersion {
 	return all
 }
 
-// follow watches services and what is behind them.
-func follow(env *builtin.Env) func(context.Context, schema.GroupResource) (rest.Watch, error) {
-	return func(ctx context.Context, resource schema.GroupResource) (rest.Watch, error) {
-		store := env.Store(resource)
-		if store == nil {
-			return nil, fmt.Errorf("%s cannot be watched", resource)
+// behind are the services and what is behind them.
+func behind(env *builtin.Env) map[schema.GroupResource]follow.Collection {
+	found := map[schema.GroupResource]follow.Collection{}
+	for _, resource := range []schema.GroupResource{
+		corev1.Resource("services"), corev1.Resource("endpoints"), discoveryv1.Resource("endpointslices"),
+	} {
+		if store := env.Store(resource); store != nil {
+			found[resource] = store
 		}
-		return store.Watch(ctx, "", rest.ListOptions{})
 	}
+	return found
 }
 
 // account records that this server wrote obj, which becomes the result, in place
@@ -99,12 +103,7 @@ func (s *Server) startAggregated() {
 		defer close(done)
 		var loops errgroup.Group
 		loops.Go(func() error { return s.aggregated.Run(ctx) })
-		loops.Go(func() error {
-			s.trust.keep(ctx, func(err error) {
-				s.logger.Warn("following whom other servers are told to trust begins anew", "err", err)
-			})
-			return nil
-		})
+		loops.Go(func() error { s.trust.follower.Run(ctx); return nil })
 		if err := loops.Wait(); err != nil {
 			s.logger.Error("aggregation stopped following its registrations", "err", err)
 		}

@@ -39,11 +39,6 @@ func (s *Server) bootstrap(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error { return s.aggregated.Register(ctx) })
-	group.Go(func() error {
-		if err := s.trust.publish(ctx); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("publish whom this server trusts: %w", err)
-		}
-		return nil
-	})
+	group.Go(func() error { return s.trust.follower.Load(ctx) })
 	return group.Wait()
 }

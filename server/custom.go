@@ -36,7 +36,7 @@ func (s *Server) openCustom(env *builtin.Env, static *route.Static, documents *o
 			describeCustom(documents, static, source, versions)
 			s.localChanged(versions)
 		},
-		Services: s.services, Registerer: s.registry, Logger: s.logger,
+		Services: s.services, Registerer: s.registry, Following: s.following, Logger: s.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@
 // Imports: admission, admission/plugin, apis/aggregated, apis/builtin,
 // apis/builtin/all, apis/custom, codec, discovery, egress, endpoints, endpoints/apply, filters, filters/authn,
 // filters/authz, http2, openapi, pki, request, rest, route, storage, storage/cache,
-// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
+// storage/follow, storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (
@@ -30,6 +30,7 @@ import (
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/follow"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -41,6 +42,7 @@ type Server struct {
 	registry       *prometheus.Registry
 	requests       *telemetry.Requests
 	storageMetrics *storage.Metrics
+	following      *follow.Metrics
 	encodings      *codec.Memory
 	drain          *filters.Drain
 	paths          *paths
@@ -89,6 +91,10 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	following, err := follow.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
 	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Registerer: registry})
 	if err != nil {
 		return nil, err
@@ -102,6 +108,7 @@ func New(config Config) (*Server, error) {
 		registry:       registry,
 		requests:       telemetry.NewRequests(registry),
 		storageMetrics: storageMetrics,
+		following:      following,
 		encodings:      encodings,
 		drain:          filters.NewDrain(),
 		paths:          newPaths(),

@@ -25,6 +25,7 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/follow"
 )
 
 // trust publishes for other servers whom this one believes: a ConfigMap, which
@@ -32,9 +33,10 @@ import (
 // is there already stays.
 type trust struct {
 	resource *rest.Resource // configmaps
-	direct   storage.Interface
 	managers apply.Managers
 	wanted   map[string]string
+	// follower puts it right whenever the ConfigMap is not as it was.
+	follower *follow.Follower
 }
 
 var trustName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
@@ -57,8 +59,16 @@ func (s *Server) openTrust(env *builtin.Env, static *route.Static, managers appl
 	if err != nil {
 		return err
 	}
-	s.trust = &trust{resource: static.Find(corev1.SchemeGroupVersion, "configmaps", ""), direct: direct, managers: managers, wanted: wanted}
-	return nil
+	t := &trust{resource: static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: managers, wanted: wanted}
+	t.follower, err = follow.New(follow.Config{
+		Name: "published trust", Collection: direct, Namespace: trustName.Namespace,
+		Fields:  fields.OneTermEqualSelector("metadata.name", trustName.Name),
+		Replace: func(ctx context.Context, _ *rest.List) error { return t.publish(ctx) },
+		Apply:   func(ctx context.Context, _ []rest.Event) error { return t.publish(ctx) },
+		Logger:  s.logger, Metrics: s.following,
+	})
+	s.trust = t
+	return err
 }
 
 // trustData is what the ConfigMap is to hold of this server.
@@ -82,8 +92,17 @@ func (s *Server) trustData(clientAuthorities []byte) (map[string]string, error) 
 	return data, nil
 }
 
-// publish writes what is wanted, where it is not there.
+// publish writes what is wanted, where it is not there. That somebody else
+// writes at the same time is no error: following it tells what they wrote.
 func (t *trust) publish(ctx context.Context) error {
+	err := t.publishOnce(ctx)
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("publish %s: %w", trustName, err)
+	}
+	return nil
+}
+
+func (t *trust) publishOnce(ctx context.Context) error {
 	getter, gets := t.resource.Storage.(rest.Getter)
 	creater, creates := t.resource.Storage.(rest.Creater)
 	updater, updates := t.resource.Storage.(rest.Updater)
@@ -114,35 +133,6 @@ func (t *trust) publish(ctx context.Context) error {
 		return account(t.managers, t.resource, current.DeepCopyObject().(codec.Object), updated)
 	}, rest.UpdateOptions{})
 	return err
-}
-
-// keep publishes whenever the ConfigMap is not as it was, until ctx ends.
-func (t *trust) keep(ctx context.Context, failed func(error)) {
-	for ctx.Err() == nil {
-		if err := t.follow(ctx); err != nil && ctx.Err() == nil {
-			failed(err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-	}
-}
-
-func (t *trust) follow(ctx context.Context) error {
-	w, err := t.direct.Watch(ctx, trustName.Namespace, rest.ListOptions{Fields: fields.OneTermEqualSelector("metadata.name", trustName.Name)})
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", trustName, err)
-	}
-	defer func() { _ = w.Close() }()
-	for {
-		if err := t.publish(ctx); err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("publish %s: %w", trustName, err)
-		}
-		if _, err := w.Next(ctx); err != nil {
-			return fmt.Errorf("watch %s: %w", trustName, err)
-		}
-	}
 }
 
 // merged adds what is wanted to what is there. What is wrong there, or has

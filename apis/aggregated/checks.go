@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage/follow"
 )
 
 const (
@@ -30,7 +32,7 @@ type checks struct {
 	*Source
 	known map[schema.GroupVersion]*check
 	// done takes what was looked at; changed the services that are not what
-	// they were.
+	// they were, a nameless one for any.
 	done     chan finished
 	changed  chan corev1.ObjectReference
 	workers  errgroup.Group
@@ -117,10 +119,12 @@ func (c *checks) adopt(ctx context.Context) {
 		}
 	}
 	switch {
-	case len(remotes) > 0 && c.stop == nil && c.config.Follow != nil:
+	case len(remotes) > 0 && c.stop == nil:
 		var following context.Context
 		following, c.stop = context.WithCancel(ctx)
-		c.followServices(following)
+		for resource, collection := range c.config.Behind {
+			c.follow(following, resource, collection)
+		}
 	case len(remotes) == 0 && c.stop != nil:
 		c.stop()
 		c.stop = nil
@@ -228,53 +232,42 @@ func (c *checks) finish(f finished) {
 func (c *checks) noteChange(service corev1.ObjectReference) {
 	for _, known := range c.known {
 		at := known.registration.server.address.service
-		if at.Namespace != service.Namespace || at.Name != service.Name {
+		if service.Name != "" && (at.Namespace != service.Namespace || at.Name != service.Name) {
 			continue
 		}
 		known.due, known.failures, known.again = time.Now(), 0, known.running
 	}
 }
 
-// followServices watches services and what is behind them, until ctx ends.
-func (c *checks) followServices(ctx context.Context) {
-	for _, resource := range []schema.GroupResource{
-		{Resource: "services"}, {Resource: "endpoints"}, {Group: discoveryv1.GroupName, Resource: "endpointslices"},
-	} {
-		c.watchers.Go(func() {
-			for ctx.Err() == nil {
-				if err := c.followOne(ctx, resource); err != nil && ctx.Err() == nil {
-					c.logger.Debug("following services begins anew", "resource", resource, "err", err)
-					pause(ctx, retryDelay)
+// follow tells of changes of services, or of what is behind them, until ctx ends.
+func (c *checks) follow(ctx context.Context, resource schema.GroupResource, collection follow.Collection) {
+	tell := func(ctx context.Context, service corev1.ObjectReference) error {
+		select {
+		case c.changed <- service:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	follower, err := follow.New(follow.Config{
+		Name: resource.String() + " of APIServices", Collection: collection, Logger: c.logger, Metrics: c.config.Following,
+		Replace: func(ctx context.Context, _ *rest.List) error { return tell(ctx, corev1.ObjectReference{}) },
+		Apply: func(ctx context.Context, events []rest.Event) error {
+			for i := range events {
+				namespace, name, ok := serviceNameOf(&events[i], resource.Group == discoveryv1.GroupName)
+				if !ok {
+					continue
+				}
+				if err := tell(ctx, corev1.ObjectReference{Namespace: namespace, Name: name}); err != nil {
+					return err
 				}
 			}
-		})
-	}
-}
-
-func (c *checks) followOne(ctx context.Context, resource schema.GroupResource) error {
-	w, err := c.config.Follow(ctx, resource)
+			return nil
+		},
+	})
 	if err != nil {
-		return err
+		c.logger.Error("changes behind APIServices are noticed late", "err", err)
+		return
 	}
-	defer func() { _ = w.Close() }()
-	for {
-		events, err := w.Next(ctx)
-		if err != nil {
-			return err
-		}
-		for i := range events {
-			if events[i].Type == apiwatch.Bookmark {
-				continue
-			}
-			namespace, name, ok := serviceNameOf(&events[i], resource.Group == discoveryv1.GroupName)
-			if !ok {
-				continue
-			}
-			select {
-			case c.changed <- corev1.ObjectReference{Namespace: namespace, Name: name}:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	}
+	c.watchers.Go(func() { follower.Run(ctx) })
 }

@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/follow"
 )
 
 // DefaultResync is how often servers are looked at that nothing is heard of.
@@ -44,9 +45,10 @@ type Config struct {
 	// Cluster has the services, and Resolver finds them. Required.
 	Cluster  egress.Cluster
 	Resolver egress.Resolver
-	// Follow watches services, or what stands for them, by their resource; nil:
-	// changes are noticed with the next look.
-	Follow func(ctx context.Context, resource schema.GroupResource) (rest.Watch, error)
+	// Behind are the services, and the resources that stand for what is behind
+	// them, to be followed; where one is missing, its changes are noticed with
+	// the next look.
+	Behind map[schema.GroupResource]follow.Collection
 	// Certificate is what this server shows to those it sends requests to; nil
 	// shows none.
 	Certificate func() (*tls.Certificate, error)
@@ -61,6 +63,8 @@ type Config struct {
 	Resync     time.Duration
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
+	// Following counts how all this is followed; it may be nil.
+	Following *follow.Metrics
 }
 
 // Source knows what other servers answer for. It is safe for concurrent use.
@@ -71,7 +75,8 @@ type Source struct {
 	metrics *metrics
 
 	current atomic.Pointer[snapshot]
-	loaded  atomic.Int64 // as in Load, until Run goes on from there
+	// follower tells of the stored APIServices.
+	follower *follow.Follower
 	// dirty are names of APIServices of this server's own that Run is to look
 	// at; woken tells the checks that something is new.
 	dirty *marks
@@ -80,12 +85,8 @@ type Source struct {
 	buffers buffers
 
 	mu struct {
-		sync.Mutex // held while the snapshot is exchanged
-		// watched is the revision up to which the watch has come. What a write
-		// reports late is not taken for news.
-		watched int64
-		// gone are deletions that the watch has not told yet.
-		gone map[string]int64
+		sync.Mutex             // held while the snapshot is exchanged
+		news       follow.News // of APIServices, by their names
 	}
 }
 
@@ -132,8 +133,13 @@ func New(config Config) (*Source, error) {
 			s.dirty.add(nameOf(gv))
 		}
 	}
-	s.mu.gone = map[string]int64{}
 	s.current.Store(&snapshot{})
+	var err error
+	if s.follower, err = follow.New(follow.Config{
+		Name: "APIServices", Collection: config.APIServices, Replace: s.replace, Apply: s.apply, Logger: s.logger, Metrics: config.Following,
+	}); err != nil {
+		return nil, err
+	}
 	if config.Registerer != nil {
 		if err := s.metrics.register(config.Registerer); err != nil {
 			return nil, err
@@ -272,18 +278,11 @@ func (s *Source) putLocalLocked(now *snapshot, gv schema.GroupVersion, service *
 	s.exchangeLocked(next, true)
 }
 
-// isNewsLocked tells whether a write at a revision has not been heard of, by
-// what the watch has told.
 func (s *Source) isNewsLocked(name string, revision int64, watched bool) bool {
 	if watched {
-		s.mu.watched = max(s.mu.watched, revision)
-		gone, deleted := s.mu.gone[name]
-		if deleted && gone <= revision {
-			delete(s.mu.gone, name)
-		}
-		return !deleted || gone < revision
+		return s.mu.news.Followed(name, revision)
 	}
-	return revision > s.mu.watched && revision > s.mu.gone[name]
+	return s.mu.news.Written(name, revision)
 }
 
 // remove takes an APIService out.
@@ -291,9 +290,6 @@ func (s *Source) remove(name string, revision int64, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	news := s.isNewsLocked(name, revision, watched)
-	if !watched && news {
-		s.mu.gone[name] = revision
-	}
 	gv := groupVersionOf(name)
 	if s.own[gv] || s.config.Served(gv) {
 		s.dirty.add(name)

@@ -19,5 +19,5 @@
 //
 // Imports: apis/custom/conversion, apis/custom/definition, apis/custom/rules,
 // apis/custom/schema, codec, codec/jsonplan, egress, openapi, registry, rest,
-// storage, webhook.
+// storage, storage/follow, webhook.
 package custom

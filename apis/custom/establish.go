@@ -18,12 +18,13 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/follow"
 )
 
 const (
-	// retryDelay is how long the loop waits before it does again what failed.
-	retryDelay = time.Second
-	// sweepPeriod is how often the loop looks for what is not used any more.
+	// longestRetry is the longest pause before what failed is done again.
+	longestRetry = time.Second
+	// sweepPeriod is how often it is looked for what is not used any more.
 	sweepPeriod = 30 * time.Second
 	// cleaners is how many definitions are emptied at the same time, writers how
 	// many statuses are written.
@@ -31,146 +32,88 @@ const (
 	writers  = 32
 )
 
+// Load reads all definitions that are stored. It is called before requests are
+// answered.
+func (s *Source) Load(ctx context.Context) error { return s.loop.follower.Load(ctx) }
+
 // Run follows the stored definitions until ctx ends: it accepts names and
 // establishes definitions; it removes what was deleted, and drops what is not
 // used. Who gets a name is decided by one goroutine, one definition after the
 // other; decisions are written by several, so that writes share their syncs.
 func (s *Source) Run(ctx context.Context) error {
-	l := &loop{Source: s, atWork: make(chan struct{}, cleaners), cleaning: map[types.UID]bool{}}
-	l.writers.SetLimit(writers)
-	defer func() {
-		l.cleaners.Wait()
-		_ = l.writers.Wait() // they log their errors
-		s.webhooks.CloseIdleConnections()
-	}()
-	for ctx.Err() == nil {
-		if err := l.follow(ctx); err != nil && ctx.Err() == nil {
-			s.logger.Warn("following definitions begins anew", "err", err)
-			pause(ctx, retryDelay)
-		}
-	}
+	var sweeper sync.WaitGroup
+	sweeper.Go(func() { s.sweepNowAndThen(ctx) })
+	s.loop.follower.Run(ctx)
+	sweeper.Wait()
+	s.loop.cleaners.Wait()
+	_ = s.loop.writers.Wait() // they log their errors
+	s.webhooks.CloseIdleConnections()
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-// Load reads all definitions that are stored. It is called before requests are
-// answered, and whenever a watch has to begin anew.
-func (s *Source) Load(ctx context.Context) error {
-	revision, err := s.load(ctx)
-	s.loaded.Store(revision)
-	return err
-}
-
-func (s *Source) load(ctx context.Context) (revision int64, err error) {
-	list, err := s.config.Definitions.List(ctx, "", rest.ListOptions{})
-	if err != nil {
-		return 0, fmt.Errorf("list definitions: %w", err)
-	}
-	there := map[string]bool{}
-	for record, err := range list.Items {
-		if err != nil {
-			return 0, fmt.Errorf("list definitions: %w", err)
-		}
-		crd, err := headOf(record)
-		if err != nil {
-			return 0, err
-		}
-		there[record.Name().Name] = true
-		s.put(newEntry(crd, record.Revision()), true)
-	}
-	for e := range s.current.Load().all() {
-		if !there[e.name] {
-			s.remove(e.group, e.wanted.plural, list.Revision)
-		}
-	}
-	return list.Revision, nil
-}
-
-// loop is what Run works with.
+// loop is what follows the definitions. What it begins on the way ends with Run.
 type loop struct {
 	*Source
+	follower *follow.Follower
 	// cleaning are the deleted definitions that are being emptied; it is the
-	// loop's goroutine's. atWork holds as many as may be emptied at a time.
+	// follower's goroutine's. atWork holds as many as may be emptied at a time.
 	cleaning map[types.UID]bool
 	atWork   chan struct{}
 	cleaners sync.WaitGroup
 	writers  errgroup.Group
 }
 
-// follow loads, and then watches, until something fails.
-func (l *loop) follow(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	revision := l.loaded.Swap(0)
-	if revision == 0 {
-		var err error
-		if revision, err = l.load(ctx); err != nil {
+func newLoop(s *Source) (*loop, error) {
+	l := &loop{Source: s, atWork: make(chan struct{}, cleaners), cleaning: map[types.UID]bool{}}
+	l.writers.SetLimit(writers)
+	var err error
+	l.follower, err = follow.New(follow.Config{
+		Name: "definitions", Collection: s.config.Definitions, Replace: l.replace, Begin: l.settleAll, Apply: l.apply,
+		Logger: s.logger, Metrics: s.config.Following,
+	})
+	return l, err
+}
+
+// replace takes in all definitions there are.
+func (l *loop) replace(_ context.Context, list *rest.List) error {
+	there := map[string]bool{}
+	for record, err := range list.Items {
+		if err != nil {
 			return err
 		}
+		there[record.Name().Name] = true
+		if crd, err := headOf(record); err != nil {
+			l.unreadable(record, err)
+		} else {
+			l.put(newEntry(crd, record.Revision()), true)
+		}
 	}
+	for e := range l.current.Load().all() {
+		if !there[e.name] {
+			delete(l.cleaning, e.uid)
+			l.remove(e.name, list.Revision)
+		}
+	}
+	l.replaced(list.Revision)
+	return nil
+}
+
+// settleAll settles what there is when following begins.
+func (l *loop) settleAll(ctx context.Context) error {
 	for e := range l.current.Load().all() {
 		if err := l.settleEntry(ctx, e); err != nil {
 			return err
 		}
 	}
-	w, err := l.config.Definitions.Watch(ctx, "", rest.ListOptions{ResourceVersion: fmt.Sprint(revision)})
-	if err != nil {
-		return fmt.Errorf("watch definitions: %w", err)
-	}
-	defer func() { _ = w.Close() }()
-	batches, failed := make(chan []rest.Event), make(chan error, 1)
-	go func() { // ends with ctx, which ends with this call
-		failed <- pump(ctx, w, batches)
-	}()
-	sweep := time.NewTicker(sweepPeriod)
-	defer sweep.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-failed:
-			return err
-		case events := <-batches:
-			err = l.take(ctx, events)
-		case <-sweep.C:
-			l.sweep(time.Now())
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return nil
 }
 
-// pump hands on the events of a watch, batch by batch.
-func pump(ctx context.Context, w rest.Watch, batches chan<- []rest.Event) error {
-	for {
-		events, err := w.Next(ctx)
-		if err != nil {
-			return fmt.Errorf("watch definitions: %w", err)
-		}
-		select {
-		case batches <- slices.Clone(events):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (l *loop) take(ctx context.Context, events []rest.Event) error {
+func (l *loop) apply(ctx context.Context, events []rest.Event) error {
 	for i := range events {
 		event := &events[i]
-		if event.Type == apiwatch.Bookmark {
-			continue
-		}
 		var err error
 		if e := l.noted(event.Record); e != nil && event.Type != apiwatch.Deleted {
-			l.seen(e.revision)
+			l.seen(e)
 			err = l.settleRecord(ctx, e, event.Record)
 		} else {
 			err = l.takeNews(ctx, event)
@@ -186,16 +129,20 @@ func (l *loop) take(ctx context.Context, events []rest.Event) error {
 func (l *loop) takeNews(ctx context.Context, event *rest.Event) error {
 	crd, err := headOf(event.Record)
 	if err != nil {
-		l.logger.Error("a definition cannot be read and is not served", "name", event.Record.Name().Name, "err", err)
+		l.unreadable(event.Record, err)
 		return nil
 	}
 	if event.Type == apiwatch.Deleted {
 		delete(l.cleaning, crd.UID)
-		l.remove(crd.Spec.Group, crd.Spec.Names.Plural, event.Record.Revision())
+		l.remove(crd.Name, event.Record.Revision())
 		return l.settleGroup(ctx, crd.Spec.Group)
 	}
 	l.put(newEntry(crd, event.Record.Revision()), true)
 	return l.settle(ctx, crd, event.Record)
+}
+
+func (l *loop) unreadable(record *codec.Record, err error) {
+	l.logger.Error("a definition cannot be read and is not taken up", "name", record.Name().Name, "err", err)
 }
 
 // settleGroup looks at the definitions of a group that did not get all the names
@@ -258,15 +205,20 @@ func (l *loop) settle(ctx context.Context, crd *apiextensionsv1.CustomResourceDe
 	freed := l.claim(&trial)
 	uid := crd.UID
 	l.writers.Go(func() error {
-		for ctx.Err() == nil && !l.writeConditions(ctx, record, uid) {
-			pause(ctx, retryDelay)
-		}
+		insist(ctx, func() bool { return l.writeConditions(ctx, record, uid) })
 		return nil
 	})
 	if freed {
 		return l.settleGroup(ctx, crd.Spec.Group)
 	}
 	return nil
+}
+
+// insist does something, with pauses, until it is done or ctx ends.
+func insist(ctx context.Context, do func() (done bool)) {
+	pauses := follow.Pauses{Longest: longestRetry}
+	for !do() && pauses.Wait(ctx) == nil {
+	}
 }
 
 // claim lets what was decided of a definition's names be in effect, before it
@@ -336,6 +288,19 @@ func (l *loop) write(ctx context.Context, name string, known *codec.Record, chan
 	}, storage.UpdateOptions{Cached: known})
 }
 
+func (s *Source) sweepNowAndThen(ctx context.Context) {
+	ticker := time.NewTicker(sweepPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			s.sweep(now)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // sweep drops what has not been used for a while.
 func (s *Source) sweep(now time.Time) {
 	since := now.Add(-s.config.Idle)
@@ -351,10 +316,8 @@ func (l *loop) clean(ctx context.Context, name string, uid types.UID) {
 		return
 	}
 	l.cleaning[uid] = true
-	l.cleaners.Go(func() { // ends with ctx, or when nothing is left
-		for ctx.Err() == nil && !l.empty(ctx, name, uid) {
-			pause(ctx, retryDelay) // objects with finalizers are waited for
-		}
+	l.cleaners.Go(func() { // objects with finalizers are waited for
+		insist(ctx, func() bool { return l.empty(ctx, name, uid) })
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -56,6 +57,12 @@ func compareClaims(a, b *claim) int {
 func (s *snapshot) find(group, plural string) *entry {
 	found, _ := s.entries.Get(&entry{group: group, wanted: names{plural: plural}})
 	return found
+}
+
+// named returns the entry of a definition.
+func (s *snapshot) named(name string) *entry {
+	plural, group, _ := strings.Cut(name, ".") // as all definitions are named
+	return s.find(group, plural)
 }
 
 // with returns a snapshot in which the definition of a name is another one, or

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/follow"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -40,8 +40,10 @@ type Config struct {
 	Changed func([]schema.GroupVersion)
 	// Services finds services, for webhooks behind them.
 	Services egress.Resolver
-	// Registerer is given metrics; nil keeps none.
+	// Registerer is given metrics; nil keeps none. Following counts how
+	// definitions are followed; it may be nil.
 	Registerer prometheus.Registerer
+	Following  *follow.Metrics
 	// Idle is how long what use has made is kept unused; 0 means DefaultIdle.
 	Idle   time.Duration
 	Logger *slog.Logger
@@ -70,15 +72,12 @@ type Source struct {
 	conversions *conversion.Metrics
 
 	current atomic.Pointer[snapshot]
-	// loaded is the revision that Load has read, until Run goes on from there.
-	loaded atomic.Int64
+	loop    *loop
 
 	// mu is held while the snapshot is exchanged, and Changed told of it.
 	mu struct {
 		sync.Mutex
-		// watched is the revision up to which the watch has come. What a write
-		// reports late is not taken for news.
-		watched int64
+		news follow.News // of definitions, by their names
 	}
 }
 
@@ -109,7 +108,9 @@ func New(config Config) (*Source, error) {
 		}
 	}
 	s.current.Store(newSnapshot())
-	return s, nil
+	var err error
+	s.loop, err = newLoop(s)
+	return s, err
 }
 
 // Find returns a resource or subresource, nil where there is none.
@@ -167,32 +168,37 @@ func (s *Source) Observe(record *codec.Record) error {
 
 // noted returns the entry of a definition, if it was made of this very record.
 func (s *Source) noted(record *codec.Record) *entry {
-	plural, group, _ := strings.Cut(record.Name().Name, ".") // as all definitions are named
-	if e := s.current.Load().find(group, plural); e != nil && e.revision == record.Revision() {
+	if e := s.current.Load().named(record.Name().Name); e != nil && e.revision == record.Revision() {
 		return e
 	}
 	return nil
 }
 
-// seen notes that the watch has come to a revision.
-func (s *Source) seen(revision int64) {
+// seen notes that the watch tells of an entry that is in effect already.
+func (s *Source) seen(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.watched = max(s.mu.watched, revision)
+	s.mu.news.Followed(e.name, e.revision)
+}
+
+// replaced notes that all definitions of a revision were taken in.
+func (s *Source) replaced(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.news.Replaced(revision)
 }
 
 // put takes an entry in, if it is news. watched tells that the watch reports it.
 func (s *Source) put(e *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	news := s.mu.news.Written
 	if watched {
-		s.mu.watched = max(s.mu.watched, e.revision)
-	} else if e.revision <= s.mu.watched {
-		return
+		news = s.mu.news.Followed
 	}
 	now := s.current.Load()
 	old := now.find(e.group, e.wanted.plural)
-	if old != nil && old.revision >= e.revision {
+	if !news(e.name, e.revision) || old != nil && old.revision >= e.revision {
 		return
 	}
 	if old != nil && old.same(e) {
@@ -212,18 +218,17 @@ func (s *Source) put(e *entry, watched bool) {
 	s.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
 }
 
-// remove takes an entry out.
-func (s *Source) remove(group, plural string, revision int64) {
+// remove takes an entry out, as the watch tells.
+func (s *Source) remove(name string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.watched = max(s.mu.watched, revision)
 	now := s.current.Load()
-	old := now.find(group, plural)
-	if old == nil || old.revision > revision {
+	old := now.named(name)
+	if !s.mu.news.Followed(name, revision) || old == nil {
 		return
 	}
 	old.family.retire()
-	s.exchangeLocked(now.with(group, plural, nil), old, nil)
+	s.exchangeLocked(now.with(old.group, old.wanted.plural, nil), old, nil)
 }
 
 func (s *Source) exchangeLocked(next *snapshot, old, e *entry) {

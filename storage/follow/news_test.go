@@ -1,0 +1,47 @@
+package follow_test
+
+import (
+	"testing"
+
+	"mainstay.dev/mainstay/storage/follow"
+)
+
+// TestNews: each row is one object, of which a Follower (f), a list (l, and what
+// it does not have) and writers (w) tell in some order.
+func TestNews(t *testing.T) {
+	t.Parallel()
+	type report struct {
+		by       byte
+		revision int64
+		news     bool
+	}
+	for name, reports := range map[string][]report{
+		"written, then followed":          {{'w', 5, true}, {'f', 5, false}, {'f', 6, true}},
+		"followed, then written":          {{'f', 5, true}, {'w', 5, false}, {'w', 6, true}},
+		"writes reported the wrong way":   {{'w', 6, true}, {'w', 5, false}, {'f', 5, false}, {'f', 6, false}},
+		"another wrote meanwhile":         {{'w', 5, true}, {'f', 5, false}, {'f', 6, true}, {'w', 5, false}},
+		"listed without it":               {{'w', 5, true}, {'l', 6, true}, {'w', 6, false}, {'w', 7, true}},
+		"written after the list was made": {{'w', 7, true}, {'l', 6, false}, {'f', 7, false}},
+		"a write from before the list":    {{'l', 6, true}, {'w', 5, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var n follow.News
+			for i, r := range reports {
+				var got bool
+				switch r.by {
+				case 'w':
+					got = n.Written("a", r.revision)
+				case 'f':
+					got = n.Followed("a", r.revision)
+				case 'l':
+					got = n.Followed("a", r.revision)
+					n.Replaced(r.revision)
+				}
+				if got != r.news {
+					t.Errorf("report %d, of revision %d: news is %t", i, r.revision, got)
+				}
+			}
+		})
+	}
+}
