@@ -17,6 +17,8 @@ import (
 type Document struct {
 	draw    func() (*drawing, error)
 	version version
+	// message describes the protobuf form.
+	message func() *message
 	// digest makes the ETag without drawing; it may be nil, or return nothing.
 	digest func() string
 	// Modified is when the resources it describes became as they are.
@@ -197,7 +199,7 @@ func (d *Document) convertLocked() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if plain, err = toProtobuf(plain, d.version); err != nil {
+	if plain, err = toProtobuf(plain, d.message()); err != nil {
 		return nil, fmt.Errorf("convert document to protobuf: %w", err)
 	}
 	return plain, nil

@@ -3,9 +3,6 @@ package openapi
 import (
 	"testing"
 	"time"
-
-	openapi_v2 "github.com/google/gnostic-models/openapiv2"
-	"google.golang.org/protobuf/proto"
 )
 
 // TestKeepPlain checks that a document is kept plain for those who ask next, and
@@ -50,27 +47,5 @@ func TestKeepPlain(t *testing.T) {
 	inflated, err := content.Bytes()
 	if plain, _ := document.PlainJSON(); err != nil || string(plain) != string(inflated) {
 		t.Errorf("inflated %s, %v", inflated, err)
-	}
-}
-
-// TestV2ProtobufInPieces compares what is put together of pieces with what is
-// converted whole.
-func TestV2ProtobufInPieces(t *testing.T) {
-	t.Parallel()
-	data := plain(t, testDocuments(t, false).V2())
-	wire, err := v2Protobuf(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := openapi_v2.ParseDocument(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got openapi_v2.Document
-	if err := proto.Unmarshal(wire, &got); err != nil {
-		t.Fatal(err)
-	}
-	if !proto.Equal(want, &got) {
-		t.Error("they differ")
 	}
 }

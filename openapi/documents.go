@@ -157,6 +157,7 @@ func (d *Documents) putLocked(path string, s *source) {
 	d.sources[path] = s
 	d.documents[path] = &Document{
 		version:  v3,
+		message:  d.library.messages[v3],
 		kept:     d.kept,
 		draw:     func() (*drawing, error) { return drawV3(d.library, s, d.about) },
 		Modified: time.Now(),
@@ -190,6 +191,7 @@ func (d *Documents) V2() *Document {
 		sources, remotes := d.sharesLocked()
 		d.v2 = &Document{
 			version:  v2,
+			message:  d.library.messages[v2],
 			kept:     d.kept,
 			draw:     func() (*drawing, error) { return drawV2(d.library, sources, remotes, d.about) },
 			digest:   func() string { return digestOf(d.library, sources, remotes, d.about) },

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,4 +113,53 @@ func plain(t testing.TB, d *Document) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// manyParts are group versions of ten custom resources each, with schemas of
+// some 30 KB as generators write them.
+func manyParts(groups int) []Part {
+	parts := make([]Part, groups)
+	for g := range parts {
+		gv := schema.GroupVersion{Group: fmt.Sprintf("group%03d.example.com", g), Version: "v1"}
+		schemas := map[version]map[string]Schema{v2: {}, v3: {}}
+		p := &parts[g]
+		*p = Part{GroupVersion: gv, Custom: true, Schemas: func(isV2 bool) (map[string]Schema, error) {
+			return schemas[map[bool]version{true: v2, false: v3}[isV2]], nil
+		}}
+		for k := range 10 {
+			kind := fmt.Sprintf("Thing%d", k)
+			verbs := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+			p.Resources = append(p.Resources,
+				Resource{Name: strings.ToLower(kind) + "s", Kind: kind, Namespaced: true, Verbs: verbs},
+				Resource{Name: strings.ToLower(kind) + "s", Kind: kind, Namespaced: true, Subresource: "status", Verbs: []string{"get", "patch", "update"}})
+			model := fmt.Sprintf("com.example.group%03d.v1.%s", g, kind)
+			for v, prefix := range map[version]string{v2: v2Reference, v3: v3Reference} {
+				schemas[v][model] = Schema{Kind: kind, JSON: manyProperties(g, k), Uses: []string{metaModels + "ObjectMeta"}}
+				schemas[v][model+"List"] = Schema{
+					Kind: kind + "List", ListOf: kind, Uses: []string{model, metaModels + "ListMeta"},
+					JSON: fmt.Appendf(nil, `{"type":"object","properties":{"items":{"type":"array","items":{"$ref":"%s%s"}}}}`, prefix, model),
+				}
+			}
+		}
+	}
+	return parts
+}
+
+func manyProperties(group, kind int) []byte {
+	w := []byte(`{"type":"object","properties":{`)
+	for section := range 12 {
+		if section > 0 {
+			w = append(w, ',')
+		}
+		w = fmt.Appendf(w, `"section%d":{"type":"object","description":"Section %d of group %d and kind %d is \"described\".","properties":{`, section, section, group, kind)
+		for property := range 12 {
+			if property > 0 {
+				w = append(w, ',')
+			}
+			w = fmt.Appendf(w, `"property%d":{"type":"string","description":"Property %d is what it is for %d reasons; it defaults to what others are in group %d, and cannot be changed later.","maxLength":%d,"x-kubernetes-validations":[{"rule":"self == oldSelf"}]}`,
+				property, property, section*property, group, 10*kind+1)
+		}
+		w = append(w, `},"required":["property1"]}`...)
+	}
+	return append(w, `},"x-kubernetes-group-version-kind":[{"group":"a","kind":"b","version":"v1"}]}`...)
 }

@@ -29,6 +29,8 @@ var optionsFile []byte
 type library struct {
 	// options returns the query parameters of a kind of options.
 	options func() map[string][]parameter
+	// messages describe the protobuf form of documents, by version.
+	messages [2]func() *message
 	// templates are what was drawn of custom resources.
 	templates templates
 
@@ -48,6 +50,10 @@ func openLibrary(file string) *library {
 	}
 	l := &library{
 		options: sync.OnceValue(readOptions),
+		messages: [2]func() *message{
+			v2: sync.OnceValue(func() *message { return readMessages(v2Messages) }),
+			v3: sync.OnceValue(func() *message { return readMessages(v3Messages) }),
+		},
 		size:    models,
 		names:   cut(models + 1),
 		places:  cut(5 * models),

@@ -1,134 +1,259 @@
 package openapi
 
 import (
-	"bytes"
-	"fmt"
-	"runtime"
-	"sync/atomic"
+	"errors"
+	"math"
+	"strconv"
 
-	openapi_v2 "github.com/google/gnostic-models/openapiv2"
-	openapi_v3 "github.com/google/gnostic-models/openapiv3"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-func toProtobuf(json []byte, v version) ([]byte, error) {
-	if v == v2 {
-		return v2Protobuf(json)
-	}
-	document, err := openapi_v3.ParseDocument(json)
-	if err != nil {
-		return nil, err
-	}
-	return proto.Marshal(document)
+// toProtobuf writes the protobuf form of a document, which m describes. What the
+// message has no place for is left out.
+func toProtobuf(json []byte, m *message) ([]byte, error) {
+	wire, _, err := encode(json, m)
+	return wire, err
 }
 
-// chunkBytes is how much of a v2 document is converted at a time. On its way, the
-// text takes forty times its size.
-const chunkBytes = 512 << 10
-
-// Numbers of the fields of the v2 message that are converted in chunks.
-const (
-	pathsField       = 8
-	definitionsField = 9
-)
-
-// v2Protobuf converts the whole of a v2 document, paths and definitions in pieces,
-// some side by side: each is a list of named things, so that the messages of the
-// pieces, one after the other, are the message of all.
-func v2Protobuf(json []byte) ([]byte, error) {
-	rest := []byte{'{'}
-	chunks := map[string][][]byte{}
-	for name, value := range jsonplan.Members(json) {
-		if name == "paths" || name == "definitions" {
-			chunks[name] = chunk(value)
-			continue
-		}
-		if len(rest) > 1 {
-			rest = append(rest, ',')
-		}
-		rest = fmt.Appendf(rest, "%q:%s", name, value)
+// encode is toProtobuf, and says how many values were left out.
+func encode(json []byte, m *message) (wire []byte, left int, err error) {
+	in, i := jsonplan.NewCursor(json)
+	e := encoder{in: in, out: make([]byte, 0, len(json))} // which is more than it takes
+	if !in.Ended(e.content(m, i)) {
+		return nil, 0, errors.New("the document is no JSON that can be read")
 	}
-	wire, err := convertV2(append(rest, `,"paths":{}}`...), func(d *openapi_v2.Document) proto.Message {
-		d.Paths = nil
-		return d
-	})
-	if err != nil {
-		return nil, err
-	}
-	paths, err := convertChunks("paths", chunks["paths"], func(d *openapi_v2.Document) proto.Message { return d.Paths })
-	if err != nil {
-		return nil, err
-	}
-	definitions, err := convertChunks("definitions", chunks["definitions"], func(d *openapi_v2.Document) proto.Message { return d.Definitions })
-	if err != nil {
-		return nil, err
-	}
-	wire = protowire.AppendTag(wire, pathsField, protowire.BytesType)
-	wire = protowire.AppendBytes(wire, paths)
-	wire = protowire.AppendTag(wire, definitionsField, protowire.BytesType)
-	return protowire.AppendBytes(wire, definitions), nil
+	return e.out, e.left, nil
 }
 
-// chunk cuts an object into smaller ones.
-func chunk(object []byte) [][]byte {
-	var chunks [][]byte
-	var next []byte
-	for name, value := range jsonplan.Members(object) {
-		if len(next) > 0 && len(next)+len(value) > chunkBytes {
-			chunks = append(chunks, append(next, '}'))
-			next = nil
-		}
-		if next == nil {
-			next = append(make([]byte, 0, chunkBytes), '{')
-		} else {
-			next = append(next, ',')
-		}
-		next = fmt.Appendf(next, "%q:%s", name, value)
-	}
-	if next != nil {
-		chunks = append(chunks, append(next, '}'))
-	}
-	return chunks
+// encoder writes a JSON text as protobuf in one pass. Its methods are given where
+// a value begins, and return where it ends, or jsonplan.Bad.
+type encoder struct {
+	in  *jsonplan.Cursor
+	out []byte
+	// left counts what was left out.
+	left int
 }
 
-// convertChunks converts the parts of a member of the document, and puts the
-// messages together.
-func convertChunks(member string, chunks [][]byte, message func(*openapi_v2.Document) proto.Message) ([]byte, error) {
-	wires := make([][]byte, len(chunks))
-	var next atomic.Int64
-	var group errgroup.Group
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(chunks) {
-					return nil
-				}
-				document := `{"swagger":"2.0","info":{"title":"","version":""},`
-				if member != "paths" {
-					document += `"paths":{},`
-				}
-				var err error
-				if wires[i], err = convertV2(fmt.Appendf(nil, "%s%q:%s}", document, member, chunks[i]), message); err != nil {
-					return err
-				}
+// begin begins a field that has a length. The length is put before what follows
+// by end, which is to be given what begin returns. Most are short, and have room
+// left for them; the others are moved a little.
+func (e *encoder) begin(number protowire.Number) int {
+	e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
+	e.out = append(e.out, 0)
+	return len(e.out)
+}
+
+func (e *encoder) end(start int) {
+	n := len(e.out) - start
+	if n < 0x80 {
+		e.out[start-1] = byte(n)
+		return
+	}
+	more := protowire.SizeVarint(uint64(n)) - 1
+	for range more {
+		e.out = append(e.out, 0)
+	}
+	copy(e.out[start+more:], e.out[start:start+n])
+	protowire.AppendVarint(e.out[:start-1], uint64(n))
+}
+
+// leave leaves a value out.
+func (e *encoder) leave(i int) int {
+	e.left++
+	return e.in.Skip(i)
+}
+
+// content writes what is in a message, without its length.
+func (e *encoder) content(m *message, i int) int {
+	if m.whole == nil {
+		end, _ := e.object(m, i, nil)
+		return end
+	}
+	if f := m.fitting(e.in.At(i)); f != nil {
+		return e.field(f, i, true)
+	}
+	if m.choices == nil {
+		return e.leave(i)
+	}
+	return e.choose(m.choices, i)
+}
+
+// choose writes an object as one of several messages. It begins with the first,
+// and anew when it comes to a member that tells otherwise: this is rare where
+// objects are large, and to look ahead would be to read all of them twice for each
+// level of them.
+func (e *encoder) choose(choices []choice, i int) int {
+	before, left := len(e.out), e.left
+	for {
+		var starts [4]int
+		path := choices[0].path
+		for n, f := range path {
+			starts[n] = e.begin(f.number)
+		}
+		end, better := e.object(path[len(path)-1].message, i, choices[1:])
+		if better == nil {
+			for n := range path {
+				e.end(starts[len(path)-1-n])
 			}
-		})
+			return end
+		}
+		e.out, e.left, choices = e.out[:before], left, better
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return bytes.Join(wires, nil), nil
 }
 
-func convertV2(json []byte, message func(*openapi_v2.Document) proto.Message) ([]byte, error) {
-	document, err := openapi_v2.ParseDocument(json)
-	if err != nil {
-		return nil, err
+// object writes the members of an object, the first of each name. It stops at one
+// that makes one of the others, and those after it, a better choice.
+func (e *encoder) object(m *message, i int, others []choice) (end int, better []choice) {
+	if e.in.At(i) != '{' {
+		return e.leave(i), nil
 	}
-	return proto.Marshal(message(document))
+	var seen uint64
+	i, more := e.in.Enter(i)
+	for more {
+		name, at := e.in.Name(i)
+		for n := len(others) - 1; n >= 0; n-- {
+			if others[n].key == name && e.holds(others[n].value, at) {
+				e.in.Leave()
+				return i, others[n:]
+			}
+		}
+		switch f := m.field(name); {
+		case f == nil:
+			i = e.leave(at)
+		case f.named:
+			i = e.named(f, name, at)
+		case seen&(1<<f.number) != 0:
+			i = e.leave(at)
+		default:
+			seen |= 1 << f.number
+			i = e.field(f, at, false)
+		}
+		i, more = e.in.Next(i, '}')
+	}
+	return i, nil
+}
+
+// holds tells whether the value at i is a text; the empty one stands for any.
+func (e *encoder) holds(text string, i int) bool {
+	if text == "" {
+		return true
+	}
+	end := e.in.Skip(i)
+	return end != jsonplan.Bad && end-i == len(text)+2 && e.in.Raw(i+1, end-1) == text
+}
+
+// named writes a member, with its name.
+func (e *encoder) named(f *messageField, name string, i int) int {
+	start := e.begin(f.number)
+	e.out = protowire.AppendTag(e.out, nameField, protowire.BytesType)
+	e.out = protowire.AppendString(e.out, name)
+	value := messageField{number: valueField, kind: f.kind, message: f.message}
+	i = e.field(&value, i, false)
+	e.end(start)
+	return i
+}
+
+// field writes a field. One that is as if it were not there is not written, unless
+// it is to be explicit.
+func (e *encoder) field(f *messageField, i int, explicit bool) int {
+	if !f.list || e.in.At(i) != '[' {
+		return e.value(f, i, explicit || f.list)
+	}
+	i, more := e.in.Enter(i)
+	for more {
+		i, more = e.in.Next(e.value(f, i, true), ']')
+	}
+	return i
+}
+
+func (e *encoder) value(f *messageField, i int, explicit bool) int {
+	switch f.kind {
+	case kindMessage:
+		start := e.begin(f.number)
+		i = e.content(f.message, i)
+		e.end(start)
+		return i
+	case kindAny:
+		start := e.begin(f.number)
+		text := e.begin(yamlField)
+		i = e.yaml(i)
+		e.end(text)
+		e.end(start)
+		return i
+	case kindText:
+		return e.text(f.number, i, explicit)
+	default:
+		return e.scalar(f, i, explicit)
+	}
+}
+
+// text writes a text. Null stands for the empty one, as do integers for themselves.
+func (e *encoder) text(number protowire.Number, i int, explicit bool) int {
+	if e.in.At(i) == '"' {
+		before := len(e.out)
+		start := e.begin(number)
+		e.out, i = e.in.AppendText(e.out, i)
+		if len(e.out) == start && !explicit {
+			e.out = e.out[:before]
+			return i
+		}
+		e.end(start)
+		return i
+	}
+	end := e.in.Skip(i)
+	if end == jsonplan.Bad {
+		return end
+	}
+	text := e.in.Raw(i, end)
+	if text == "null" {
+		text = ""
+	} else if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+		return e.leave(i)
+	}
+	if text != "" || explicit {
+		e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
+		e.out = protowire.AppendString(e.out, text)
+	}
+	return end
+}
+
+func (e *encoder) scalar(f *messageField, i int, explicit bool) int {
+	end := e.in.Skip(i)
+	if end == jsonplan.Bad {
+		return end
+	}
+	text, kind, bits, err := e.in.Raw(i, end), protowire.VarintType, uint64(0), error(nil)
+	switch f.kind {
+	case kindBool:
+		switch text {
+		case "true":
+			bits = 1
+		case "false":
+		default:
+			return e.leave(i)
+		}
+	case kindInt:
+		var n int64
+		n, err = strconv.ParseInt(text, 10, 64)
+		bits = uint64(n)
+	case kindNumber:
+		var n float64
+		n, err = strconv.ParseFloat(text, 64)
+		kind, bits = protowire.Fixed64Type, math.Float64bits(n)
+	}
+	if err != nil {
+		return e.leave(i)
+	}
+	if bits == 0 && !explicit {
+		return end
+	}
+	e.out = protowire.AppendTag(e.out, f.number, kind)
+	if kind == protowire.Fixed64Type {
+		e.out = protowire.AppendFixed64(e.out, bits)
+	} else {
+		e.out = protowire.AppendVarint(e.out, bits)
+	}
+	return end
 }

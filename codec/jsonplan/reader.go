@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -151,20 +152,29 @@ func (r *reader) unusualText(start, i int) (string, int) {
 				return "", bad
 			}
 			start = i
-		case c >= utf8.RuneSelf:
-			found, size := utf8.DecodeRuneInString(r.data[i:])
-			if found == utf8.RuneError && size == 1 {
+		default:
+			if i = r.beyond(i); i == bad {
 				return "", bad
 			}
-			i += size
-		default:
-			return "", bad
 		}
 	}
 }
 
+// beyond reads a character beyond ASCII; anything else that is not ordinary does
+// not belong into a string.
+func (r *reader) beyond(i int) int {
+	if r.at(i) < utf8.RuneSelf {
+		return bad
+	}
+	found, size := utf8.DecodeRuneInString(r.data[i:])
+	if found == utf8.RuneError && size == 1 {
+		return bad
+	}
+	return i + size
+}
+
 // escape appends what an escape sequence stands for, of which i is after the
-// backslash. Halves of surrogates are left to others.
+// backslash. Half a surrogate pair is left to others.
 func (r *reader) escape(dst []byte, i int) ([]byte, int) {
 	switch c := r.at(i); c {
 	case '"', '\\', '/':
@@ -181,10 +191,20 @@ func (r *reader) escape(dst []byte, i int) ([]byte, int) {
 		return append(dst, '\t'), i + 1
 	case 'u':
 		code, ok := r.hex(i + 1)
-		if !ok || code >= 0xd800 && code < 0xe000 {
+		if !ok {
 			return dst, bad
 		}
-		return utf8.AppendRune(dst, code), i + 5
+		if !utf16.IsSurrogate(code) {
+			return utf8.AppendRune(dst, code), i + 5
+		}
+		if r.at(i+5) == '\\' && r.at(i+6) == 'u' {
+			if low, ok := r.hex(i + 7); ok {
+				if code = utf16.DecodeRune(code, low); code != utf8.RuneError {
+					return utf8.AppendRune(dst, code), i + 11
+				}
+			}
+		}
+		return dst, bad
 	}
 	return dst, bad
 }
@@ -309,14 +329,10 @@ func (r *reader) skipText(i int) int {
 			if _, i = r.escape(unescaped[:0], i+1); i == bad {
 				return bad
 			}
-		case c >= utf8.RuneSelf:
-			found, size := utf8.DecodeRuneInString(r.data[i:])
-			if found == utf8.RuneError && size == 1 {
+		default:
+			if i = r.beyond(i); i == bad {
 				return bad
 			}
-			i += size
-		default:
-			return bad
 		}
 	}
 }

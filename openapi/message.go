@@ -1,0 +1,200 @@
+package openapi
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// message says how a JSON value is written as a protobuf message.
+type message struct {
+	name string
+	// members are the fields for members of an object; others and extensions
+	// those for all others, and for them whose names begin with x-.
+	members            map[string]*messageField
+	others, extensions *messageField
+	// whole are the fields for the value as a whole: then there are no members.
+	whole []*messageField
+	// choices are what an object may be, where it is written as a whole as one
+	// of several messages. The first is what it is if no condition holds, and of
+	// those that hold, the last counts.
+	choices []choice
+}
+
+// choice is one of the messages that an object may be written as.
+type choice struct {
+	// key and value are the condition: the object has this member, with this
+	// text, if it is not empty.
+	key, value string
+	// path leads to the message, through others that hold nothing else.
+	path []*messageField
+}
+
+// messageField is a field of a message.
+type messageField struct {
+	number protowire.Number
+	kind   fieldKind
+	// list: the value is a list of values of that kind. named: the value, with
+	// the name of the member, is in a message of its own.
+	list, named bool
+	message     *message // of kindMessage
+	condition   string   // as the table has it; empty for none
+}
+
+type fieldKind byte
+
+const (
+	kindText fieldKind = iota
+	kindBool
+	kindInt
+	kindNumber
+	kindAny
+	kindMessage
+)
+
+// Fields of the messages that stand for a named member, and for any value.
+const (
+	nameField  = 1
+	valueField = 2
+	yamlField  = 2
+)
+
+// readMessages reads a table of messages, which is our own: it panics where it is
+// wrong. It returns the message of documents.
+func readMessages(table string) *message {
+	r := tableReader{messages: map[string]*message{}}
+	for line := range strings.SplitSeq(table, "\n") {
+		if name, fields, ok := strings.Cut(line, ": "); ok && !strings.HasPrefix(line, " ") {
+			r.current, line = r.message(name), fields
+		}
+		for _, field := range strings.Fields(line) {
+			r.field(field)
+		}
+	}
+	for _, m := range r.messages {
+		if len(m.whole) == 0 && m.members == nil {
+			panic(fmt.Sprintf("openapi: no message %s in the table", m.name))
+		}
+		m.choices = m.alternatives()
+	}
+	return r.message("Document")
+}
+
+type tableReader struct {
+	messages map[string]*message
+	current  *message
+}
+
+func (r *tableReader) message(name string) *message {
+	if r.messages[name] == nil {
+		r.messages[name] = &message{name: name}
+	}
+	return r.messages[name]
+}
+
+// field reads one like maximum=11:number.
+func (r *tableReader) field(text string) {
+	name, rest, _ := strings.Cut(text, "=")
+	number, kind, _ := strings.Cut(rest, ":")
+	f := &messageField{}
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		panic(fmt.Sprintf("openapi: field %s of %s in the table: %v", text, r.current.name, err))
+	}
+	f.number = protowire.Number(n)
+	kind, f.condition, _ = strings.Cut(kind, "?")
+	if inner, ok := strings.CutPrefix(kind, "{"); ok {
+		kind, f.named = strings.TrimSuffix(inner, "}"), true
+	}
+	kind, f.list = strings.CutPrefix(kind, "[]")
+	switch kind {
+	case "", "string", "String":
+	case "bool":
+		f.kind = kindBool
+	case "int":
+		f.kind = kindInt
+	case "number":
+		f.kind = kindNumber
+	case "Any":
+		f.kind = kindAny
+	default:
+		f.kind, f.message = kindMessage, r.message(kind)
+	}
+	r.current.put(name, f)
+}
+
+func (m *message) put(name string, f *messageField) {
+	if name == "." {
+		m.whole = append(m.whole, f)
+		return
+	}
+	if m.members == nil {
+		m.members = map[string]*messageField{}
+	}
+	switch name {
+	case "*":
+		m.others = f
+	case "x-*":
+		m.extensions = f
+	default:
+		m.members[name] = f
+	}
+}
+
+// alternatives returns what an object may be written as: the inner choices of each
+// alternative, then the outer ones, which count more.
+func (m *message) alternatives() []choice {
+	var list []choice
+	for _, conditional := range []bool{false, true} {
+		for _, f := range m.whole {
+			if f.kind != kindMessage || conditional != (f.condition != "") {
+				continue
+			}
+			inner := f.message.alternatives()
+			if inner == nil {
+				inner = []choice{{}}
+			}
+			for i, c := range inner {
+				if i == 0 {
+					c.key, c.value, _ = strings.Cut(f.condition, "=")
+				}
+				c.path = append([]*messageField{f}, c.path...)
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+// field returns the field for a member; nil where there is none.
+func (m *message) field(name string) *messageField {
+	if f := m.members[name]; f != nil {
+		return f
+	}
+	if m.extensions != nil && strings.HasPrefix(name, "x-") {
+		return m.extensions
+	}
+	return m.others
+}
+
+// fitting returns the field for a value as a whole that begins with first, and is
+// no object; nil where there is none.
+func (m *message) fitting(first byte) *messageField {
+	for _, f := range m.whole {
+		fits := false
+		switch f.kind {
+		case kindText:
+			fits = first == '"'
+		case kindBool:
+			fits = first == 't' || first == 'f'
+		case kindInt, kindNumber:
+			fits = first == '-' || first >= '0' && first <= '9'
+		}
+		if fits || f.list && first == '[' {
+			return f
+		}
+	}
+	return nil
+}
