@@ -103,7 +103,7 @@ func (s *Server) startAggregated() {
 		defer close(done)
 		var loops errgroup.Group
 		loops.Go(func() error { return s.aggregated.Run(ctx) })
-		loops.Go(func() error { s.trust.follower.Run(ctx); return nil })
+		loops.Go(func() error { s.trust.run(ctx, s.logger); return nil })
 		if err := loops.Wait(); err != nil {
 			s.logger.Error("aggregation stopped following its registrations", "err", err)
 		}

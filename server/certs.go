@@ -4,11 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"log/slog"
-	"os"
 	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 )
 
 // certificates picks the serving certificate of a connection. It is safe for
@@ -27,16 +25,16 @@ type sniCertificate struct {
 
 // newCertificates reads the certificates that were brought along. Without any,
 // setOwn must follow.
-func newCertificates(config TLSConfig, logger *slog.Logger) (*certificates, error) {
+func newCertificates(config TLSConfig, files *files) (*certificates, error) {
 	c := &certificates{}
 	var err error
 	if config.CertFile != "" {
-		if c.file, err = openCertificateFile(config.CertFile, config.KeyFile, logger); err != nil {
+		if c.file, err = openCertificateFile(files, "--tls-cert-file", config.CertFile, config.KeyFile); err != nil {
 			return nil, err
 		}
 	}
 	for _, sni := range config.SNI {
-		file, err := openCertificateFile(sni.CertFile, sni.KeyFile, logger)
+		file, err := openCertificateFile(files, "--tls-sni-cert-key", sni.CertFile, sni.KeyFile)
 		if err != nil {
 			return nil, err
 		}
@@ -87,71 +85,25 @@ func matchesSNI(host string, names []string, leaf *x509.Certificate) bool {
 	return false
 }
 
-// recheck is how often at most a certificate's files are looked at.
-const recheck = 10 * time.Second
+// certificateFile is a certificate with its key in two files. While they cannot
+// be read, the last good certificate serves on. It is safe for concurrent use.
+type certificateFile struct{ now atomic.Pointer[certificate] }
 
-// certificateFile is a certificate with its key in two files, which are read
-// again once they have changed. While they cannot be read, the last good
-// certificate serves on. It is safe for concurrent use.
-type certificateFile struct {
-	certFile, keyFile string
-	logger            *slog.Logger
-	mu                struct {
-		sync.Mutex
-		cert    *tls.Certificate
-		changed [2]time.Time
-		checked time.Time
-	}
+type certificate struct {
+	tls.Certificate
+	pem []byte // with its chain
 }
 
-func openCertificateFile(certFile, keyFile string, logger *slog.Logger) (*certificateFile, error) {
-	f := &certificateFile{certFile: certFile, keyFile: keyFile, logger: logger}
-	f.mu.changed = f.modified()
-	cert, err := f.read()
-	if err != nil {
-		return nil, err
-	}
-	f.mu.cert, f.mu.checked = cert, time.Now()
-	return f, nil
-}
-
-func (f *certificateFile) read() (*tls.Certificate, error) {
-	cert, err := tls.LoadX509KeyPair(f.certFile, f.keyFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the certificate %s with key %s: %w", f.certFile, f.keyFile, err)
-	}
-	return &cert, nil
-}
-
-func (f *certificateFile) get() *tls.Certificate {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.mu.checked) < recheck {
-		return f.mu.cert
-	}
-	f.mu.checked = time.Now()
-	changed := f.modified()
-	if changed == f.mu.changed {
-		return f.mu.cert
-	}
-	cert, err := f.read()
-	if err != nil {
-		f.logger.Error("a certificate has changed but cannot be used", "err", err)
-		return f.mu.cert
-	}
-	f.mu.cert, f.mu.changed = cert, changed
-	f.logger.Info("certificate read again", "file", f.certFile)
-	return cert
-}
-
-// modified are the times of the files' last changes; zero for one that is not
-// there.
-func (f *certificateFile) modified() [2]time.Time {
-	var times [2]time.Time
-	for i, file := range []string{f.certFile, f.keyFile} {
-		if info, err := os.Stat(file); err == nil {
-			times[i] = info.ModTime()
+func openCertificateFile(files *files, flag, certFile, keyFile string) (*certificateFile, error) {
+	f := &certificateFile{}
+	return f, files.add(flag, func(contents [][]byte) error {
+		cert, err := tls.X509KeyPair(contents[0], contents[1])
+		if err != nil {
+			return fmt.Errorf("with the key %s: %w", keyFile, err)
 		}
-	}
-	return times
+		f.now.Store(&certificate{cert, contents[0]})
+		return nil
+	}, certFile, keyFile)
 }
+
+func (f *certificateFile) get() *tls.Certificate { return &f.now.Load().Certificate }

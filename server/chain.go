@@ -10,7 +10,7 @@ import (
 )
 
 // chain is the way of every request, read from top to bottom.
-func (s *Server) chain(final http.Handler, certificates *authn.Certificates) http.Handler {
+func (s *Server) chain(final http.Handler) http.Handler {
 	onError := s.api.OnError
 	return filters.Chain(final,
 		filters.AuditID,
@@ -24,7 +24,7 @@ func (s *Server) chain(final http.Handler, certificates *authn.Certificates) htt
 		filters.Deadline(s.config.RequestTimeout, onError),
 		filters.CORS(s.config.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
-			Authenticator: authn.Union{s.frontProxy.headers, certificates, authn.Tokens{}},
+			Authenticator: authn.Union{s.frontProxy, s.users, authn.Tokens{}},
 			Anonymous:     s.anonymous(),
 			Logger:        s.logger,
 			OnError:       onError,

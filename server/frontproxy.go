@@ -5,11 +5,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
+	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/request"
 )
 
 // frontProxyClient is the name of this server's own certificate as a front
@@ -19,13 +21,34 @@ const frontProxyClient = "front-proxy-client"
 // frontProxy is how users are named between servers: by headers, which whoever
 // shows a certificate of some authorities is believed.
 type frontProxy struct {
-	headers *authn.RequestHeaders
-	// bundle are the authorities in PEM.
-	bundle []byte
+	now atomic.Pointer[believed]
 	// certificate returns what this server shows of itself; nil shows nothing.
 	certificate func() (*tls.Certificate, error)
 	// renew makes sure that an own certificate is good for some time.
 	renew func() error
+}
+
+// believed says which front proxies are.
+type believed struct {
+	headers *authn.RequestHeaders
+	// bundle are the authorities in PEM.
+	bundle []byte
+}
+
+// Authenticate implements authn.Authenticator.
+func (p *frontProxy) Authenticate(r *http.Request) (*request.User, error) {
+	return p.now.Load().headers.Authenticate(r)
+}
+
+// believe believes those whom some authorities have signed. What was found out
+// of open connections does not count any more.
+func (p *frontProxy) believe(headers authn.RequestHeaders, bundle []byte) error {
+	headers.Authorities = x509.NewCertPool()
+	if !headers.Authorities.AppendCertsFromPEM(bundle) {
+		return errNoCertificate
+	}
+	p.now.Store(&believed{&headers, bundle})
+	return nil
 }
 
 // openFrontProxy reads, or makes, what front proxies are known by.
@@ -37,35 +60,35 @@ func (s *Server) openFrontProxy() error {
 		return err
 	}
 	if config.ClientCAFile == "" {
-		if err := proxy.makeOwn(s.dir.pki()); err != nil {
-			return err
-		}
-	} else if proxy.bundle, err = os.ReadFile(config.ClientCAFile); err != nil {
-		return fmt.Errorf("read --requestheader-client-ca-file: %w", err)
+		err = proxy.makeOwn(s.dir.pki(), *headers)
+	} else {
+		err = s.files.add("--requestheader-client-ca-file", func(contents [][]byte) error {
+			return proxy.believe(*headers, contents[0])
+		}, config.ClientCAFile)
 	}
-	headers.Authorities = x509.NewCertPool()
-	if !headers.Authorities.AppendCertsFromPEM(proxy.bundle) {
-		return fmt.Errorf("read --requestheader-client-ca-file: %s holds no PEM certificate", config.ClientCAFile)
+	if err != nil {
+		return err
 	}
 	if s.config.ProxyClientCertFile != "" {
-		file, err := openCertificateFile(s.config.ProxyClientCertFile, s.config.ProxyClientKeyFile, s.logger)
+		file, err := openCertificateFile(s.files, "--proxy-client-cert-file", s.config.ProxyClientCertFile, s.config.ProxyClientKeyFile)
 		if err != nil {
-			return fmt.Errorf("--proxy-client-cert-file: %w", err)
+			return err
 		}
 		proxy.certificate = func() (*tls.Certificate, error) { return file.get(), nil }
 	}
-	proxy.headers = headers
 	s.frontProxy = proxy
 	return nil
 }
 
 // makeOwn takes this server's own authority and certificate.
-func (p *frontProxy) makeOwn(dir string) error {
+func (p *frontProxy) makeOwn(dir string, headers authn.RequestHeaders) error {
 	authority, err := pki.OpenFrontProxy(dir)
 	if err != nil {
 		return err
 	}
-	p.bundle = authority.Bundle()
+	if err := p.believe(headers, authority.Bundle()); err != nil {
+		return err
+	}
 	var mu sync.Mutex // guards cert
 	var cert tls.Certificate
 	p.renew = func() error {

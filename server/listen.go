@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log"
@@ -74,7 +73,7 @@ func (s *Server) url() string {
 	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(s.config.SecurePort))
 }
 
-func (s *Server) newHTTPServer(handler http.Handler, clientCAs *x509.CertPool) (*http.Server, error) {
+func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {
 	server := &http.Server{
 		Handler: handler,
 		TLSConfig: &tls.Config{
@@ -83,8 +82,10 @@ func (s *Server) newHTTPServer(handler http.Handler, clientCAs *x509.CertPool) (
 			CipherSuites:   s.config.TLS.CipherSuites,
 			// Verified by authn.Certificates, so that a bad one gets an answer.
 			ClientAuth: tls.RequestClientCert,
-			ClientCAs:  clientCAs,
-			NextProtos: []string{"h2", "http/1.1"},
+			ClientCAs:  s.clientAuthorities(),
+			// Instead of this, once files have changed.
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.handshake.Load(), nil },
+			NextProtos:         []string{"h2", "http/1.1"},
 			// Full records from the first byte: clients of an API want the whole
 			// answer, not its beginning early.
 			DynamicRecordSizingDisabled: true,

@@ -12,6 +12,7 @@ package server
 import (
 	"context"
 	"crypto"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,8 +56,11 @@ type Server struct {
 	dir        *dataDir
 	authority  *pki.Authority
 	signer     crypto.Signer // of service account tokens
+	files      *files
 	certs      *certificates
-	kubeconfig string // the administrator's, as a path
+	users      *users
+	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
+	kubeconfig string                     // the administrator's, as a path
 	backend    kv.Backend
 	feed       *cache.Feed // nil without a watch cache
 	stopFeed   func()
@@ -109,6 +113,7 @@ func New(config Config) (*Server, error) {
 		requests:       telemetry.NewRequests(registry),
 		storageMetrics: storageMetrics,
 		following:      following,
+		files:          &files{logger: config.Logger},
 		encodings:      encodings,
 		drain:          filters.NewDrain(),
 		paths:          newPaths(),

@@ -2,16 +2,12 @@ package server
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"slices"
 	"time"
 
-	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv/embedded"
@@ -27,7 +23,10 @@ func (s *Server) openPKI() error {
 	if s.signer, err = pki.SigningKey(s.dir.pki()); err != nil {
 		return err
 	}
-	if s.certs, err = newCertificates(s.config.TLS, s.logger); err != nil {
+	if s.certs, err = newCertificates(s.config.TLS, s.files); err != nil {
+		return err
+	}
+	if err := s.openUsers(); err != nil {
 		return err
 	}
 	return s.renew()
@@ -73,13 +72,7 @@ func (s *Server) startFeed() error {
 
 // serve listens, answers until ctx ends, and drains.
 func (s *Server) serve(ctx context.Context) error {
-	users, err := s.clientAuthorities()
-	if err != nil {
-		return err
-	}
-	advertised := users.pool.Clone()
-	advertised.AppendCertsFromPEM(s.frontProxy.bundle)
-	httpServer, err := s.newHTTPServer(s.chain(s.handler(), &authn.Certificates{Authorities: users.pool}), advertised)
+	httpServer, err := s.newHTTPServer(s.chain(s.handler()))
 	if err != nil {
 		return err
 	}
@@ -87,6 +80,7 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
 
@@ -97,6 +91,8 @@ func (s *Server) serve(ctx context.Context) error {
 
 	daily := time.NewTicker(24 * time.Hour)
 	defer daily.Stop()
+	look := time.NewTicker(filesPeriod)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -107,31 +103,12 @@ func (s *Server) serve(ctx context.Context) error {
 			if err := errors.Join(s.renew(), s.frontProxy.renew()); err != nil {
 				s.logger.Error("renew certificates", "err", err)
 			}
+		case <-look.C:
+			if err := s.lookAtFiles(base); err != nil {
+				s.logger.Error("follow changed files", "err", err)
+			}
 		}
 	}
-}
-
-// authorities are certificates that may sign others.
-type authorities struct {
-	pool   *x509.CertPool
-	bundle []byte // in PEM
-}
-
-// clientAuthorities are those that may sign users: the server's own authority,
-// by which the administrator is known, and those of --client-ca-file.
-func (s *Server) clientAuthorities() (authorities, error) {
-	a := authorities{pool: s.authority.Pool(), bundle: s.authority.Bundle()}
-	if file := s.config.ClientCAFile; file != "" {
-		bundle, err := os.ReadFile(file)
-		if err != nil {
-			return a, fmt.Errorf("read --client-ca-file: %w", err)
-		}
-		if !a.pool.AppendCertsFromPEM(bundle) {
-			return a, fmt.Errorf("read --client-ca-file: %s holds no PEM certificate", file)
-		}
-		a.bundle = slices.Concat(a.bundle, []byte("\n"), bundle)
-	}
-	return a, nil
 }
 
 // renew makes sure that the server's own certificates are good for some time,
@@ -145,10 +122,7 @@ func (s *Server) renew() error {
 		}
 		s.certs.setOwn(own)
 	} else {
-		var err error
-		if trust, err = os.ReadFile(s.config.TLS.CertFile); err != nil {
-			return fmt.Errorf("read --tls-cert-file: %w", err)
-		}
+		trust = s.certs.file.now.Load().pem
 	}
 	if left := time.Until(s.authority.Ends()); left < 365*24*time.Hour {
 		s.logger.Warn("the certificate authority ends within a year", "ends", s.authority.Ends(), "folder", s.dir.pki())

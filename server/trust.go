@@ -8,8 +8,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +37,8 @@ import (
 type trust struct {
 	resource *rest.Resource // configmaps
 	managers apply.Managers
-	wanted   map[string]string
+	wanted   atomic.Pointer[map[string]string]
+	renewed  chan struct{} // holds one token while wanted is to be published
 	// follower puts it right whenever the ConfigMap is not as it was.
 	follower *follow.Follower
 }
@@ -43,11 +47,7 @@ var trustName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "e
 
 // openTrust prepares what is published for other servers.
 func (s *Server) openTrust(env *builtin.Env, static *route.Static, managers apply.Managers) error {
-	users, err := s.clientAuthorities()
-	if err != nil {
-		return err
-	}
-	wanted, err := s.trustData(users.bundle)
+	wanted, err := s.trustData()
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,8 @@ func (s *Server) openTrust(env *builtin.Env, static *route.Static, managers appl
 	if err != nil {
 		return err
 	}
-	t := &trust{resource: static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: managers, wanted: wanted}
+	t := &trust{resource: static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: managers, renewed: make(chan struct{}, 1)}
+	t.wanted.Store(&wanted)
 	t.follower, err = follow.New(follow.Config{
 		Name: "published trust", Collection: direct, Namespace: trustName.Namespace,
 		Fields:  fields.OneTermEqualSelector("metadata.name", trustName.Name),
@@ -72,11 +73,12 @@ func (s *Server) openTrust(env *builtin.Env, static *route.Static, managers appl
 }
 
 // trustData is what the ConfigMap is to hold of this server.
-func (s *Server) trustData(clientAuthorities []byte) (map[string]string, error) {
-	headers := s.frontProxy.headers
+func (s *Server) trustData() (map[string]string, error) {
+	proxies := s.frontProxy.now.Load()
+	headers := proxies.headers
 	data := map[string]string{
-		"client-ca-file":               string(clientAuthorities),
-		"requestheader-client-ca-file": string(s.frontProxy.bundle),
+		"client-ca-file":               string(s.users.now.Load().bundle),
+		"requestheader-client-ca-file": string(proxies.bundle),
 	}
 	for key, names := range map[string][]string{
 		"requestheader-allowed-names": headers.AllowedNames, "requestheader-username-headers": headers.UserHeaders,
@@ -103,6 +105,7 @@ func (t *trust) publish(ctx context.Context) error {
 }
 
 func (t *trust) publishOnce(ctx context.Context) error {
+	wanted := *t.wanted.Load()
 	getter, gets := t.resource.Storage.(rest.Getter)
 	creater, creates := t.resource.Storage.(rest.Creater)
 	updater, updates := t.resource.Storage.(rest.Updater)
@@ -112,7 +115,7 @@ func (t *trust) publishOnce(ctx context.Context) error {
 	record, err := getter.Get(ctx, trustName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		obj, err := account(t.managers, t.resource, &corev1.ConfigMap{}, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: trustName.Namespace, Name: trustName.Name}, Data: merged(nil, t.wanted),
+			ObjectMeta: metav1.ObjectMeta{Namespace: trustName.Namespace, Name: trustName.Name}, Data: merged(nil, wanted),
 		})
 		if err != nil {
 			return err
@@ -124,15 +127,49 @@ func (t *trust) publishOnce(ctx context.Context) error {
 		return err
 	}
 	published, err := sharedAs[*corev1.ConfigMap](record)
-	if err != nil || maps.Equal(published.Data, merged(published.Data, t.wanted)) {
+	if err != nil || maps.Equal(published.Data, merged(published.Data, wanted)) {
 		return err
 	}
 	_, _, err = updater.Update(ctx, trustName, func(_ context.Context, current codec.Object) (codec.Object, error) {
 		updated := current.DeepCopyObject().(*corev1.ConfigMap)
-		updated.Data = merged(updated.Data, t.wanted)
+		updated.Data = merged(updated.Data, wanted)
 		return account(t.managers, t.resource, current.DeepCopyObject().(codec.Object), updated)
 	}, rest.UpdateOptions{})
 	return err
+}
+
+// want changes what is published.
+func (t *trust) want(wanted map[string]string) {
+	t.wanted.Store(&wanted)
+	select {
+	case t.renewed <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps what is wanted published, until ctx ends.
+func (t *trust) run(ctx context.Context, logger *slog.Logger) {
+	var follower sync.WaitGroup
+	follower.Go(func() { t.follower.Run(ctx) })
+	defer follower.Wait()
+	for {
+		select {
+		case <-t.renewed:
+		case <-ctx.Done():
+			return
+		}
+		var pauses follow.Pauses
+		for {
+			err := t.publish(ctx)
+			if err == nil {
+				break
+			}
+			logger.Warn("whom other servers are told to trust cannot be published yet", "err", err)
+			if pauses.Wait(ctx) != nil {
+				return
+			}
+		}
+	}
 }
 
 // merged adds what is wanted to what is there. What is wrong there, or has
