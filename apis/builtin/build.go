@@ -51,6 +51,9 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 		Resource: resource, Kind: kind, Strategy: e.strategy(env),
 		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
 	}
+	if row.Costly {
+		store.Turns = env.Turns
+	}
 	env.stores[resource] = store
 	hubLabel := row.FieldLabel
 	if hubLabel == nil {

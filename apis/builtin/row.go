@@ -10,6 +10,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,6 +42,9 @@ type Env struct {
 	Storage func(StorageSpec) storage.Interface
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
+	// Turns are taken to validate objects of rows that are Costly; nil: nobody
+	// waits.
+	Turns *semaphore.Weighted
 	// StorageHealth tells whether the storage works; nil: nobody knows.
 	StorageHealth func(ctx context.Context) error
 
@@ -120,6 +124,9 @@ type Row[T any] struct {
 	// Warning is told to everyone who uses the resource.
 	Warning string
 
+	// Costly says that to validate an object takes milliseconds: not too many are
+	// at a time.
+	Costly bool
 	// ValidateName checks names; nil accepts DNS subdomains.
 	ValidateName func(name string, prefix bool) []string
 	// Default fills what a client may leave out, on decoding and on reading.
