@@ -3,7 +3,6 @@ package custom
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +58,7 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	if v2 {
 		as = openAPIV2
 	}
-	models := map[string]openapi.Schema{}
+	models, p := map[string]openapi.Schema{}, newPublisher(as)
 	for _, e := range s.servedIn(gv) {
 		record, err := s.stored(ctx, e.name)
 		if err != nil {
@@ -72,7 +71,7 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 		if m == nil {
 			continue // it has just gone
 		}
-		if err := m.add(models, as); err != nil {
+		if err := m.add(models, p); err != nil {
 			return nil, fmt.Errorf("OpenAPI schema of %s in version %s: %w", e.name, gv.Version, err)
 		}
 	}
@@ -83,36 +82,47 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 type modelMaker struct {
 	crd     *apiextensionsv1.CustomResourceDefinition
 	version *apiextensionsv1.CustomResourceDefinitionVersion
-	// schema is that of the version as it is stored, which object makes the model
-	// of; nil: it is in version.
-	schema map[string]any
+	// schema is a text in which the schema of the version is, at a position.
+	schema *jsonplan.Cursor
+	at     int
 }
 
-// newModelMaker reads a definition: the schema as a document, from the stored
-// bytes, where they look as expected. It is nil where there is no such version.
+// newModelMaker reads a definition: its schema where it stands in the stored
+// bytes, if they look as expected. It is nil where there is no such version.
 func newModelMaker(record *codec.Record, version string) (*modelMaker, error) {
-	crd, err := headOf(record)
+	crd, err := without("schema", record)
 	if err != nil {
 		return nil, err
 	}
-	m := &modelMaker{crd: crd}
 	for i := range crd.Spec.Versions {
-		if crd.Spec.Versions[i].Name == version {
-			m.version = &crd.Spec.Versions[i]
-			m.schema, _ = jsonplan.DocumentAt(record.Stored(), "spec", "versions", i, "schema", "openAPIV3Schema")
+		if crd.Spec.Versions[i].Name != version {
+			continue
 		}
-	}
-	if m.version == nil {
-		return nil, nil
-	}
-	if m.schema == nil {
-		if m.crd, err = crdOf(record); err != nil {
+		m := &modelMaker{crd: crd, version: &crd.Spec.Versions[i]}
+		var start int
+		m.schema, start = jsonplan.NewCursor(record.Stored())
+		if m.at = m.schema.Seek(start, "spec", "versions", i, "schema", "openAPIV3Schema"); m.schema.At(m.at) == '{' {
+			return m, nil
+		}
+		if crd, err = crdOf(record); err != nil {
 			return nil, err
 		}
-		if m.version, err = versionOf(m.crd, version); err != nil {
-			return nil, err
+		return modelMakerOf(crd, &crd.Spec.Versions[i])
+	}
+	return nil, nil
+}
+
+// modelMakerOf returns one for a version of a whole definition.
+func modelMakerOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (*modelMaker, error) {
+	m := &modelMaker{crd: crd, version: version}
+	encoded := []byte(`{"type":"object"}`)
+	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
+		var err error
+		if encoded, err = jsonplan.Marshal(version.Schema.OpenAPIV3Schema); err != nil {
+			return nil, fmt.Errorf("encode schema: %w", err)
 		}
 	}
+	m.schema, m.at = jsonplan.NewCursor(encoded)
 	return m, nil
 }
 
@@ -122,17 +132,13 @@ func (m *modelMaker) name(kind string) string {
 	return strings.Join(parts, ".") + "." + m.version.Name + "." + kind
 }
 
-func (m *modelMaker) add(models map[string]openapi.Schema, as form) error {
+func (m *modelMaker) add(models map[string]openapi.Schema, p *publisher) error {
 	kind, listKind := m.crd.Spec.Names.Kind, m.crd.Spec.Names.ListKind
-	doc, err := m.object(as)
+	object, err := m.object(p)
 	if err != nil {
 		return err
 	}
-	object, err := jsonplan.Marshal(doc)
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	list, err := jsonplan.Marshal(m.list(as))
+	list, err := jsonplan.Marshal(m.list(p.as))
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
@@ -141,31 +147,15 @@ func (m *modelMaker) add(models map[string]openapi.Schema, as form) error {
 	return nil
 }
 
-// object is the model of the kind as a document.
-func (m *modelMaker) object(as form) (map[string]any, error) {
-	doc := m.schema
-	if doc == nil {
-		doc = map[string]any{"type": "object"}
+// object is the model of the kind.
+func (m *modelMaker) object(p *publisher) ([]byte, error) {
+	marks := map[string]any{}
+	m.mark(marks, m.crd.Spec.Names.Kind)
+	encoded, err := jsonplan.Marshal(marks)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
 	}
-	if m.version.Schema != nil && m.version.Schema.OpenAPIV3Schema != nil {
-		encoded, err := json.Marshal(m.version.Schema.OpenAPIV3Schema)
-		if err != nil {
-			return nil, fmt.Errorf("encode schema: %w", err)
-		}
-		doc = map[string]any{}
-		if err := json.Unmarshal(encoded, &doc); err != nil {
-			return nil, fmt.Errorf("read schema: %w", err)
-		}
-	}
-	publish(doc, as)
-	types := metav1.TypeMeta{}.SwaggerDoc()
-	withMembers(doc, map[string]any{
-		"apiVersion": described("string", types["apiVersion"]),
-		"kind":       described("string", types["kind"]),
-		"metadata":   reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as),
-	})
-	m.mark(doc, m.crd.Spec.Names.Kind)
-	return doc, nil
+	return p.root(m.schema, m.at, encoded)
 }
 
 func (m *modelMaker) list(as form) map[string]any {
@@ -219,73 +209,4 @@ func reference(description, model string, as form) map[string]any {
 	}
 	ref["description"] = description
 	return ref
-}
-
-func withMembers(doc, members map[string]any) {
-	have, _ := doc["properties"].(map[string]any)
-	if have == nil {
-		have = map[string]any{}
-		doc["properties"] = have
-	}
-	for name, member := range members {
-		have[name] = member
-	}
-}
-
-// publish makes a structural schema one that clients of OpenAPI understand, in
-// place.
-func publish(doc map[string]any, as form) {
-	each(doc, func(inner map[string]any) { publish(inner, as) })
-	delete(doc, "externalDocs")
-	if doc["x-kubernetes-int-or-string"] == true && as != openAPIV2 {
-		delete(doc, "type")
-		if _, said := doc["anyOf"]; !said {
-			doc["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
-		}
-	}
-	if doc["x-kubernetes-embedded-resource"] == true {
-		publishEmbedded(doc, as)
-	}
-	if as != openAPIV2 {
-		return
-	}
-	for _, keyword := range []string{"allOf", "anyOf", "oneOf", "not"} {
-		delete(doc, keyword)
-	}
-	if doc["nullable"] == true {
-		for _, keyword := range []string{"nullable", "type", "items", "properties", "additionalProperties"} {
-			delete(doc, keyword)
-		}
-	}
-}
-
-func publishEmbedded(doc map[string]any, as form) {
-	withMembers(doc, map[string]any{
-		"apiVersion": described("string", "apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"),
-		"kind":       described("string", "kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"),
-		"metadata":   reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as),
-	})
-	required, _ := doc["required"].([]any)
-	for _, name := range []any{"kind", "apiVersion"} {
-		if !slices.Contains(required, name) {
-			required = append(required, name)
-		}
-	}
-	doc["required"] = required
-}
-
-// each visits the schemas that say what is inside of a value.
-func each(doc map[string]any, visit func(map[string]any)) {
-	if members, ok := doc["properties"].(map[string]any); ok {
-		for _, member := range members {
-			if inner, ok := member.(map[string]any); ok {
-				visit(inner)
-			}
-		}
-	}
-	for _, keyword := range []string{"items", "additionalProperties"} {
-		if inner, ok := doc[keyword].(map[string]any); ok {
-			visit(inner)
-		}
-	}
 }

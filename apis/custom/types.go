@@ -58,14 +58,13 @@ func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version str
 	if err != nil {
 		return managedfields.NewTypeConverter(nil, false) // says so in the words that are looked for
 	}
-	m := modelMaker{crd: crd, version: v}
-	doc, err := m.object(forMerging)
+	m, err := modelMakerOf(crd, v)
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := json.Marshal(doc)
+	encoded, err := m.object(newPublisher(forMerging))
 	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
+		return nil, err
 	}
 	models := map[string]*spec.Schema{}
 	for name, source := range map[string][]byte{m.name(crd.Spec.Names.Kind): encoded, metaModels + "ObjectMeta": []byte(objectMetaModel), metaModels + "OwnerReference": []byte(ownerReferenceModel)} {

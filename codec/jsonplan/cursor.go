@@ -18,6 +18,18 @@ func NewCursor(data []byte) (*Cursor, int) {
 	return c, c.r.space(0)
 }
 
+// Seek returns the position of a value inside of the one at i: path leads to it, by
+// names of members and indices of elements. It is Bad where there is none. What
+// comes after it is not looked at.
+func (c *Cursor) Seek(i int, path ...any) int {
+	for _, step := range path {
+		if i = c.r.step(i, step); i == bad {
+			break
+		}
+	}
+	return i
+}
+
 // At returns the byte at i, by which the kind of a value can be told.
 func (c *Cursor) At(i int) byte { return c.r.at(i) }
 

@@ -85,24 +85,6 @@ func Members(data []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// DocumentAt is DecodeDocument for an object inside of another: path leads to it,
-// by names of members and indices of elements. What comes after it is not looked
-// at. Text of the document shares memory with data.
-func DocumentAt(data []byte, path ...any) (map[string]any, bool) {
-	r := reader{data: unsafe.String(unsafe.SliceData(data), len(data))}
-	i := r.space(0)
-	for _, step := range path {
-		if i = r.step(i, step); i == bad {
-			return nil, false
-		}
-	}
-	if r.at(i) != '{' {
-		return nil, false
-	}
-	document, i := r.documentMap(i)
-	return document, i != bad
-}
-
 // step returns where a member or element of the value at i is.
 func (r *reader) step(i int, to any) int {
 	switch to := to.(type) {

@@ -1,0 +1,290 @@
+package custom
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
+)
+
+// publisher writes structural schemas as ones that clients of OpenAPI understand.
+// It does so in one pass over their JSON: what stays as it is is copied.
+type publisher struct {
+	as form
+	// rootMembers and embeddedMembers are the properties that each resource
+	// has, and each embedded one, as members of an object.
+	rootMembers, embeddedMembers []byte
+
+	in  *jsonplan.Cursor
+	out []byte
+}
+
+func newPublisher(as form) *publisher {
+	types := metav1.TypeMeta{}.SwaggerDoc()
+	metadata := reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as)
+	return &publisher{
+		as: as,
+		rootMembers: membersOf(map[string]any{
+			"apiVersion": described("string", types["apiVersion"]), "kind": described("string", types["kind"]), "metadata": metadata,
+		}),
+		embeddedMembers: membersOf(map[string]any{
+			"apiVersion": described("string", "apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"),
+			"kind":       described("string", "kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"),
+			"metadata":   metadata,
+		}),
+	}
+}
+
+// membersOf returns the members of an object as JSON, without its braces.
+func membersOf(object map[string]any) []byte {
+	encoded, err := jsonplan.Marshal(object)
+	if err != nil {
+		panic(fmt.Sprintf("custom: encode what every resource has: %v", err))
+	}
+	return encoded[1 : len(encoded)-1]
+}
+
+// root returns the schema of a resource, which is at a position of a text. It has
+// the members of an object in addition.
+func (p *publisher) root(in *jsonplan.Cursor, at int, more []byte) ([]byte, error) {
+	p.in, p.out = in, p.out[:0]
+	s, end := p.open(at)
+	if end == jsonplan.Bad {
+		return nil, errors.New("the schema is no JSON that can be read")
+	}
+	p.withMembers(&s, p.rootMembers)
+	p.out = append(p.out, ',')
+	p.out = append(p.out, more[1:len(more)-1]...)
+	p.close(&s)
+	return bytes.Clone(p.out), nil
+}
+
+// keyword is one whose value may have to go again, for what comes after it.
+type keyword int
+
+const (
+	typeKeyword keyword = iota
+	itemsKeyword
+	propertiesKeyword
+	additionalKeyword
+	anyOfKeyword
+	requiredKeyword
+	nullableKeyword
+	keywords
+)
+
+func keywordOf(name string) (keyword, bool) {
+	switch name {
+	case "type":
+		return typeKeyword, true
+	case "items":
+		return itemsKeyword, true
+	case "properties":
+		return propertiesKeyword, true
+	case "additionalProperties":
+		return additionalKeyword, true
+	case "anyOf":
+		return anyOfKeyword, true
+	case "required":
+		return requiredKeyword, true
+	case "nullable":
+		return nullableKeyword, true
+	}
+	return 0, false
+}
+
+// openSchema is a schema that is being written: members, each after a comma.
+type openSchema struct {
+	start int
+	// spans are where members are in the output.
+	spans [keywords]struct{ from, to int }
+	// intOrString, embedded and nullable are what it says of itself.
+	intOrString, embedded, nullable bool
+}
+
+func (s *openSchema) has(k keyword) bool { return s.spans[k].to > 0 }
+
+// schema writes the schema at i, or the value that is in place of one. It returns
+// where it ends.
+func (p *publisher) schema(i int) int {
+	if p.in.At(i) != '{' {
+		return p.copy(i)
+	}
+	s, end := p.open(i)
+	p.close(&s)
+	return end
+}
+
+func (p *publisher) copy(i int) int {
+	end := p.in.Skip(i)
+	if end != jsonplan.Bad {
+		p.out = append(p.out, p.in.Raw(i, end)...)
+	}
+	return end
+}
+
+// open writes the members of a schema.
+func (p *publisher) open(i int) (s openSchema, end int) {
+	s.start = len(p.out)
+	i, more := p.in.Enter(i)
+	for more {
+		name, at := p.in.Name(i)
+		if at == jsonplan.Bad {
+			return s, at
+		}
+		from := len(p.out)
+		i = p.member(&s, name, i, at)
+		if k, ok := keywordOf(name); ok {
+			s.spans[k].from, s.spans[k].to = from, len(p.out)
+		}
+		i, more = p.in.Next(i, '}')
+	}
+	if i != jsonplan.Bad {
+		p.settle(&s)
+	}
+	return s, i
+}
+
+// member writes a member, of which the name is at i.
+func (p *publisher) member(s *openSchema, name string, i, at int) int {
+	isTrue := p.in.At(at) == 't'
+	switch name {
+	case "externalDocs":
+		return p.in.Skip(at)
+	case "allOf", "anyOf", "oneOf", "not":
+		if p.as == openAPIV2 {
+			return p.in.Skip(at)
+		}
+	case "x-kubernetes-int-or-string":
+		s.intOrString = isTrue
+	case "x-kubernetes-embedded-resource":
+		s.embedded = isTrue
+	case "nullable":
+		s.nullable = isTrue
+	}
+	p.out = append(append(p.out, ','), p.in.Raw(i, at)...)
+	switch name {
+	case "properties":
+		return p.properties(at)
+	case "items", "additionalProperties":
+		return p.schema(at)
+	}
+	return p.copy(at)
+}
+
+func (p *publisher) properties(i int) int {
+	if p.in.At(i) != '{' {
+		return p.copy(i)
+	}
+	p.out = append(p.out, '{')
+	i, more := p.in.Enter(i)
+	for more {
+		_, at := p.in.Name(i)
+		if at == jsonplan.Bad {
+			return at
+		}
+		p.out = append(p.out, p.in.Raw(i, at)...)
+		if i, more = p.in.Next(p.schema(at), '}'); more {
+			p.out = append(p.out, ',')
+		}
+	}
+	p.out = append(p.out, '}')
+	return i
+}
+
+// settle does to a schema what it says of itself.
+func (p *publisher) settle(s *openSchema) {
+	if s.intOrString && p.as != openAPIV2 {
+		p.cut(s, typeKeyword)
+		if !s.has(anyOfKeyword) {
+			p.out = append(p.out, `,"anyOf":[{"type":"integer"},{"type":"string"}]`...)
+		}
+	}
+	if s.embedded {
+		p.withMembers(s, p.embeddedMembers)
+		p.require(s, "kind", "apiVersion")
+	}
+	if s.nullable && p.as == openAPIV2 {
+		for _, k := range [...]keyword{nullableKeyword, typeKeyword, itemsKeyword, propertiesKeyword, additionalKeyword} {
+			p.cut(s, k)
+		}
+	}
+}
+
+// close ends a schema. The comma before its first member becomes its brace.
+func (p *publisher) close(s *openSchema) {
+	if len(p.out) == s.start {
+		p.out = append(p.out, ',')
+	}
+	p.out[s.start] = '{'
+	p.out = append(p.out, '}')
+}
+
+// cut takes a member out of what was written, and returns it with the comma before
+// it; nothing where there is none.
+func (p *publisher) cut(s *openSchema, k keyword) []byte {
+	if !s.has(k) {
+		return nil
+	}
+	from, to := s.spans[k].from, s.spans[k].to
+	was := bytes.Clone(p.out[from:to])
+	p.out = slices.Delete(p.out, from, to)
+	s.spans[k].from, s.spans[k].to = 0, 0
+	for other := range s.spans {
+		if s.spans[other].from > from {
+			s.spans[other].from -= to - from
+			s.spans[other].to -= to - from
+		}
+	}
+	return was
+}
+
+// withMembers gives a schema the three properties of every resource, in place of
+// its own.
+func (p *publisher) withMembers(s *openSchema, members []byte) {
+	was := p.cut(s, propertiesKeyword)
+	from := len(p.out)
+	p.out = append(append(p.out, `,"properties":{`...), members...)
+	in, i := valueOf(was)
+	i, more := in.Enter(i)
+	for more {
+		name, at := in.Name(i)
+		end := in.Skip(at)
+		if name != "apiVersion" && name != "kind" && name != "metadata" {
+			p.out = append(append(p.out, ','), in.Raw(i, end)...)
+		}
+		i, more = in.Next(end, '}')
+	}
+	p.out = append(p.out, '}')
+	s.spans[propertiesKeyword].from, s.spans[propertiesKeyword].to = from, len(p.out)
+}
+
+// valueOf returns the value of a member with a comma before it, which may be
+// nothing at all.
+func valueOf(member []byte) (*jsonplan.Cursor, int) {
+	in, _ := jsonplan.NewCursor(member)
+	_, at := in.Name(1)
+	return in, at
+}
+
+// require makes properties required.
+func (p *publisher) require(s *openSchema, names ...string) {
+	in, i := valueOf(p.cut(s, requiredKeyword))
+	var list []any
+	i, more := in.Enter(i)
+	for more {
+		name, end := in.Text(i)
+		list = append(list, name)
+		i, more = in.Next(end, ']')
+	}
+	for _, name := range names {
+		if !slices.Contains(list, any(name)) {
+			list = append(list, name)
+		}
+	}
+	p.out = append(append(p.out, ','), membersOf(map[string]any{"required": list})...)
+}

@@ -1,0 +1,169 @@
+package custom
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
+)
+
+// TestPublisher compares what is written in one pass with the plain way: to change
+// documents.
+func TestPublisher(t *testing.T) {
+	t.Parallel()
+	texts := []string{`{}`, `{"type":"object"}`, ` { "properties" : null , "required":null,"nullable":true}`,
+		`{"x-kubernetes-embedded-resource":true,"properties":{"kind":{"enum":["A"]},"a":{"nullable":true,"type":"string"}},"required":["kind","a"]}`,
+		`{"properties":{"a":{"type":"string","x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"}]},"b":true},"items":[{"externalDocs":{}}]}`}
+	for seed := range uint64(500) {
+		g := schemaGenerator{rand.New(rand.NewPCG(seed, 1))}
+		encoded, err := json.Marshal(g.schema(5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(encoded))
+	}
+	for _, as := range []form{openAPIV3, openAPIV2, forMerging} {
+		p := newPublisher(as)
+		for _, text := range texts {
+			in, at := jsonplan.NewCursor([]byte(text))
+			written, err := p.root(in, at, []byte(`{"x-more":1}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want map[string]any
+			if err := json.Unmarshal(written, &got); err != nil {
+				t.Fatalf("%s: %v\n%s", text, err, written)
+			}
+			if err := json.Unmarshal([]byte(text), &want); err != nil {
+				t.Fatal(err)
+			}
+			publishDocument(want, as)
+			types := metav1.TypeMeta{}.SwaggerDoc()
+			withMembers(want, map[string]any{
+				"apiVersion": described("string", types["apiVersion"]), "kind": described("string", types["kind"]),
+				"metadata": reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as),
+			})
+			want["x-more"] = 1.0
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%d: %s (-want +got):\n%s", as, text, diff)
+			}
+		}
+	}
+	in, at := jsonplan.NewCursor([]byte(`{"properties":{"a":`))
+	if _, err := newPublisher(openAPIV3).root(in, at, []byte(`{}`)); err == nil {
+		t.Error("half a schema was written")
+	}
+}
+
+// schemaGenerator makes schemas with all that a publisher looks at.
+type schemaGenerator struct{ *rand.Rand }
+
+func (g schemaGenerator) schema(depth int) map[string]any {
+	s := map[string]any{"description": "it's <what> it \"is\" \n"}
+	sometimes := func(name string, value any) {
+		if g.IntN(4) == 0 {
+			s[name] = value
+		}
+	}
+	sometimes("type", "object")
+	sometimes("nullable", g.IntN(2) == 0)
+	sometimes("externalDocs", map[string]any{"url": "x"})
+	sometimes("x-kubernetes-int-or-string", g.IntN(2) == 0)
+	sometimes("x-kubernetes-embedded-resource", g.IntN(2) == 0)
+	sometimes("required", []any{"a", "kind"}[:g.IntN(3)])
+	sometimes("default", map[string]any{"externalDocs": 1, "items": []any{1.5, nil}})
+	for _, name := range []string{"allOf", "anyOf", "oneOf"} {
+		sometimes(name, []any{map[string]any{"type": "integer", "externalDocs": 1}})
+	}
+	sometimes("not", map[string]any{"type": "integer"})
+	if depth == 0 {
+		return s
+	}
+	if g.IntN(2) == 0 {
+		members := map[string]any{}
+		for i := range g.IntN(4) {
+			members[fmt.Sprint("a", i)] = g.schema(depth - 1)
+		}
+		if g.IntN(3) == 0 {
+			members["metadata"] = g.schema(0)
+		}
+		s["properties"] = members
+	}
+	sometimes("items", g.schema(depth-1))
+	sometimes("additionalProperties", []any{true, g.schema(depth - 1)}[g.IntN(2)])
+	return s
+}
+
+func withMembers(doc, members map[string]any) {
+	have, _ := doc["properties"].(map[string]any)
+	if have == nil {
+		have = map[string]any{}
+		doc["properties"] = have
+	}
+	for name, member := range members {
+		have[name] = member
+	}
+}
+
+// publishDocument is what a publisher does, of a document and in place.
+func publishDocument(doc map[string]any, as form) {
+	each(doc, func(inner map[string]any) { publishDocument(inner, as) })
+	delete(doc, "externalDocs")
+	if doc["x-kubernetes-int-or-string"] == true && as != openAPIV2 {
+		delete(doc, "type")
+		if _, said := doc["anyOf"]; !said {
+			doc["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
+		}
+	}
+	if doc["x-kubernetes-embedded-resource"] == true {
+		publishEmbeddedDocument(doc, as)
+	}
+	if as != openAPIV2 {
+		return
+	}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf", "not"} {
+		delete(doc, keyword)
+	}
+	if doc["nullable"] == true {
+		for _, keyword := range []string{"nullable", "type", "items", "properties", "additionalProperties"} {
+			delete(doc, keyword)
+		}
+	}
+}
+
+func publishEmbeddedDocument(doc map[string]any, as form) {
+	withMembers(doc, map[string]any{
+		"apiVersion": described("string", "apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"),
+		"kind":       described("string", "kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"),
+		"metadata":   reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as),
+	})
+	required, _ := doc["required"].([]any)
+	for _, name := range []any{"kind", "apiVersion"} {
+		if !slices.Contains(required, name) {
+			required = append(required, name)
+		}
+	}
+	doc["required"] = required
+}
+
+// each visits the schemas that say what is inside of a value.
+func each(doc map[string]any, visit func(map[string]any)) {
+	if members, ok := doc["properties"].(map[string]any); ok {
+		for _, member := range members {
+			if inner, ok := member.(map[string]any); ok {
+				visit(inner)
+			}
+		}
+	}
+	for _, keyword := range []string{"items", "additionalProperties"} {
+		if inner, ok := doc[keyword].(map[string]any); ok {
+			visit(inner)
+		}
+	}
+}
