@@ -10,7 +10,8 @@
 //   - entry: what is always known of a definition.
 //   - snapshot: all entries, immutable, with the names that are taken.
 //   - source: the snapshot of now, and what follows from a change.
-//   - establish: the loop that accepts names, and removes what was deleted.
+//   - establish: the loop that accepts names.
+//   - clean: how a deleted definition is emptied, and goes.
 //   - family: what use has made of a definition: its versions as served.
 //   - served: one version: its resources, opened on first use.
 //   - convert: how objects come from one version to another.

@@ -81,7 +81,7 @@ func (p *pods) List(ctx context.Context, namespace string, options rest.ListOpti
 	broken := *list
 	broken.Items = func(yield func(*codec.Record, error) bool) {
 		for record, err := range list.Items {
-			if failed := p.ask(p.item); failed != nil {
+			if failed := p.ask(&p.item); failed != nil {
 				yield(nil, failed)
 				return
 			}
@@ -104,13 +104,13 @@ func (p *pods) Watch(ctx context.Context, namespace string, options rest.ListOpt
 	return &brokenWatch{w, p}, nil
 }
 
-func (p *pods) ask(what func() error) error {
+func (p *pods) ask(what *func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if what == nil {
+	if *what == nil {
 		return nil
 	}
-	return what()
+	return (*what)()
 }
 
 type brokenWatch struct {
@@ -119,7 +119,7 @@ type brokenWatch struct {
 }
 
 func (w *brokenWatch) Next(ctx context.Context) ([]rest.Event, error) {
-	if err := w.pods.ask(w.pods.next); err != nil {
+	if err := w.pods.ask(&w.pods.next); err != nil {
 		return nil, err
 	}
 	return w.Watch.Next(ctx)

@@ -284,6 +284,7 @@ func TestPauses(t *testing.T) {
 		before := len(attempts)
 		p.create("a") // lets the watch find out
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		// The first attempt goes on where the watch was, which is too soon for a pause.
 		if waited := attempts[before+1].Sub(attempts[before]); waited > 100*time.Millisecond {
 			t.Errorf("after a time without failures, the first pause was %s", waited)
