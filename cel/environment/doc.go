@@ -6,5 +6,5 @@
 // It is not for the types of custom resources or for the rules made of them, and
 // knows no object of the API.
 //
-// Imports: cel/library.
+// Imports: cel/library, cel/pattern.
 package environment

@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"mainstay.dev/mainstay/cel/library"
 )
 
 // products keeps functions from work that would be found too expensive when it is
@@ -55,7 +57,7 @@ func (p *products) ProgramOptions() []cel.ProgramOption {
 		}
 		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
 			if pairs(args) > PerCallLimit {
-				exceeded()
+				library.Exceed()
 			}
 			if binding.Unary != nil {
 				return binding.Unary(args[0])

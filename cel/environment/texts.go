@@ -1,21 +1,27 @@
 package environment
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/decls"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"mainstay.dev/mainstay/cel/library"
+	"mainstay.dev/mainstay/cel/pattern"
 )
 
 // maxText is the length in bytes of a text that costs more to read than one
 // evaluation may cost.
 const maxText = 10 * PerCallLimit
 
-// texts keeps functions from making texts that no memory holds.
+// texts keeps functions from making texts that no memory holds, and from matching
+// texts for minutes.
 //
 // A call is charged for what it reads, when it has made its result. Replacing ""
 // by one text in another makes one as long as their product, and a joined list may
@@ -40,13 +46,15 @@ func (texts) ProgramOptions() []cel.ProgramOption {
 			return i, nil
 		}
 		switch function := call.Function(); function {
+		case overloads.Matches:
+			return exchanged(call, matches), nil
 		case "replace":
 			return exchanged(call, replace), nil
 		case "join":
 			return exchanged(call, join), nil
 		}
 		return i, nil
-	})}
+	}), cel.OptimizeRegex(literal(overloads.Matches), literal(overloads.MatchesString))}
 }
 
 // exchanged is a call of another function with the same arguments. Where that has
@@ -58,6 +66,49 @@ func exchanged(call interpreter.InterpretableCall, f func(args []ref.Val) ref.Va
 		}
 		return decls.MaybeNoSuchOverload(call.Function(), args...)
 	})
+}
+
+// matches is <string>.matches(<string>) and matches(<string>, <string>), with an
+// expression that is known when it is called.
+func matches(args []ref.Val) ref.Val {
+	words, ok := stringsOf(args)
+	if !ok || len(words) != 2 {
+		return nil
+	}
+	re, err := regexp.Compile(words[1])
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return match(re, words[0])
+}
+
+func match(re *regexp.Regexp, text string) ref.Val {
+	matches, inTime := new(pattern.Watch).Match(re, text)
+	if !inTime {
+		library.Exceed()
+	}
+	return types.Bool(matches)
+}
+
+// literal compiles the expression of an overload of matches once, where it is a
+// literal. Named by overload it comes before cel-go's, which is for the function.
+func literal(overload string) *interpreter.RegexOptimization {
+	return &interpreter.RegexOptimization{
+		Function: overloads.Matches, OverloadID: overload, RegexIndex: 1,
+		Factory: func(call interpreter.InterpretableCall, expression string) (interpreter.InterpretableCall, error) {
+			re, err := regexp.Compile(expression)
+			if err != nil {
+				return nil, err
+			}
+			return exchanged(call, func(args []ref.Val) ref.Val {
+				words, ok := stringsOf(args)
+				if !ok || len(words) != 2 {
+					return nil
+				}
+				return match(re, words[0])
+			}), nil
+		},
+	}
 }
 
 // replace is <string>.replace(<string>, <string>) and the same with a limit of how
@@ -81,7 +132,7 @@ func replace(args []ref.Val) ref.Val {
 		count = min(count, int(limit))
 	}
 	if len(s)+count*(len(to)-len(from)) > maxText {
-		exceeded()
+		library.Exceed()
 	}
 	return types.String(strings.Replace(s, from, to, count))
 }
@@ -108,7 +159,7 @@ func join(args []ref.Val) ref.Val {
 			return types.NewErr("join: invalid input: %v", element)
 		}
 		if text.Len()+len(word) > maxText {
-			exceeded()
+			library.Exceed()
 		}
 		text.WriteString(string(word))
 	}
@@ -126,13 +177,4 @@ func stringsOf(args []ref.Val) ([]string, bool) {
 		words[i] = string(word)
 	}
 	return words, true
-}
-
-// exceeded ends the evaluation, as cel-go does beyond the limit on costs: it
-// recovers from this panic and makes it the error of the evaluation.
-func exceeded() {
-	panic(interpreter.EvalCancelledError{
-		Cause:   interpreter.CostLimitExceeded,
-		Message: "operation cancelled: actual cost limit exceeded",
-	})
 }

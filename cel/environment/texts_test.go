@@ -87,3 +87,35 @@ func textOf(t *testing.T, env *cel.Env, expression string, variables map[string]
 	}
 	return fmt.Sprint(got.Value())
 }
+
+// TestMatching: literals and what is computed match alike, and what takes too long
+// ends as what costs too much.
+func TestMatching(t *testing.T) {
+	t.Parallel()
+	env := textVariables(t, Base)
+	const tooMuch = "error operation cancelled: actual cost limit exceeded"
+	const costly = `'^([a-z]{1,1000}|[a-y]{1,1000}-)*$'`
+	for expression, want := range map[string]string{
+		`'abc'.matches('^[a-c]+$')`:            "true",
+		`matches('abc', 'd')`:                  "false",
+		`'abc'.matches(other)`:                 "true",
+		`other.matches('[' + any[0] + ']')`:    "true",
+		`'abc'.matches(any[0] + '[')`:          "error error parsing regexp: missing closing ]: `[`",
+		`any[1].matches("a") && any.size()==2`: "true",
+		`any.matches('a')`:                     "error no such overload",
+		`long.matches(` + costly + `)`:         tooMuch,
+		`long.find(` + costly + `) == ''`:      tooMuch,
+		`long.findAll('.*x|.').size() < 3`:     tooMuch,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			if want == tooMuch && testing.Short() {
+				t.Skip("takes as long as patience lasts")
+			}
+			got := textOf(t, env, expression, map[string]any{"long": strings.Repeat("b", 300_000), "list": []string{}, "other": "b", "any": []any{"b", "a"}})
+			if !strings.HasPrefix(got, want) {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
+	}
+}

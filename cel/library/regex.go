@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"mainstay.dev/mainstay/cel/pattern"
 )
 
 // Regex is what regular expressions (in Go's syntax, RE2) find in strings:
@@ -40,11 +42,28 @@ func Regex() cel.EnvOption {
 type search func(re *regexp.Regexp, s string, limit int64) ref.Val
 
 func find(re *regexp.Regexp, s string, _ int64) ref.Val {
-	return types.String(re.FindString(s))
+	found, inTime := new(pattern.Watch).Find(re, s)
+	if !inTime {
+		Exceed()
+	}
+	return types.String(found)
 }
 
 func findAll(re *regexp.Regexp, s string, limit int64) ref.Val {
-	return types.NewStringList(types.DefaultTypeAdapter, re.FindAllString(s, int(limit)))
+	found, inTime := new(pattern.Watch).FindAll(re, s, int(limit))
+	if !inTime {
+		Exceed()
+	}
+	return types.NewStringList(types.DefaultTypeAdapter, found)
+}
+
+// Exceed ends an evaluation, as cel-go does beyond the limit on costs: it recovers
+// from this panic and makes it the error of the evaluation.
+func Exceed() {
+	panic(interpreter.EvalCancelledError{
+		Cause:   interpreter.CostLimitExceeded,
+		Message: "operation cancelled: actual cost limit exceeded",
+	})
 }
 
 // compiling is a search with an expression that is known when it is called.

@@ -4,7 +4,7 @@
 // integers as int64. The package does not judge schemas; package definition
 // does that before one is stored.
 //
-// Imports: nothing of ours.
+// Imports: cel/pattern.
 package schema
 
 import (

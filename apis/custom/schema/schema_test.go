@@ -327,3 +327,25 @@ func TestManyFaults(t *testing.T) {
 		})
 	}
 }
+
+// TestCostlyPattern: a pattern that would take minutes to be compared is a fault.
+func TestCostlyPattern(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes as long as patience lasts")
+	}
+	s, err := compiled([]byte(`{"type":"object","additionalProperties":{"type":"string","pattern":"^([a-z]{1,1000}|[a-y]{1,1000}-)*$"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := faults(s, map[string]any{"long": strings.Repeat("b", 1<<20), "short": "b", "wrong": "B"})
+	var got []string
+	for _, err := range errs {
+		got = append(got, err.Error())
+	}
+	const pattern = "'^([a-z]{1,1000}|[a-y]{1,1000}-)*$'"
+	want := []string{"long: Invalid value: long in body takes too long to be compared with " + pattern}
+	if len(got) == 0 || got[0] != want[0] {
+		t.Errorf("%q", got)
+	}
+}

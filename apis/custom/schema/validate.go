@@ -5,6 +5,8 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/cel/pattern"
 )
 
 // Validate returns what is wrong with a value, with paths below base. The
@@ -27,7 +29,11 @@ func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorLis
 }
 
 // checker validates one document.
-type checker struct{ base *field.Path }
+type checker struct {
+	base *field.Path
+	// watch is over all patterns: there may be as many texts as one is long.
+	watch pattern.Watch
+}
 
 // check looks at one value. old is what the value was, nil where that is not
 // known.

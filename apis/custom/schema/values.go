@@ -85,8 +85,13 @@ func (c *checker) checkString(r *result, s *Schema, p *place, value string) {
 		r.add(fault{text, field.TooLong(c.at(p), value, int(*rules.maxLength))})
 	case rules.minLength != nil && length < *rules.minLength:
 		r.add(c.invalid(p, value, "should be at least %d chars long", *rules.minLength))
-	case rules.pattern != nil && !rules.pattern.MatchString(value):
-		r.add(c.invalid(p, value, "should match '%s'", rules.pattern))
+	case rules.pattern != nil:
+		switch matches, inTime := c.watch.Match(rules.pattern, value); {
+		case !inTime:
+			r.add(c.invalid(p, field.OmitValueType{}, "takes too long to be compared with '%s'", rules.pattern))
+		case !matches:
+			r.add(c.invalid(p, value, "should match '%s'", rules.pattern))
+		}
 	}
 	if rules.format != "" {
 		r.matched++
