@@ -2,12 +2,13 @@ package openapi
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // Document is one OpenAPI document. It is drawn when first asked for; what is
@@ -23,8 +24,7 @@ type Document struct {
 	digest func() string
 	// Modified is when the resources it describes became as they are.
 	Modified time.Time
-	// kept bounds what is kept plain; nil: nothing is.
-	kept *keeping
+	kept     *keeping
 
 	mu       sync.Mutex
 	tag      string // empty until known
@@ -39,11 +39,14 @@ type form struct {
 	forget *time.Timer
 }
 
-// keeping bounds the documents that are kept plain, of all together.
+// keeping is what all documents have in common: it bounds those that are kept
+// plain.
 type keeping struct {
 	idle time.Duration
 	// free is how many bytes more may be kept.
 	free atomic.Int64
+	// compressors are used again: each takes up most of a megabyte.
+	compressors sync.Pool
 }
 
 // Content is a document in one media type.
@@ -67,13 +70,21 @@ func (c Content) Bytes() ([]byte, error) {
 	return plain, nil
 }
 
-// newContent compresses for speed: the text repeats itself so much that more
-// effort would gain little.
-func newContent(plain []byte) (Content, error) {
+// gzipLevel makes half of what the fastest level makes of text that repeats itself
+// that much, and takes no longer.
+const gzipLevel = 3
+
+// pack compresses a document.
+func (k *keeping) pack(plain []byte) (Content, error) {
 	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-	if err != nil {
-		return Content{}, fmt.Errorf("compress document: %w", err)
+	w, ok := k.compressors.Get().(*gzip.Writer)
+	if ok {
+		w.Reset(&packed)
+	} else {
+		var err error
+		if w, err = gzip.NewWriterLevel(&packed, gzipLevel); err != nil {
+			return Content{}, fmt.Errorf("compress document: %w", err)
+		}
 	}
 	if _, err := w.Write(plain); err != nil {
 		return Content{}, fmt.Errorf("compress document: %w", err)
@@ -81,6 +92,8 @@ func newContent(plain []byte) (Content, error) {
 	if err := w.Close(); err != nil {
 		return Content{}, fmt.Errorf("compress document: %w", err)
 	}
+	w.Reset(io.Discard) // lets go of the buffer
+	k.compressors.Put(w)
 	return Content{Gzip: bytes.Clone(packed.Bytes()), Size: len(plain)}, nil
 }
 
@@ -128,7 +141,7 @@ func (d *Document) packed(f *form, makePlain func() ([]byte, error)) (Content, e
 		}
 	}
 	var err error
-	f.packed, err = newContent(plain)
+	f.packed, err = d.kept.pack(plain)
 	return f.packed, err
 }
 
@@ -158,9 +171,6 @@ func (d *Document) plainLocked(f *form, makePlain func() ([]byte, error)) ([]byt
 
 // keepLocked keeps a plain form for those who ask for it next.
 func (d *Document) keepLocked(f *form, plain []byte) {
-	if d.kept == nil {
-		return
-	}
 	if d.kept.free.Add(-int64(len(plain))) < 0 {
 		d.kept.free.Add(int64(len(plain)))
 		return

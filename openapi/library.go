@@ -1,14 +1,15 @@
 package openapi
 
 import (
-	"compress/flate"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/klauspost/compress/flate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -33,6 +34,9 @@ type library struct {
 	messages [2]func() *message
 	// templates are what was drawn of custom resources.
 	templates templates
+	// recent is the chunk inflated last: many documents need but the schemas of
+	// metadata.
+	recent atomic.Pointer[chunk]
 
 	names, places, digests, uses, used, kinds, chunks table
 	text, data                                        string
@@ -147,30 +151,43 @@ const (
 	v2
 )
 
+// chunk is some schemas, not compressed.
+type chunk struct {
+	number uint32
+	plain  []byte
+}
+
 // inflater yields schemas, in the order of their models: it holds the one
 // chunk it is at.
 type inflater struct {
 	library *library
-	chunk   uint32
-	plain   []byte
+	at      *chunk
 }
 
-// schema returns the schema of model i as JSON, valid until the next call.
+// schema returns the schema of model i as JSON, not to be changed.
 func (f *inflater) schema(i uint32, v version) ([]byte, error) {
 	place := f.library.places[20*i:]
-	if chunk := place.at(0); f.plain == nil || chunk != f.chunk {
-		if err := f.inflate(chunk); err != nil {
+	if number := place.at(0); f.at == nil || number != f.at.number {
+		if err := f.inflate(number); err != nil {
 			return nil, fmt.Errorf("inflate schema of %s: %w", f.library.name(i), err)
 		}
 	}
 	start, length := place.at(1+2*uint32(v)), place.at(2+2*uint32(v))
-	return f.plain[start:][:length], nil
+	return f.at.plain[start:][:length], nil
 }
 
-func (f *inflater) inflate(chunk uint32) error {
+func (f *inflater) inflate(number uint32) error {
+	if recent := f.library.recent.Load(); recent != nil && recent.number == number {
+		f.at = recent
+		return nil
+	}
 	chunks := f.library.chunks
-	r := flate.NewReader(strings.NewReader(f.library.data[chunks.at(2*chunk):chunks.at(2*chunk+2)]))
-	f.chunk, f.plain = chunk, make([]byte, chunks.at(2*chunk+1))
-	_, err := io.ReadFull(r, f.plain)
-	return err
+	r := flate.NewReader(strings.NewReader(f.library.data[chunks.at(2*number):chunks.at(2*number+2)]))
+	next := &chunk{number, make([]byte, chunks.at(2*number+1))}
+	if _, err := io.ReadFull(r, next.plain); err != nil {
+		return err
+	}
+	f.at = next
+	f.library.recent.Store(next)
+	return nil
 }
