@@ -4,9 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,24 +62,43 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	if v2 {
 		as = openAPIV2
 	}
-	models, p := map[string]openapi.Schema{}, newPublisher(as)
-	for _, e := range s.servedIn(gv) {
-		record, err := s.stored(ctx, e.name)
-		if err != nil {
-			return nil, err
-		}
-		m, err := newModelMaker(record, gv.Version)
-		if err != nil {
-			return nil, err
-		}
-		if m == nil {
-			continue // it has just gone
-		}
-		if err := m.add(models, p); err != nil {
-			return nil, fmt.Errorf("OpenAPI schema of %s in version %s: %w", e.name, gv.Version, err)
-		}
+	entries := s.servedIn(gv)
+	models := make([]map[string]openapi.Schema, len(entries))
+	var next atomic.Int64
+	var group errgroup.Group
+	for range min(len(entries), runtime.GOMAXPROCS(0)) {
+		group.Go(func() error {
+			p := newPublisher(as)
+			for i := next.Add(1) - 1; i < int64(len(entries)); i = next.Add(1) - 1 {
+				var err error
+				if models[i], err = s.models(ctx, entries[i], gv.Version, p); err != nil {
+					return fmt.Errorf("OpenAPI schema of %s in version %s: %w", entries[i].name, gv.Version, err)
+				}
+			}
+			return nil
+		})
 	}
-	return models, nil
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	all := map[string]openapi.Schema{}
+	for _, m := range models {
+		maps.Copy(all, m)
+	}
+	return all, nil
+}
+
+// models returns the schemas of one definition, none if it has just gone.
+func (s *Source) models(ctx context.Context, e *entry, version string, p *publisher) (map[string]openapi.Schema, error) {
+	record, err := s.stored(ctx, e.name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newModelMaker(record, version)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return m.models(p)
 }
 
 // modelMaker makes the models of a version: of its kind, and of the list.
@@ -132,19 +155,20 @@ func (m *modelMaker) name(kind string) string {
 	return strings.Join(parts, ".") + "." + m.version.Name + "." + kind
 }
 
-func (m *modelMaker) add(models map[string]openapi.Schema, p *publisher) error {
+func (m *modelMaker) models(p *publisher) (map[string]openapi.Schema, error) {
 	kind, listKind := m.crd.Spec.Names.Kind, m.crd.Spec.Names.ListKind
 	object, err := m.object(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list, err := jsonplan.Marshal(m.list(p.as))
 	if err != nil {
-		return fmt.Errorf("encode: %w", err)
+		return nil, fmt.Errorf("encode: %w", err)
 	}
-	models[m.name(kind)] = openapi.Schema{Kind: kind, JSON: object, Uses: []string{metaModels + "ObjectMeta"}}
-	models[m.name(listKind)] = openapi.Schema{Kind: listKind, ListOf: kind, JSON: list, Uses: []string{m.name(kind), metaModels + "ListMeta"}}
-	return nil
+	return map[string]openapi.Schema{
+		m.name(kind):     {Kind: kind, JSON: object, Uses: []string{metaModels + "ObjectMeta"}},
+		m.name(listKind): {Kind: listKind, ListOf: kind, JSON: list, Uses: []string{m.name(kind), metaModels + "ListMeta"}},
+	}, nil
 }
 
 // object is the model of the kind.

@@ -52,11 +52,13 @@ func membersOf(object map[string]any) []byte {
 // the members of an object in addition.
 func (p *publisher) root(in *jsonplan.Cursor, at int, more []byte) ([]byte, error) {
 	p.in, p.out = in, p.out[:0]
-	s, end := p.open(at)
-	if end == jsonplan.Bad {
+	s := openSchema{members: p.rootMembers}
+	if p.open(&s, at) == jsonplan.Bad {
 		return nil, errors.New("the schema is no JSON that can be read")
 	}
-	p.withMembers(&s, p.rootMembers)
+	if !s.has(propertiesKeyword) {
+		p.withMembers(&s, p.rootMembers)
+	}
 	p.out = append(p.out, ',')
 	p.out = append(p.out, more[1:len(more)-1]...)
 	p.close(&s)
@@ -100,6 +102,8 @@ func keywordOf(name string) (keyword, bool) {
 // openSchema is a schema that is being written: members, each after a comma.
 type openSchema struct {
 	start int
+	// members are properties that it has in any case, in place of its own.
+	members []byte
 	// spans are where members are in the output.
 	spans [keywords]struct{ from, to int }
 	// intOrString, embedded and nullable are what it says of itself.
@@ -114,7 +118,8 @@ func (p *publisher) schema(i int) int {
 	if p.in.At(i) != '{' {
 		return p.copy(i)
 	}
-	s, end := p.open(i)
+	var s openSchema
+	end := p.open(&s, i)
 	p.close(&s)
 	return end
 }
@@ -128,25 +133,25 @@ func (p *publisher) copy(i int) int {
 }
 
 // open writes the members of a schema.
-func (p *publisher) open(i int) (s openSchema, end int) {
+func (p *publisher) open(s *openSchema, i int) (end int) {
 	s.start = len(p.out)
 	i, more := p.in.Enter(i)
 	for more {
 		name, at := p.in.Name(i)
 		if at == jsonplan.Bad {
-			return s, at
+			return at
 		}
 		from := len(p.out)
-		i = p.member(&s, name, i, at)
+		i = p.member(s, name, i, at)
 		if k, ok := keywordOf(name); ok {
 			s.spans[k].from, s.spans[k].to = from, len(p.out)
 		}
 		i, more = p.in.Next(i, '}')
 	}
 	if i != jsonplan.Bad {
-		p.settle(&s)
+		p.settle(s)
 	}
-	return s, i
+	return i
 }
 
 // member writes a member, of which the name is at i.
@@ -169,32 +174,45 @@ func (p *publisher) member(s *openSchema, name string, i, at int) int {
 	p.out = append(append(p.out, ','), p.in.Raw(i, at)...)
 	switch name {
 	case "properties":
-		return p.properties(at)
+		return p.properties(at, s.members)
 	case "items", "additionalProperties":
 		return p.schema(at)
 	}
 	return p.copy(at)
 }
 
-func (p *publisher) properties(i int) int {
+// properties writes the properties at i, and members in place of those that each
+// resource has, if there are any.
+func (p *publisher) properties(i int, members []byte) int {
 	if p.in.At(i) != '{' {
-		return p.copy(i)
+		p.out = append(append(append(p.out, '{'), members...), '}')
+		return p.in.Skip(i)
 	}
-	p.out = append(p.out, '{')
+	p.out = append(append(p.out, '{'), members...)
 	i, more := p.in.Enter(i)
+	first := len(members) == 0
 	for more {
-		_, at := p.in.Name(i)
-		if at == jsonplan.Bad {
+		name, at := p.in.Name(i)
+		switch {
+		case at == jsonplan.Bad:
 			return at
+		case len(members) > 0 && isOfEach(name):
+			at = p.in.Skip(at)
+		default:
+			if !first {
+				p.out = append(p.out, ',')
+			}
+			p.out = append(p.out, p.in.Raw(i, at)...)
+			first, at = false, p.schema(at)
 		}
-		p.out = append(p.out, p.in.Raw(i, at)...)
-		if i, more = p.in.Next(p.schema(at), '}'); more {
-			p.out = append(p.out, ',')
-		}
+		i, more = p.in.Next(at, '}')
 	}
 	p.out = append(p.out, '}')
 	return i
 }
+
+// isOfEach tells whether a property is one of those that each resource has.
+func isOfEach(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
 
 // settle does to a schema what it says of itself.
 func (p *publisher) settle(s *openSchema) {
@@ -205,7 +223,9 @@ func (p *publisher) settle(s *openSchema) {
 		}
 	}
 	if s.embedded {
-		p.withMembers(s, p.embeddedMembers)
+		if s.members == nil {
+			p.withMembers(s, p.embeddedMembers)
+		}
 		p.require(s, "kind", "apiVersion")
 	}
 	if s.nullable && p.as == openAPIV2 {
@@ -254,7 +274,7 @@ func (p *publisher) withMembers(s *openSchema, members []byte) {
 	for more {
 		name, at := in.Name(i)
 		end := in.Skip(at)
-		if name != "apiVersion" && name != "kind" && name != "metadata" {
+		if !isOfEach(name) {
 			p.out = append(append(p.out, ','), in.Raw(i, end)...)
 		}
 		i, more = in.Next(end, '}')
