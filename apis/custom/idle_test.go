@@ -12,6 +12,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -144,10 +145,10 @@ func TestIdle(t *testing.T) {
 			t.Errorf("%s is in use: %v", group, !want)
 		}
 	}
-	compiled := s.openedOf("used.example.com")
+	used := s.openedOf("used.example.com")
 
 	s.sweep(time.Now())
-	if s.openedOf("used.example.com") != compiled {
+	if s.openedOf("used.example.com") != used {
 		t.Error("gone although it was just used")
 	}
 	s.sweep(time.Now().Add(idle + time.Minute))
@@ -157,9 +158,9 @@ func TestIdle(t *testing.T) {
 	if s.openedOf("watched.example.com") == (weak.Pointer[opened]{}) {
 		t.Error("gone although it is watched")
 	}
-	for until := time.Now().Add(time.Minute); compiled.Value() != nil; runtime.GC() {
+	for until := time.Now().Add(time.Minute); used.Value() != nil; runtime.GC() {
 		if time.Now().After(until) {
-			t.Fatal("something still holds what was compiled")
+			t.Fatal("something still holds what was opened")
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -252,5 +253,34 @@ func TestManyInOneGroup(t *testing.T) {
 	}
 	if now.entries.Len() != 0 || now.claims.Len() != 0 {
 		t.Errorf("%d entries and %d names are left", now.entries.Len(), now.claims.Len())
+	}
+}
+
+// TestSchemaOnUse: the schema of a definition without objects is not compiled,
+// however often they are listed.
+func TestSchemaOnUse(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, newBackend(t), time.Hour)
+	s.run(t)
+	if _, err := s.config.Definitions.Create(t.Context(), widgetDefinition("example.com"), storage.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	widgets := s.awaitServed(t, "example.com")
+	isCompiled := func() bool { return widgets.Storage.(instances).served.compiled.Load() != nil }
+	if _, err := widgets.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if isCompiled() {
+		t.Error("a list of nothing took the schema")
+	}
+	widget := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "w"}}}
+	if _, err := widgets.Version.Accept(widget, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := widgets.Storage.(rest.Creater).Create(t.Context(), widget, nil, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !isCompiled() {
+		t.Error("an object was written without the schema")
 	}
 }

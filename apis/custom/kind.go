@@ -53,10 +53,15 @@ func (sv *served) newKind(e *entry) *codec.Kind {
 
 // schemaOf returns the schema of any version of the definition.
 func (sv *served) schemaOf(version string) (*compiled, error) {
-	if o := sv.opened.Load(); o != nil && version == sv.version.name {
-		return o.compiled, nil
+	own := version == sv.version.name
+	if c := sv.compiled.Load(); c != nil && own {
+		return c, nil
 	}
-	return sv.family.schema(context.Background(), sv.source, sv.name, version)
+	c, err := sv.family.schema(context.Background(), sv.source, sv.name, version)
+	if err == nil && own {
+		sv.compiled.Store(c)
+	}
+	return c, err
 }
 
 // completes returns what makes stored documents ones of a version. Where its

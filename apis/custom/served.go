@@ -38,11 +38,13 @@ type served struct {
 
 	mu     sync.Mutex // held while opening
 	opened atomic.Pointer[opened]
+	// compiled is the schema, nil until there is an object to read or to write:
+	// most of what is listed and watched has none.
+	compiled atomic.Pointer[compiled]
 }
 
-// opened is what is made of the definition itself.
+// opened is what is made of the definition itself, but for its schema.
 type opened struct {
-	*compiled
 	store      *registry.Store
 	status     *registry.Part // nil without a /status
 	table      *table
@@ -165,9 +167,6 @@ func (sv *served) open(ctx context.Context) (*opened, error) {
 	o := &opened{table: newTable(v), selectable: newSelectable(v), replicasPaths: replicasPaths(crd)}
 	if v.Subresources != nil {
 		o.scale = v.Subresources.Scale
-	}
-	if o.compiled, err = sv.family.schema(ctx, sv.source, sv.name, sv.version.name); err != nil {
-		return nil, err
 	}
 	kept, err := sv.source.config.Storage(StorageSpec{
 		Path: sv.group.Group + "/" + sv.plural, Kind: sv.kind, Namespaced: sv.scoped, Resource: sv.group,

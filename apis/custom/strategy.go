@@ -27,8 +27,12 @@ func (sv *served) strategy(o *opened) *registry.Strategy {
 				return
 			}
 			delete(content(obj), "status")
-			if status := o.Properties["status"]; status != nil && status.Default != nil {
-				o.complete(content(obj)) // as everybody will read it
+			c, err := sv.schemaOf(sv.version.name)
+			if err != nil {
+				return // Validate tells
+			}
+			if status := c.Properties["status"]; status != nil && status.Default != nil {
+				c.complete(content(obj)) // as everybody will read it
 			}
 		},
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
@@ -37,20 +41,28 @@ func (sv *served) strategy(o *opened) *registry.Strategy {
 			}
 		},
 		Validate: func(ctx context.Context, obj codec.Object) field.ErrorList {
+			c, err := sv.schemaOf(sv.version.name)
+			if err != nil {
+				return unread(err)
+			}
 			doc := content(obj)
-			errs := o.Validate(nil, doc)
+			errs := c.Validate(nil, doc)
 			errs = append(errs, o.scaleFaults(doc)...)
-			errs = append(errs, o.ValidateEmbedded(nil, doc)...)
-			errs = append(errs, o.ValidateLists(nil, doc, nil)...)
-			return o.applyRules(ctx, errs, doc, nil)
+			errs = append(errs, c.ValidateEmbedded(nil, doc)...)
+			errs = append(errs, c.ValidateLists(nil, doc, nil)...)
+			return c.applyRules(ctx, errs, doc, nil)
 		},
 		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
+			c, err := sv.schemaOf(sv.version.name)
+			if err != nil {
+				return unread(err)
+			}
 			doc, was := content(obj), content(old)
-			errs := o.ValidateUpdate(nil, doc, was)
+			errs := c.ValidateUpdate(nil, doc, was)
 			errs = append(errs, o.scaleFaults(doc)...)
-			errs = append(errs, o.ValidateEmbedded(nil, doc)...)
-			errs = append(errs, o.ValidateLists(nil, doc, was)...)
-			return o.applyRules(ctx, errs, doc, was)
+			errs = append(errs, c.ValidateEmbedded(nil, doc)...)
+			errs = append(errs, c.ValidateLists(nil, doc, was)...)
+			return c.applyRules(ctx, errs, doc, was)
 		},
 	}
 }
@@ -61,26 +73,33 @@ func (sv *served) statusStrategy(o *opened) *registry.Strategy {
 		Namespaced: sv.scoped, RequireResourceVersion: true, Generation: true,
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) { keepAllButStatus(obj, old) },
 		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
+			c, err := sv.schemaOf(sv.version.name)
+			if err != nil {
+				return unread(err)
+			}
 			doc, was := content(obj), content(old)
 			var errs field.ErrorList
 			if status, found := doc["status"]; found {
-				if s := o.Properties["status"]; s != nil {
+				if s := c.Properties["status"]; s != nil {
 					errs = s.ValidateUpdate(field.NewPath("status"), status, was["status"])
 				}
 			}
 			errs = append(errs, o.scaleStatusFaults(doc)...)
-			errs = append(errs, o.ValidateEmbedded(nil, doc)...)
-			errs = append(errs, o.ValidateLists(nil, doc, was)...)
-			return o.applyRules(ctx, errs, doc, was)
+			errs = append(errs, c.ValidateEmbedded(nil, doc)...)
+			errs = append(errs, c.ValidateLists(nil, doc, was)...)
+			return c.applyRules(ctx, errs, doc, was)
 		},
 	}
 }
 
+// unread is what is wrong where the schema could not be had.
+func unread(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
+
 // applyRules judges an object by the rules of its schema, unless it was found not
 // to be of the schema: the client is then told that more may be wrong with it.
 // was is what it replaces, nil for a new one.
-func (o *opened) applyRules(ctx context.Context, errs field.ErrorList, doc, was map[string]any) field.ErrorList {
-	if o.rules == nil {
+func (c *compiled) applyRules(ctx context.Context, errs field.ErrorList, doc, was map[string]any) field.ErrorList {
+	if c.rules == nil {
 		return errs
 	}
 	for _, err := range errs {
@@ -93,7 +112,7 @@ func (o *opened) applyRules(ctx context.Context, errs field.ErrorList, doc, was 
 	if was != nil {
 		options.Old, options.Ratchet = was, true
 	}
-	found, _ := o.rules.Validate(ctx, nil, doc, options)
+	found, _ := c.rules.Validate(ctx, nil, doc, options)
 	return append(errs, found...)
 }
 

@@ -33,7 +33,9 @@ func TestRulesOfObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sv, o := &served{}, &opened{compiled: made}
+	sv, o := &served{}, &opened{}
+	sv.compiled.Store(made)
+	sv.version.name = "v1"
 	object := func(text string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
 		if err := utiljson.Unmarshal([]byte(text), &u.Object); err != nil {
