@@ -4,7 +4,6 @@ import (
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -160,10 +159,8 @@ func (d *Documents) putLocked(path string, s *source) {
 		message:  d.library.messages[v3],
 		kept:     d.kept,
 		draw:     func() (*drawing, error) { return drawV3(d.library, s, d.about) },
+		digest:   func() string { return digestOf(d.library, []*source{s}, nil, d.about) },
 		Modified: time.Now(),
-	}
-	if s.part != nil {
-		d.documents[path].digest = s.part.Digest
 	}
 }
 
@@ -201,30 +198,22 @@ func (d *Documents) V2() *Document {
 	return d.v2
 }
 
-// digestOf identifies the v2 document of sources by what they say of themselves,
-// which costs a thousandth of the document. It returns nothing where others have
-// a say: what they describe is not known before it is read.
+// digestOf identifies the document of sources by what they say of themselves,
+// which costs a thousandth of the document. It returns nothing where one does not,
+// or others have a say: what they describe is not known before it is read.
 func digestOf(l *library, sources []*source, remotes []*Remote, about info) string {
 	if len(remotes) > 0 {
 		return ""
 	}
-	h := sha512.New()
-	fmt.Fprintln(h, about.Version, len(l.data))
-	io.WriteString(h, string(l.digests))
-	var lines []string
-	for _, s := range sources {
-		switch {
-		case s.part == nil:
-			lines = append(lines, s.items[0].path)
-		case s.part.Digest != nil:
-			lines = append(lines, s.part.path()+" "+s.part.Digest())
-		case s.part.Custom || s.part.Describe != nil || s.part.Schemas != nil:
+	lines := make([]string, len(sources))
+	for i, s := range sources {
+		if lines[i] = s.digest(); lines[i] == "" {
 			return ""
-		default:
-			lines = append(lines, fmt.Sprintf("%s %v", s.part.path(), s.part.Resources))
 		}
 	}
 	slices.Sort(lines)
+	h := sha512.New()
+	fmt.Fprintln(h, about.Version, l.digestOfAll())
 	for _, line := range lines {
 		fmt.Fprintln(h, line)
 	}

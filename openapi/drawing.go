@@ -37,6 +37,21 @@ func (s *source) read(l *library, v version) ([]item, map[string]Schema, error) 
 	return items, schemas, err
 }
 
+// digest identifies what is drawn from the source, but for the built-in schemas;
+// nothing where that takes to draw it.
+func (s *source) digest() string {
+	switch {
+	case s.part == nil:
+		return s.items[0].path
+	case s.part.Digest != nil:
+		return s.part.path() + " " + s.part.Digest()
+	case s.part.Custom || s.part.Describe != nil || s.part.Schemas != nil:
+		return ""
+	default:
+		return fmt.Sprintf("%s %v", s.part.path(), s.part.Resources)
+	}
+}
+
 // drawing is a document without its schemas: all that its ETag depends on.
 type drawing struct {
 	library *library

@@ -149,7 +149,10 @@ func TestHandlerBodies(t *testing.T) {
 func TestHandlerFailure(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	wrong := Part{GroupVersion: schema.GroupVersion{Version: "v1"}, Resources: []Resource{{Name: "x", Kind: "X", Verbs: []string{"get"}}}}
+	wrong := Part{
+		GroupVersion: schema.GroupVersion{Version: "v1"}, Resources: []Resource{{Name: "x", Kind: "X", Verbs: []string{"get"}}},
+		Schemas: func(bool) (map[string]Schema, error) { return nil, nil },
+	}
 	handler := New(Config{Parts: []Part{wrong}}).Handler(slog.New(slog.NewTextHandler(&log, nil)))
 	for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/api/v1?hash=ABC"} {
 		log.Reset()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,9 @@ var optionsFile []byte
 type library struct {
 	// options returns the query parameters of a kind of options.
 	options func() map[string][]parameter
+	// digestOfAll identifies all schemas, and the build, which decides what is
+	// drawn of them.
+	digestOfAll func() string
 	// messages describe the protobuf form of documents, by version.
 	messages [2]func() *message
 	// templates are what was drawn of custom resources.
@@ -67,6 +71,13 @@ func openLibrary(file string) *library {
 		kinds:   cut(4*kinds + 1),
 		chunks:  cut(2*chunks + 1),
 	}
+	l.digestOfAll = sync.OnceValue(func() string {
+		build := ""
+		if info, ok := debug.ReadBuildInfo(); ok {
+			build = info.String()
+		}
+		return contentTag([]byte(string(l.digests) + build))
+	})
 	text := l.kinds.at(4 * kinds)
 	l.text, l.data = rest[:text], rest[text:]
 	return l
