@@ -35,8 +35,8 @@ type Document struct {
 type form struct {
 	packed Content
 	plain  []byte
-	// forget drops plain a while after it was last asked for.
-	forget *time.Timer
+	// asked is when plain was asked for last.
+	asked time.Time
 }
 
 // keeping is what all documents have in common: it bounds those that are kept
@@ -153,7 +153,7 @@ func (d *Document) plain(f *form, makePlain func() ([]byte, error)) ([]byte, err
 
 func (d *Document) plainLocked(f *form, makePlain func() ([]byte, error)) ([]byte, error) {
 	if f.plain != nil {
-		f.forget.Reset(d.kept.idle)
+		f.asked = time.Now()
 		return f.plain, nil
 	}
 	plain, err := []byte(nil), error(nil)
@@ -171,17 +171,25 @@ func (d *Document) plainLocked(f *form, makePlain func() ([]byte, error)) ([]byt
 
 // keepLocked keeps a plain form for those who ask for it next.
 func (d *Document) keepLocked(f *form, plain []byte) {
-	if d.kept.free.Add(-int64(len(plain))) < 0 {
-		d.kept.free.Add(int64(len(plain)))
+	size := int64(len(plain))
+	if d.kept.free.Add(-size) < 0 {
+		d.kept.free.Add(size)
 		return
 	}
-	f.plain = plain
-	f.forget = time.AfterFunc(d.kept.idle, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		f.plain = nil
-		d.kept.free.Add(int64(len(plain)))
-	})
+	f.plain, f.asked = plain, time.Now()
+	time.AfterFunc(d.kept.idle, func() { d.forget(f) })
+}
+
+// forget drops a plain form, once it has not been asked for a while.
+func (d *Document) forget(f *form) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if rest := d.kept.idle - time.Since(f.asked); rest > 0 {
+		time.AfterFunc(rest, func() { d.forget(f) })
+		return
+	}
+	d.kept.free.Add(int64(len(f.plain)))
+	f.plain = nil
 }
 
 // drawLocked draws the document and returns it as JSON.
