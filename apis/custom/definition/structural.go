@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -170,7 +170,7 @@ func (v *structural) values(s *props, skipAnyOf, skipFirstAllOf bool, at *field.
 		v.nested(s.Not, false, at.Child("not"))
 	}
 	if s.Pattern != "" {
-		if _, err := regexp.Compile(s.Pattern); err != nil {
+		if _, err := syntax.Parse(s.Pattern, syntax.Perl); err != nil {
 			v.add(field.Invalid(at.Child("pattern"), s.Pattern, fmt.Sprintf("must be a valid regular expression, but isn't: %v", err)))
 		}
 	}

@@ -10,7 +10,9 @@ package schema
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
+	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
@@ -53,7 +55,7 @@ type rules struct {
 	maxLength, minLength         *int64
 	maxItems, minItems           *int64
 	maxProperties, minProperties *int64
-	pattern                      *regexp.Regexp
+	pattern                      *expression
 	enum                         []any
 	required                     []string
 	closed                       bool // additionalProperties: false
@@ -72,6 +74,13 @@ const (
 // Compile makes a Schema of an OpenAPI v3 schema. An error tells that the
 // schema is none; it cannot come of a definition that was accepted.
 func Compile(props *apiextensions.JSONSchemaProps) (*Schema, error) {
+	return compiler{}.schema(props)
+}
+
+// compiler has the patterns of one Compile: many members share one.
+type compiler map[string]*expression
+
+func (c compiler) schema(props *apiextensions.JSONSchemaProps) (*Schema, error) {
 	s := &Schema{
 		Type: props.Type, Nullable: props.Nullable, IntOrString: props.XIntOrString, Embedded: props.XEmbeddedResource,
 		PreserveUnknown: props.XPreserveUnknownFields != nil && *props.XPreserveUnknownFields,
@@ -86,10 +95,10 @@ func Compile(props *apiextensions.JSONSchemaProps) (*Schema, error) {
 	case s.Type != "":
 		s.types = []string{s.Type}
 	}
-	if err := s.compileBelow(props); err != nil {
+	if err := c.below(s, props); err != nil {
 		return nil, err
 	}
-	if err := s.compileRules(props); err != nil {
+	if err := c.rules(&s.rules, props); err != nil {
 		return nil, err
 	}
 	s.noteFeatures()
@@ -103,13 +112,13 @@ func deref(p *string) string {
 	return *p
 }
 
-// compileBelow compiles what is inside of a value.
-func (s *Schema) compileBelow(props *apiextensions.JSONSchemaProps) error {
+// below compiles what is inside of a value.
+func (c compiler) below(s *Schema, props *apiextensions.JSONSchemaProps) error {
 	if len(props.Properties) > 0 {
 		s.Properties = make(map[string]*Schema, len(props.Properties))
 		s.names = make([]string, 0, len(props.Properties))
 		for name, member := range Members(props) {
-			compiled, err := Compile(member)
+			compiled, err := c.schema(member)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -118,7 +127,7 @@ func (s *Schema) compileBelow(props *apiextensions.JSONSchemaProps) error {
 		}
 	}
 	if props.Items != nil && props.Items.Schema != nil {
-		compiled, err := Compile(props.Items.Schema)
+		compiled, err := c.schema(props.Items.Schema)
 		if err != nil {
 			return fmt.Errorf("items: %w", err)
 		}
@@ -131,7 +140,7 @@ func (s *Schema) compileBelow(props *apiextensions.JSONSchemaProps) error {
 	s.Open = additional.Allows || additional.Schema != nil
 	s.rules.closed = !s.Open
 	if additional.Schema != nil {
-		compiled, err := Compile(additional.Schema)
+		compiled, err := c.schema(additional.Schema)
 		if err != nil {
 			return fmt.Errorf("additionalProperties: %w", err)
 		}
@@ -140,8 +149,7 @@ func (s *Schema) compileBelow(props *apiextensions.JSONSchemaProps) error {
 	return nil
 }
 
-func (s *Schema) compileRules(props *apiextensions.JSONSchemaProps) error {
-	r := &s.rules
+func (c compiler) rules(r *rules, props *apiextensions.JSONSchemaProps) error {
 	r.format = knownFormat(props.Type, props.Format)
 	r.maximum, r.belowMaximum, r.minimum, r.aboveMinimum = props.Maximum, props.ExclusiveMaximum, props.Minimum, props.ExclusiveMinimum
 	r.multipleOf, r.required = props.MultipleOf, props.Required
@@ -151,34 +159,58 @@ func (s *Schema) compileRules(props *apiextensions.JSONSchemaProps) error {
 		r.enum = append(r.enum, any(value))
 	}
 	if props.Pattern != "" {
-		pattern, err := regexp.Compile(props.Pattern)
-		if err != nil {
+		var err error
+		if r.pattern, err = c.pattern(props.Pattern); err != nil {
 			return fmt.Errorf("pattern: %w", err)
 		}
-		r.pattern = pattern
 	}
 	var err error
-	if r.allOf, err = compileAll(props.AllOf); err != nil {
+	if r.allOf, err = c.all(props.AllOf); err != nil {
 		return fmt.Errorf("allOf: %w", err)
 	}
-	if r.anyOf, err = compileAll(props.AnyOf); err != nil {
+	if r.anyOf, err = c.all(props.AnyOf); err != nil {
 		return fmt.Errorf("anyOf: %w", err)
 	}
-	if r.oneOf, err = compileAll(props.OneOf); err != nil {
+	if r.oneOf, err = c.all(props.OneOf); err != nil {
 		return fmt.Errorf("oneOf: %w", err)
 	}
 	if props.Not != nil {
-		if r.not, err = Compile(props.Not); err != nil {
+		if r.not, err = c.schema(props.Not); err != nil {
 			return fmt.Errorf("not: %w", err)
 		}
 	}
 	return nil
 }
 
-func compileAll(list []apiextensions.JSONSchemaProps) ([]*Schema, error) {
+// pattern returns the expression of a pattern, one for all who have it.
+func (c compiler) pattern(text string) (*expression, error) {
+	if known := c[text]; known != nil {
+		return known, nil
+	}
+	if _, err := syntax.Parse(text, syntax.Perl); err != nil {
+		return nil, err
+	}
+	c[text] = &expression{text: text}
+	return c[text], nil
+}
+
+// expression is a valid regular expression. It is compiled when it is first
+// needed: most never are, and a short one can take 200 KB.
+type expression struct {
+	text string
+	once sync.Once
+	made *regexp.Regexp
+}
+
+func (e *expression) compiled() *regexp.Regexp {
+	e.once.Do(func() { e.made = regexp.MustCompile(e.text) })
+	return e.made
+}
+
+func (c compiler) all(list []apiextensions.JSONSchemaProps) ([]*Schema, error) {
 	var compiled []*Schema
 	for i := range list {
-		s, err := Compile(&list[i])
+		s, err := c.schema(&list[i])
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -347,5 +348,23 @@ func TestCostlyPattern(t *testing.T) {
 	want := []string{"long: Invalid value: long in body takes too long to be compared with " + pattern}
 	if len(got) == 0 || got[0] != want[0] {
 		t.Errorf("%q", got)
+	}
+}
+
+// BenchmarkCompilePatterns compiles a schema like those that are generated: few
+// patterns, many times.
+func BenchmarkCompilePatterns(b *testing.B) {
+	var source strings.Builder
+	source.WriteString(`{"type":"object","properties":{`)
+	for i := range 1000 {
+		fmt.Fprintf(&source, `"f%d":{"type":"string","pattern":"^([a-z]{1,%d}|[0-9]+)$"},`, i, 250+i%5)
+	}
+	source.WriteString(`"last":{"type":"string"}}}`)
+	text := []byte(source.String())
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := compiled(text); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -86,11 +86,11 @@ func (c *checker) checkString(r *result, s *Schema, p *place, value string) {
 	case rules.minLength != nil && length < *rules.minLength:
 		r.add(c.invalid(p, value, "should be at least %d chars long", *rules.minLength))
 	case rules.pattern != nil:
-		switch matches, inTime := c.watch.Match(rules.pattern, value); {
+		switch matches, inTime := c.watch.Match(rules.pattern.compiled(), value); {
 		case !inTime:
-			r.add(c.invalid(p, field.OmitValueType{}, "takes too long to be compared with '%s'", rules.pattern))
+			r.add(c.invalid(p, field.OmitValueType{}, "takes too long to be compared with '%s'", rules.pattern.text))
 		case !matches:
-			r.add(c.invalid(p, value, "should match '%s'", rules.pattern))
+			r.add(c.invalid(p, value, "should match '%s'", rules.pattern.text))
 		}
 	}
 	if rules.format != "" {
