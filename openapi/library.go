@@ -38,9 +38,9 @@ type library struct {
 	messages [2]func() *message
 	// templates are what was drawn of custom resources.
 	templates templates
-	// recent is the chunk inflated last: many documents need but the schemas of
-	// metadata.
-	recent atomic.Pointer[chunk]
+	// common is the chunk of the schemas of metadata, which all documents need,
+	// once one did.
+	common atomic.Pointer[chunk]
 
 	names, places, digests, uses, used, kinds, chunks table
 	text, data                                        string
@@ -188,8 +188,8 @@ func (f *inflater) schema(i uint32, v version) ([]byte, error) {
 }
 
 func (f *inflater) inflate(number uint32) error {
-	if recent := f.library.recent.Load(); recent != nil && recent.number == number {
-		f.at = recent
+	if common := f.library.common.Load(); common != nil && common.number == number {
+		f.at = common
 		return nil
 	}
 	chunks := f.library.chunks
@@ -199,6 +199,8 @@ func (f *inflater) inflate(number uint32) error {
 		return err
 	}
 	f.at = next
-	f.library.recent.Store(next)
+	if i, ok := f.library.find(metaModels + "ObjectMeta"); ok && f.library.places[20*i:].at(0) == number {
+		f.library.common.Store(next)
+	}
 	return nil
 }

@@ -160,7 +160,7 @@ func writeV2Paths(w *bytes.Buffer, items []item) ([]byte, error) {
 	var shared bytes.Buffer
 	shared.WriteByte('{')
 	for i, name := range slices.Sorted(maps.Keys(p.shared)) {
-		if err := writeMember(&shared, i, name, p.shared[name]); err != nil {
+		if err := writeRawMember(&shared, i, name, p.shared[name]); err != nil {
 			return nil, err
 		}
 	}

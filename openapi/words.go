@@ -2,10 +2,11 @@ package openapi
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
 // What the two versions of OpenAPI have in common.
@@ -65,7 +66,7 @@ func writePaths[O, P any](w *bytes.Buffer, items []item, operation func(*operati
 			}
 			*slot = operation(op)
 		}
-		if err := writeMember(w, i, it.path, out); err != nil {
+		if err := writeMember(w, i, it.path, &out); err != nil {
 			return err
 		}
 	}
@@ -73,27 +74,38 @@ func writePaths[O, P any](w *bytes.Buffer, items []item, operation func(*operati
 	return nil
 }
 
-// writeMember writes member i of a JSON object.
+// writeMember writes member i of a JSON object; value is a pointer to a struct.
 func writeMember(w *bytes.Buffer, i int, name string, value any) error {
-	data, err := json.Marshal(value)
+	if err := writeName(w, i, name); err != nil {
+		return err
+	}
+	data, err := jsonplan.Append(w.AvailableBuffer(), value)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	return writeRawMember(w, i, name, data)
+	w.Write(data)
+	return nil
 }
 
 // writeRawMember writes member i, whose value is JSON already.
 func writeRawMember(w *bytes.Buffer, i int, name string, value []byte) error {
-	key, err := json.Marshal(name)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
+	if err := writeName(w, i, name); err != nil {
+		return err
 	}
+	w.Write(value)
+	return nil
+}
+
+func writeName(w *bytes.Buffer, i int, name string) error {
 	if i > 0 {
 		w.WriteByte(',')
 	}
+	key, err := jsonplan.Append(w.AvailableBuffer(), name)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
 	w.Write(key)
 	w.WriteByte(':')
-	w.Write(value)
 	return nil
 }
 
