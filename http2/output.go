@@ -129,16 +129,19 @@ func (c *conn) flush() bool {
 
 // flushSoon is flush after everybody else that could run has: what they are about
 // to say goes out along with it, in particular an event that many streams hear
-// of at once.
+// of at once. A stream that is alone does not wait: while processors are busy with
+// other things, its turn would come late.
 func (c *conn) flushSoon() {
 	if c.writing || c.pending == nil {
 		return
 	}
 	c.writing = true
 	c.writeFrom = c.clock()
-	c.mu.Unlock()
-	runtime.Gosched()
-	c.mu.Lock()
+	if c.handlers > 1 {
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+	}
 	c.write()
 }
 

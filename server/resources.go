@@ -96,9 +96,9 @@ func (s *Server) installAPI() (api, error) {
 func (s *Server) rowEnv(errs *[]error) *builtin.Env {
 	return &builtin.Env{
 		EventTTL: s.config.EventTTL,
-		// One processor is left to other requests: where all are busy, Go finds
-		// out late that there is something to read.
-		Turns:         semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1))),
+		// One processor is left to compactions, and one to other requests: where
+		// all are busy, Go finds out late that there is something to read.
+		Turns:         semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),
 		StorageHealth: func(ctx context.Context) error { return s.backend.Health(ctx) },
 		Storage: func(spec builtin.StorageSpec) storage.Interface {
 			opened, err := s.openResource(spec)
