@@ -101,6 +101,8 @@ func (l *loop) deleteObjects(ctx context.Context, crd *apiextensionsv1.CustomRes
 	if e == nil || e.uid != crd.UID || len(e.versions) == 0 {
 		return false, fmt.Errorf("definition %s is not known yet", crd.Name)
 	}
+	e.fence.close()
+	e.fence.wait()
 	in := newServing(l.Source, e, e.storageVersion())
 	in.passing = true
 	objects := instances{in.served}

@@ -37,8 +37,9 @@ type entry struct {
 	claimed bool
 
 	// family is what use has made of this generation; shared with later
-	// entries of the same.
+	// entries of the same. fence is shared by all entries of the definition.
 	family *family
+	fence  *fence
 }
 
 type entryVersion struct {

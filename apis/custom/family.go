@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -19,8 +18,6 @@ import (
 
 // family is what use has made of one generation of a definition.
 type family struct {
-	// terminating: nothing is created any more.
-	terminating atomic.Bool
 	// life ends when the definition changes or goes, and with it open watches.
 	life   context.Context
 	retire func()

@@ -90,9 +90,11 @@ func (w *watch) Close() error {
 
 // Create implements rest.Creater.
 func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
-	if i.served.family.terminating.Load() {
+	leave, open := i.served.fence.enter()
+	if !open {
 		return nil, i.served.refuseCreate()
 	}
+	defer leave()
 	o, err := i.served.open(ctx)
 	if err != nil {
 		return nil, err
@@ -106,10 +108,17 @@ func (i instances) Update(ctx context.Context, name types.NamespacedName, update
 	if err != nil {
 		return nil, false, err
 	}
-	terminating := options.AllowCreate && i.served.family.terminating.Load()
-	options.AllowCreate = options.AllowCreate && !terminating
+	if !options.AllowCreate {
+		return o.store.Update(ctx, name, update, options)
+	}
+	leave, open := i.served.fence.enter()
+	if open {
+		defer leave()
+		return o.store.Update(ctx, name, update, options)
+	}
+	options.AllowCreate = false
 	record, created, err := o.store.Update(ctx, name, update, options)
-	if terminating && apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
 		err = i.served.refuseCreate()
 	}
 	return record, created, err

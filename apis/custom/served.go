@@ -22,6 +22,7 @@ import (
 type served struct {
 	source  *Source
 	family  *family
+	fence   *fence
 	name    string // of the definition
 	plural  string
 	group   schema.GroupResource
@@ -57,7 +58,7 @@ type opened struct {
 // newServing makes the resources of a version, without opening it.
 func newServing(s *Source, e *entry, v *entryVersion) *serving {
 	sv := &served{
-		source: s, family: e.family, name: e.name, plural: e.wanted.plural, version: *v, scoped: e.namespaced,
+		source: s, family: e.family, fence: e.fence, name: e.name, plural: e.wanted.plural, version: *v, scoped: e.namespaced,
 		group: schema.GroupResource{Group: e.group, Resource: e.wanted.plural},
 		gvk:   e.groupVersion(v.name).WithKind(e.wanted.kind),
 	}

@@ -212,8 +212,11 @@ func (s *Source) put(e *entry, watched bool) {
 			old.family.retire()
 		}
 	}
+	if e.fence = new(fence); old != nil && old.uid == e.uid {
+		e.fence = old.fence
+	}
 	if e.terminating {
-		e.family.terminating.Store(true)
+		e.fence.close()
 	}
 	s.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
 }
