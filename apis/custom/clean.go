@@ -57,10 +57,14 @@ func (l *loop) emptyOnce(ctx context.Context, name string, uid types.UID) (left 
 			return true, err
 		}
 	}
+	if len(crd.Finalizers) == 1 {
+		l.show(name, uid, false)
+	}
 	_, err = l.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		return withoutFinalizer(current, uid)
 	}, storage.UpdateOptions{})
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		l.show(name, uid, true)
 		return true, fmt.Errorf("let go of definition %s: %w", name, err)
 	}
 	return false, nil

@@ -121,7 +121,9 @@ func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) entryVe
 }
 
 // isServed tells whether requests for the resource are answered.
-func (e *entry) isServed() bool { return e.established || e.namesAccepted && !e.unsafe }
+func (e *entry) isServed() bool {
+	return (e.established || e.namesAccepted && !e.unsafe) && (e.fence == nil || !e.fence.hidden.Load())
+}
 
 func (e *entry) groupVersion(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: e.group, Version: version}
@@ -149,6 +151,12 @@ func (e *entry) storageVersion() *entryVersion {
 // same tells whether another entry is of the same definition, as it was.
 func (e *entry) same(other *entry) bool {
 	return e.uid == other.uid && e.generation == other.generation
+}
+
+// endsAs tells that the definition was deleted since, which counts as a generation,
+// and is otherwise the same.
+func (e *entry) endsAs(marked *entry) bool {
+	return e.uid == marked.uid && !e.terminating && marked.terminating && e.generation+1 == marked.generation
 }
 
 // groupVersions are the group versions that the definition is served in.

@@ -10,6 +10,8 @@ import (
 // that began under an older one may still be about to create something.
 type fence struct {
 	closed atomic.Bool
+	// hidden: nothing is served any more, whatever is still told of the definition.
+	hidden atomic.Bool
 	// creating is held for reading by those who may create.
 	creating sync.RWMutex
 }

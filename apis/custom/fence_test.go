@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/custom/definition"
@@ -105,5 +107,70 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 	for record, err := range list.Items {
 		t.Errorf("%v is still there (%v)", record.Name(), err)
+	}
+}
+
+// TestShown: what is hidden is not served, whatever is told of it later, until it is
+// shown again.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, newBackend(t), 0)
+	var changed []schema.GroupVersion
+	s.config.Changed = func(gvs []schema.GroupVersion) { changed = append(changed, gvs...) }
+	crd := widgetDefinition("a.example.com")
+	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	s.put(newEntry(crd, 1), true)
+	gv := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
+	check := func(when string, served bool, changes int) {
+		t.Helper()
+		if found := s.Find(gv, "widgets", "") != nil; found != served || s.Serves(gv) != served {
+			t.Errorf("%s: served %v", when, found)
+		}
+		if len(changed) != changes {
+			t.Errorf("%s: %d changes were told", when, len(changed))
+		}
+		changed = nil
+	}
+	check("at first", true, 1)
+	s.show(crd.Name, "another", false)
+	check("another is hidden", true, 0)
+	generation := s.Generation()
+	s.show(crd.Name, crd.UID, false)
+	check("hidden", false, 1)
+	if s.Generation() == generation {
+		t.Error("the generation has not grown")
+	}
+	s.put(newEntry(crd, 2), true)
+	check("hidden, and told of", false, 0)
+	s.show(crd.Name, crd.UID, true)
+	check("shown", true, 1)
+	s.show(crd.Name, crd.UID, false)
+	crd.UID = "new"
+	s.put(newEntry(crd, 3), true)
+	check("defined anew", true, 1+1)
+}
+
+// TestDeletionChangesNothing: watches go on while the objects are removed.
+func TestDeletionChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, newBackend(t), 0)
+	crd := widgetDefinition("a.example.com")
+	familyOf := func(revision int64) *family {
+		s.put(newEntry(crd, revision), true)
+		return s.current.Load().named(crd.Name).family
+	}
+	first := familyOf(1)
+	now := metav1.Now()
+	crd.DeletionTimestamp = &now
+	crd.Generation++
+	if familyOf(2) != first || first.life.Err() != nil {
+		t.Error("what is open ended with the deletion")
+	}
+	if familyOf(3) != first {
+		t.Error("what is open ended with a status")
+	}
+	crd.Generation++
+	if familyOf(4) == first || first.life.Err() == nil {
+		t.Error("what is open outlived a change")
 	}
 }

@@ -201,7 +201,7 @@ func (s *Source) put(e *entry, watched bool) {
 	if !news(e.name, e.revision) || old != nil && old.revision >= e.revision {
 		return
 	}
-	if old != nil && old.same(e) {
+	if old != nil && (old.same(e) || old.endsAs(e)) {
 		e.family = old.family
 		if old.claimed && !e.established {
 			e.claim(old.accepted, old.namesAccepted, old.established)
@@ -232,6 +232,29 @@ func (s *Source) remove(name string, revision int64) {
 	}
 	old.family.retire()
 	s.exchangeLocked(now.with(old.group, old.wanted.plural, nil), old, nil)
+}
+
+// show lets a definition be served or not, whatever its conditions are. One that
+// is about to be removed is not: nobody who finds it gone finds its resources
+// there.
+func (s *Source) show(name string, uid types.UID, shown bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.current.Load()
+	e := now.named(name)
+	if e == nil || e.uid != uid {
+		return
+	}
+	next := now.with(e.group, e.wanted.plural, e)
+	if shown {
+		e.fence.hidden.Store(false)
+		s.exchangeLocked(next, nil, e)
+		return
+	}
+	was := *e
+	was.fence = nil
+	e.fence.hidden.Store(true)
+	s.exchangeLocked(next, &was, nil)
 }
 
 func (s *Source) exchangeLocked(next *snapshot, old, e *entry) {
