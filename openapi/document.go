@@ -133,14 +133,10 @@ func (d *Document) packed(f *form, makePlain func() ([]byte, error)) (Content, e
 	if f.packed.Gzip != nil {
 		return f.packed, nil
 	}
-	plain := f.plain
-	if plain == nil {
-		var err error
-		if plain, err = makePlain(); err != nil {
-			return Content{}, err
-		}
+	plain, err := f.read(makePlain)
+	if err != nil {
+		return Content{}, err
 	}
-	var err error
 	f.packed, err = d.kept.pack(plain)
 	return f.packed, err
 }
@@ -148,25 +144,28 @@ func (d *Document) packed(f *form, makePlain func() ([]byte, error)) (Content, e
 func (d *Document) plain(f *form, makePlain func() ([]byte, error)) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.plainLocked(f, makePlain)
-}
-
-func (d *Document) plainLocked(f *form, makePlain func() ([]byte, error)) ([]byte, error) {
-	if f.plain != nil {
-		f.asked = time.Now()
-		return f.plain, nil
-	}
-	plain, err := []byte(nil), error(nil)
-	if f.packed.Gzip != nil {
-		plain, err = f.packed.Bytes()
-	} else {
-		plain, err = makePlain()
-	}
+	plain, err := f.read(makePlain)
 	if err != nil {
 		return nil, err
 	}
-	d.keepLocked(f, plain)
+	if f.plain != nil {
+		f.asked = time.Now()
+	} else {
+		d.keepLocked(f, plain)
+	}
 	return plain, nil
+}
+
+// read returns the form plain, which is made if it is not there.
+func (f *form) read(makePlain func() ([]byte, error)) ([]byte, error) {
+	switch {
+	case f.plain != nil:
+		return f.plain, nil
+	case f.packed.Gzip != nil:
+		return f.packed.Bytes()
+	default:
+		return makePlain()
+	}
 }
 
 // keepLocked keeps a plain form for those who ask for it next.
@@ -211,9 +210,10 @@ func (d *Document) drawLocked() ([]byte, error) {
 	return plain, nil
 }
 
-// convertLocked makes the protobuf form.
+// convertLocked makes the protobuf form. The JSON that it takes is not kept for
+// that: who reads one form seldom reads the other.
 func (d *Document) convertLocked() ([]byte, error) {
-	plain, err := d.plainLocked(&d.json, d.drawLocked)
+	plain, err := d.json.read(d.drawLocked)
 	if err != nil {
 		return nil, err
 	}

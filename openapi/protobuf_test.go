@@ -71,7 +71,7 @@ func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 // of custom resources.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
-	documents := testDocuments(t, true)
+	documents := testDocuments(t, !testing.Short())
 	checkProtobuf(t, "v2", plain(t, documents.V2()), v2)
 	part, _ := customPart(t)
 	documents.Set(part)
@@ -109,7 +109,7 @@ func TestProtobufOfAnything(t *testing.T) {
 	t.Parallel()
 	for v, table := range map[version]*message{v2: testMessages(v2), v3: testMessages(v3)} {
 		accepted := 0
-		for seed := range uint64(500) {
+		for seed := range few(t, 500) {
 			m := maker{rand.New(rand.NewPCG(seed, uint64(v))), []rune(characters)}
 			document := m.object(table, 7)
 			document["info"] = map[string]any{"title": "t", "version": "v"}
@@ -125,10 +125,19 @@ func TestProtobufOfAnything(t *testing.T) {
 				checkProtobuf(t, fmt.Sprintf("version %d, seed %d: %s", v, seed, data), data, v)
 			}
 		}
-		if accepted < 50 {
+		if accepted < 10 {
 			t.Errorf("version %d: gnostic accepts %d documents", v, accepted)
 		}
 	}
+}
+
+// few is how often to try something: a tenth as often in short tests.
+func few(t *testing.T, times uint64) uint64 {
+	t.Helper()
+	if testing.Short() {
+		return times / 10
+	}
+	return times
 }
 
 // maker makes random values.
@@ -248,7 +257,7 @@ func (m maker) value(name string, f *messageField, depth int) any {
 // of them: byte for byte, but for the two sorts of text that are documented.
 func TestProtobufOfYAML(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(1000) {
+	for seed := range few(t, 1000) {
 		m := maker{rand.New(rand.NewPCG(seed, 7)), []rune(characters + lineMarks)}
 		checkYAML(t, mustEncode(t, m.any(5)))
 	}
