@@ -158,8 +158,13 @@ func (e *encoder) named(f *messageField, name string, i int) int {
 // field writes a field. One that is as if it were not there is not written, unless
 // it is to be explicit.
 func (e *encoder) field(f *messageField, i int, explicit bool) int {
-	if !f.list || e.in.At(i) != '[' {
-		return e.value(f, i, explicit || f.list)
+	switch {
+	case !f.list:
+		return e.value(f, i, explicit)
+	case e.in.At(i) != '[' && f.kind == kindText:
+		return e.value(f, i, true) // a list of one
+	case e.in.At(i) != '[':
+		return e.leave(i)
 	}
 	i, more := e.in.Enter(i)
 	for more {

@@ -140,6 +140,36 @@ func few(t *testing.T, times uint64) uint64 {
 	return times
 }
 
+// TestProtobufLeavesOut: what a message has no place for, for which gnostic would
+// refuse the whole document, is left out, and all else is there.
+func TestProtobufLeavesOut(t *testing.T) {
+	t.Parallel()
+	const document = `{"swagger":"2.0","definitions":{"a":{%s"type":"string"},"b":{"title":"B"}}}`
+	for _, test := range []struct {
+		odd  string
+		left int
+	}{
+		{``, 0}, {`"oneOf":[{"type":"x"}],`, 1}, {`"nullable":true,"$id":{},`, 2}, {`"title":[],`, 1}, {`"maxLength":1.5,`, 1},
+		{`"maximum":1e999,`, 1}, {`"uniqueItems":"yes",`, 1}, {`"required":["a",{}],`, 1}, {`"properties":["a"],`, 1},
+		{`"properties":{"a":"b"},`, 1}, {`"xml":{"name":"a","name":"b"},`, 1}, {`"allOf":[1],`, 1}, {`"enum":{"a":1},`, 1},
+	} {
+		wire, left, err := encode(fmt.Appendf(nil, document, test.odd), testMessages(v2))
+		if err != nil || left != test.left {
+			t.Errorf("%s: %d values left out, want %d; error %v", test.odd, left, test.left, err)
+			continue
+		}
+		models := unmarshal(t, wire, v2).(*openapi_v2.Document).Definitions.AdditionalProperties
+		if len(models) != 2 || models[0].Value.Type.Value[0] != "string" || models[1].Name != "b" || models[1].Value.Title != "B" {
+			t.Errorf("%s: %v", test.odd, models)
+		}
+	}
+	for _, text := range []string{``, `{`, `{"swagger":`, `{"info":{"title":"\x"}}`, `{}}`, `{"paths":{"/":[}}`, strings.Repeat(`{"x-a":`, 5000)} {
+		if _, err := toProtobuf([]byte(text), testMessages(v2)); err == nil {
+			t.Errorf("%.40s: no error", text)
+		}
+	}
+}
+
 // maker makes random values.
 type maker struct {
 	*rand.Rand
