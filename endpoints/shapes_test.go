@@ -144,12 +144,12 @@ func TestUpdate(t *testing.T) {
 		message          string
 	}{
 		{"old version", "a", body(`,"resourceVersion":"`+created.ResourceVersion+`"`, ""), 409, `Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again`},
-		{"another uid", "a", body(`,"uid":"x"`, ""), 409, `Operation cannot be fulfilled on configmaps "a": Precondition failed: UID in precondition: x, UID in object meta: ` + string(created.UID)},
+		{"another uid", "a", body(`,"uid":"x"`, ""), 409, `Operation cannot be fulfilled on configmaps "a": StorageError: invalid object, Code: 4, Key: /registry/configmaps/a/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: ` + string(created.UID)},
 		{"another name", "b", body("", ""), 400, "the name of the object (a) does not match the name on the URL (b)"},
 		{"no name", "b", "{}", 400, "the name of the object (b based on URL) was undeterminable: name must be provided"},
 		{"another namespace", "a", body(`,"namespace":"b"`, ""), 400, "the namespace of the provided object does not match the namespace sent on the request"},
 		{"not there", "b", `{"metadata":{"name":"b"}}`, 404, `configmaps "b" not found`},
-		{"gone", "b", `{"metadata":{"name":"b","uid":"x"}}`, 409, `Operation cannot be fulfilled on configmaps "b": Precondition failed: UID in precondition: x, UID in object meta: `},
+		{"gone", "b", `{"metadata":{"name":"b","uid":"x"}}`, 409, `Operation cannot be fulfilled on configmaps "b": StorageError: invalid object, Code: 4, Key: /registry/configmaps/a/b, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: `},
 		{"deletionTimestamp", "a", body(`,"deletionTimestamp":"2020-01-01T00:00:00Z"`, ""), 422, `ConfigMap "a" is invalid: metadata.deletionTimestamp: Invalid value: "2020-01-01T00:00:00Z": field is immutable`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
