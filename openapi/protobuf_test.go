@@ -3,8 +3,10 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,8 +110,8 @@ func mustEncode(t testing.TB, v any) []byte {
 func TestProtobufOfAnything(t *testing.T) {
 	t.Parallel()
 	for v, table := range map[version]*message{v2: testMessages(v2), v3: testMessages(v3)} {
-		accepted := 0
-		for seed := range few(t, 500) {
+		accepted, times := uint64(0), few(t, 2000)
+		for seed := range times {
 			m := maker{rand.New(rand.NewPCG(seed, uint64(v))), []rune(characters)}
 			document := m.object(table, 7)
 			document["info"] = map[string]any{"title": "t", "version": "v"}
@@ -125,8 +127,8 @@ func TestProtobufOfAnything(t *testing.T) {
 				checkProtobuf(t, fmt.Sprintf("version %d, seed %d: %s", v, seed, data), data, v)
 			}
 		}
-		if accepted < 10 {
-			t.Errorf("version %d: gnostic accepts %d documents", v, accepted)
+		if accepted < times/20 {
+			t.Errorf("version %d: gnostic accepts %d documents of %d", v, accepted, times)
 		}
 	}
 }
@@ -225,7 +227,8 @@ func (m maker) text() string {
 // object makes an object for a message.
 func (m maker) object(of *message, depth int) map[string]any {
 	object := map[string]any{}
-	for name, f := range of.members {
+	for _, name := range slices.Sorted(maps.Keys(of.members)) { // in order, so that a seed tells all
+		f := of.members[name]
 		if m.IntN(3) == 0 || name == "in" || name == "type" || name == "schema" || name == "description" || name == "url" || name == "name" {
 			object[name] = m.value(name, f, depth-1)
 		}
