@@ -13,22 +13,17 @@ import (
 )
 
 // headOf returns a definition without its schemas, which are most of it: what
-// names, conditions and versions are told by. It is read from the stored bytes,
-// where they look as expected.
+// names, conditions and versions are told by.
 func headOf(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if jsonplan.DecodeWithout(record.Stored(), crd, "schema") && crd.APIVersion == apiextensionsv1.SchemeGroupVersion.String() {
-		return crd, nil
-	}
-	return crdOf(record)
+	return without("schema", record)
 }
 
 // without returns a definition less what stands under a name: "schema", or
-// "description" for what schemas are compiled of. Nothing else of the stored
-// bytes is held.
+// "description" for what schemas are compiled of. It is read from the stored bytes,
+// where they look as expected, and holds none of them.
 func without(name string, record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if jsonplan.DecodeOwn(record.Stored(), crd, name) && crd.APIVersion == apiextensionsv1.SchemeGroupVersion.String() {
+	if jsonplan.DecodeWithout(record.Stored(), crd, name) && crd.APIVersion == apiextensionsv1.SchemeGroupVersion.String() {
 		return crd, nil
 	}
 	return crdOf(record)

@@ -70,21 +70,14 @@ func TestDefinitions(t *testing.T) {
 func TestDecodeWithout(t *testing.T) {
 	t.Parallel()
 	var whole, got apiextensionsv1.CustomResourceDefinition
-	if !jsonplan.Decode([]byte(definition), &whole) || !jsonplan.DecodeWithout([]byte(definition), &got, "schema") {
+	given := []byte(definition)
+	if !jsonplan.Decode(given, &whole) || !jsonplan.DecodeWithout(given, &got, "schema") {
 		t.Fatal("not read")
 	}
+	clear(given) // nothing read shares memory with it
 	whole.Spec.Versions[0].Schema = nil
 	if !reflect.DeepEqual(whole, got) {
 		t.Error(cmp.Diff(whole, got))
-	}
-	given := []byte(definition)
-	var own apiextensionsv1.CustomResourceDefinition
-	if !jsonplan.DecodeOwn(given, &own, "schema") {
-		t.Fatal("not read")
-	}
-	clear(given)
-	if !reflect.DeepEqual(got, own) {
-		t.Error(cmp.Diff(got, own))
 	}
 	if jsonplan.DecodeWithout([]byte(`{"spec":{"versions":[{"schema":{"a":[1,}}]}}`), &got, "schema") {
 		t.Error("what is no JSON was read")

@@ -18,15 +18,10 @@ import (
 func Decode(data []byte, v any) bool { return decode(reader{data: string(data)}, v) }
 
 // DecodeWithout is Decode, but members of a name, wherever they stand, are passed
-// over and stay empty in v. What stands in them need only be JSON.
+// over and stay empty in v: what stands in them need only be JSON. Text in v shares
+// memory with nothing, as little is wanted of a long document.
 func DecodeWithout(data []byte, v any, name string) bool {
-	return decode(reader{data: string(data), without: name}, v)
-}
-
-// DecodeOwn is DecodeWithout, but text in v shares memory with nothing: for what
-// is kept for long of a long document.
-func DecodeOwn(data []byte, v any, without string) bool {
-	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), without: without, own: true}, v)
+	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), without: name, own: true}, v)
 }
 
 func decode(r reader, v any) bool {
