@@ -32,6 +32,7 @@ func (s *Server) openCustom(env *builtin.Env, static *route.Static, documents *o
 		Storage: func(spec custom.StorageSpec) (storage.Interface, error) {
 			return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, spec.IndexFields, !spec.Passing)
 		},
+		Foreign: env.Keeps,
 		Changed: func(versions []schema.GroupVersion) {
 			describeCustom(documents, static, source, versions)
 			s.localChanged(versions)

@@ -23,7 +23,7 @@ import (
 // Build turns the rows of all groups into resources. The Env is theirs from
 // then on.
 func Build(env *Env, groups []Group) []*rest.Resource {
-	env.stores = map[schema.GroupResource]*registry.Store{}
+	env.stores, env.paths = map[schema.GroupResource]*registry.Store{}, map[string]bool{}
 	var resources []*rest.Resource
 	for _, group := range groups {
 		for _, entry := range group.Resources {
@@ -54,7 +54,7 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	if row.Costly {
 		store.Turns = env.Turns
 	}
-	env.stores[resource] = store
+	env.stores[resource], env.paths[path] = store, true
 	hubLabel := row.FieldLabel
 	if hubLabel == nil {
 		hubLabel = fieldLabels(row.SelectableFields)

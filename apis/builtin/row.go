@@ -62,13 +62,19 @@ type Env struct {
 	// listed.
 	Rules func(ctx context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus
 
-	stores map[schema.GroupResource]*registry.Store // filled by Build
+	// Filled by Build.
+	stores map[schema.GroupResource]*registry.Store
+	paths  map[string]bool
 }
 
 // Store finds the store of a resource that was built with the same Env; nil
 // where there is none. It is for those that serve requests: while resources
 // are being built, some are still missing.
 func (env *Env) Store(resource schema.GroupResource) *registry.Store { return env.stores[resource] }
+
+// Keeps tells whether objects of a row are stored under a path below the storage
+// prefix.
+func (env *Env) Keeps(path string) bool { return env.paths[path] }
 
 // StorageSpec says what a storage is to hold.
 type StorageSpec struct {

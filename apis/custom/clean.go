@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/custom/definition"
@@ -52,7 +53,8 @@ func (l *loop) emptyOnce(ctx context.Context, name string, uid types.UID) (left 
 	if err != nil {
 		return true, err
 	}
-	if definition.IsTrue(crd, apiextensionsv1.Established) {
+	// Established or not: it is served, and has objects, before that is stored.
+	if !l.config.Foreign(storagePath(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})) {
 		if left, err = l.deleteObjects(ctx, crd); left || err != nil {
 			return true, err
 		}

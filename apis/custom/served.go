@@ -147,6 +147,12 @@ func (sv *served) equip(r *rest.Resource) {
 	r.Kind, r.Version, r.TypeConverter, r.FieldLabel = sv.kind, sv.kind.Hub, &sv.types, sv.fieldLabel
 }
 
+// storagePath is where the objects of a resource are stored, below the storage
+// prefix.
+func storagePath(resource schema.GroupResource) string {
+	return resource.Group + "/" + resource.Resource
+}
+
 // open makes what requests need of the stored definition, once.
 func (sv *served) open(ctx context.Context) (*opened, error) {
 	if o := sv.opened.Load(); o != nil {
@@ -170,7 +176,7 @@ func (sv *served) open(ctx context.Context) (*opened, error) {
 		o.scale = v.Subresources.Scale
 	}
 	kept, err := sv.source.config.Storage(StorageSpec{
-		Path: sv.group.Group + "/" + sv.plural, Kind: sv.kind, Namespaced: sv.scoped, Resource: sv.group,
+		Path: storagePath(sv.group), Kind: sv.kind, Namespaced: sv.scoped, Resource: sv.group,
 		IndexFields: o.selectableLabels(), Passing: sv.passing,
 	})
 	if err != nil {

@@ -34,6 +34,9 @@ type Config struct {
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(StorageSpec) (storage.Interface, error)
+	// Foreign tells whether what is stored under a path belongs to somebody else as
+	// well: it does not go with a definition. nil: it never does.
+	Foreign func(path string) bool
 	// Changed is told of group versions whose resources are not what they were.
 	// It is called with a lock held: it may read the Source, and not wait for
 	// it; nil: nobody is told.
@@ -93,6 +96,9 @@ func New(config Config) (*Source, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
+	}
+	if config.Foreign == nil {
+		config.Foreign = func(string) bool { return false }
 	}
 	if config.Idle == 0 {
 		config.Idle = DefaultIdle
