@@ -93,15 +93,19 @@ func fill(w *bytes.Buffer, pieces []piece, names *marked) {
 	}
 }
 
-// template returns the template for a custom resource; false where there can be
-// none.
-func (l *library) template(r *Resource, v version) (*template, bool) {
+// template returns the template for a custom resource of a group version; false
+// where there can be none.
+func (l *library) template(r *Resource, gv schema.GroupVersion, v version) (*template, bool) {
 	if len(r.Connect) > 0 || r.Text || r.Options != "" {
 		return nil, false
 	}
+	object := r.Object
+	if object == gv.WithKind(r.Kind) {
+		object = schema.GroupVersionKind{} // which means the same, whatever the names
+	}
 	s := shape{
 		version: v, namespaced: r.Namespaced, returnsDeleted: r.ReturnsDeleted, subresource: r.Subresource,
-		verbs: strings.Join(r.Verbs, ","), object: r.Object, article: strings.TrimSuffix(withArticle(r.Kind), r.Kind),
+		verbs: strings.Join(r.Verbs, ","), object: object, article: strings.TrimSuffix(withArticle(r.Kind), r.Kind),
 	}
 	if made, ok := l.templates.made.Load(s); ok {
 		return made.(*template), true
@@ -159,7 +163,7 @@ func (l *library) newTemplate(s shape, verbs []string) (*template, error) {
 // custom adds the paths of a custom resource, copied from a template. It is false
 // where there is none.
 func (m *pathMaker) custom(r *Resource) bool {
-	t, ok := m.library.template(r, m.version)
+	t, ok := m.library.template(r, m.part.GroupVersion, m.version)
 	if !ok {
 		return false
 	}

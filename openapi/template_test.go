@@ -25,7 +25,7 @@ func TestTemplates(t *testing.T) {
 					name := kind + map[bool]string{true: "-in", false: "-of"}[namespaced]
 					p.Resources = append(p.Resources,
 						Resource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: all},
-						Resource{Name: name, Kind: kind, Namespaced: namespaced, Subresource: "status", Verbs: part},
+						Resource{Name: name, Kind: kind, Namespaced: namespaced, Subresource: "status", Verbs: part, Object: gv.WithKind(kind)},
 						Resource{Name: name, Kind: kind, Namespaced: namespaced, Subresource: "scale", Verbs: part, Object: scale})
 				}
 			}
