@@ -43,11 +43,15 @@ type entry struct {
 }
 
 type entryVersion struct {
-	name              string
+	name string
+	// at is where it is among the versions of the definition.
+	at                int
 	served, storage   bool
 	status, scale     bool
 	deprecated        bool
 	deprecationNotice string
+	// selectable are the paths of the fields that objects are selected by.
+	selectable []string
 }
 
 type names struct {
@@ -103,19 +107,22 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 		webhook:       asksWebhook(crd), unsafe: definition.InvalidCABundle(crd),
 	}
 	for i := range crd.Spec.Versions {
-		e.versions = append(e.versions, newEntryVersion(&crd.Spec.Versions[i]))
+		e.versions = append(e.versions, newEntryVersion(&crd.Spec.Versions[i], i))
 	}
 	slices.SortStableFunc(e.versions, func(a, b entryVersion) int { return version.CompareKubeAwareVersionStrings(b.name, a.name) })
 	return e
 }
 
-func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) entryVersion {
-	out := entryVersion{name: strings.Clone(v.Name), served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
+func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int) entryVersion {
+	out := entryVersion{name: strings.Clone(v.Name), at: at, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
 	if v.DeprecationWarning != nil {
 		out.deprecationNotice = strings.Clone(*v.DeprecationWarning)
 	}
 	if v.Subresources != nil {
 		out.status, out.scale = v.Subresources.Status != nil, v.Subresources.Scale != nil
+	}
+	for _, f := range v.SelectableFields {
+		out.selectable = append(out.selectable, strings.Clone(f.JSONPath))
 	}
 	return out
 }

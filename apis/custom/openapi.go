@@ -66,7 +66,7 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	models := make([]map[string]openapi.Schema, len(entries))
 	var next atomic.Int64
 	var group errgroup.Group
-	for range min(len(entries), runtime.GOMAXPROCS(0)) {
+	for range min(len(entries), bulkWorkers()) {
 		group.Go(func() error {
 			p := newPublisher(as)
 			for i := next.Add(1) - 1; i < int64(len(entries)); i = next.Add(1) - 1 {
@@ -88,13 +88,17 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	return all, nil
 }
 
-// models returns the schemas of one definition, none if it has just gone.
+// bulkWorkers is how many goroutines share work on many definitions: one less than
+// run at a time, so that requests find a processor free.
+func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
+
+// models returns the schemas of one definition, none if the version has just gone.
 func (s *Source) models(ctx context.Context, e *entry, version string, p *publisher) (map[string]openapi.Schema, error) {
 	record, err := s.stored(ctx, e.name)
 	if err != nil {
 		return nil, err
 	}
-	m, err := newModelMaker(record, version)
+	m, err := newModelMaker(e, e.version(version), record)
 	if m == nil || err != nil {
 		return nil, err
 	}
@@ -103,41 +107,37 @@ func (s *Source) models(ctx context.Context, e *entry, version string, p *publis
 
 // modelMaker makes the models of a version: of its kind, and of the list.
 type modelMaker struct {
-	crd     *apiextensionsv1.CustomResourceDefinition
-	version *apiextensionsv1.CustomResourceDefinitionVersion
+	group   string
+	names   names
+	version entryVersion
 	// schema is a text in which the schema of the version is, at a position.
 	schema *jsonplan.Cursor
 	at     int
 }
 
-// newModelMaker reads a definition: its schema where it stands in the stored
-// bytes, if they look as expected. It is nil where there is no such version.
-func newModelMaker(record *codec.Record, version string) (*modelMaker, error) {
-	crd, err := without("schema", record)
+// newModelMaker finds the schema of a version where it stands in the stored
+// definition, if that looks as expected. It is nil where there is no such version.
+func newModelMaker(e *entry, v *entryVersion, record *codec.Record) (*modelMaker, error) {
+	in, start := jsonplan.NewCursor(record.Stored())
+	at := in.Seek(start, "spec", "versions", v.at)
+	name, _ := in.Text(in.Seek(at, "name"))
+	if at = in.Seek(at, "schema", "openAPIV3Schema"); name == v.name && in.At(at) == '{' {
+		return &modelMaker{group: e.group, names: e.wanted, version: *v, schema: in, at: at}, nil
+	}
+	crd, err := crdOf(record)
 	if err != nil {
 		return nil, err
 	}
 	for i := range crd.Spec.Versions {
-		if crd.Spec.Versions[i].Name != version {
-			continue
+		if crd.Spec.Versions[i].Name == v.name {
+			return modelMakerOf(crd, &crd.Spec.Versions[i])
 		}
-		m := &modelMaker{crd: crd, version: &crd.Spec.Versions[i]}
-		var start int
-		m.schema, start = jsonplan.NewCursor(record.Stored())
-		if m.at = m.schema.Seek(start, "spec", "versions", i, "schema", "openAPIV3Schema"); m.schema.At(m.at) == '{' {
-			return m, nil
-		}
-		if crd, err = crdOf(record); err != nil {
-			return nil, err
-		}
-		return modelMakerOf(crd, &crd.Spec.Versions[i])
 	}
 	return nil, nil
 }
 
-// modelMakerOf returns one for a version of a whole definition.
+// modelMakerOf returns one for a version of a decoded definition.
 func modelMakerOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (*modelMaker, error) {
-	m := &modelMaker{crd: crd, version: version}
 	encoded := []byte(`{"type":"object"}`)
 	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 		var err error
@@ -145,18 +145,19 @@ func modelMakerOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiext
 			return nil, fmt.Errorf("encode schema: %w", err)
 		}
 	}
+	m := &modelMaker{group: crd.Spec.Group, names: namesOf(&crd.Spec.Names), version: newEntryVersion(version, 0)}
 	m.schema, m.at = jsonplan.NewCursor(encoded)
 	return m, nil
 }
 
 func (m *modelMaker) name(kind string) string {
-	parts := strings.Split(m.crd.Spec.Group, ".")
+	parts := strings.Split(m.group, ".")
 	slices.Reverse(parts)
-	return strings.Join(parts, ".") + "." + m.version.Name + "." + kind
+	return strings.Join(parts, ".") + "." + m.version.name + "." + kind
 }
 
 func (m *modelMaker) models(p *publisher) (map[string]openapi.Schema, error) {
-	kind, listKind := m.crd.Spec.Names.Kind, m.crd.Spec.Names.ListKind
+	kind, listKind := m.names.kind, m.names.listKind
 	object, err := m.object(p)
 	if err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (m *modelMaker) models(p *publisher) (map[string]openapi.Schema, error) {
 // object is the model of the kind.
 func (m *modelMaker) object(p *publisher) ([]byte, error) {
 	marks := map[string]any{}
-	m.mark(marks, m.crd.Spec.Names.Kind)
+	m.mark(marks, m.names.kind)
 	encoded, err := jsonplan.Marshal(marks)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
@@ -185,31 +186,31 @@ func (m *modelMaker) object(p *publisher) ([]byte, error) {
 func (m *modelMaker) list(as form) map[string]any {
 	types := metav1.TypeMeta{}.SwaggerDoc()
 	doc := map[string]any{
-		"type": "object", "description": m.crd.Spec.Names.ListKind + " is a list of " + m.crd.Spec.Names.Kind,
+		"type": "object", "description": m.names.listKind + " is a list of " + m.names.kind,
 		"required": []any{"items"},
 		"properties": map[string]any{
 			"apiVersion": described("string", types["apiVersion"]),
 			"kind":       described("string", types["kind"]),
 			"metadata":   reference("Standard list metadata. More info: "+conventions+"#types-kinds", metaModels+"ListMeta", as),
 			"items": map[string]any{
-				"type": "array", "description": "List of " + m.crd.Spec.Names.Plural + ". More info: " + conventions,
-				"items": map[string]any{"$ref": refOf(m.name(m.crd.Spec.Names.Kind), as)},
+				"type": "array", "description": "List of " + m.names.plural + ". More info: " + conventions,
+				"items": map[string]any{"$ref": refOf(m.name(m.names.kind), as)},
 			},
 		},
 	}
-	m.mark(doc, m.crd.Spec.Names.ListKind)
+	m.mark(doc, m.names.listKind)
 	return doc
 }
 
 // mark says of which kind a model is.
 func (m *modelMaker) mark(doc map[string]any, kind string) {
-	doc["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": m.crd.Spec.Group, "version": m.version.Name, "kind": kind}}
-	if len(m.version.SelectableFields) == 0 {
+	doc["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": m.group, "version": m.version.name, "kind": kind}}
+	if len(m.version.selectable) == 0 {
 		return
 	}
 	var fields []any
-	for _, f := range m.version.SelectableFields {
-		fields = append(fields, map[string]any{"fieldPath": strings.TrimPrefix(f.JSONPath, ".")})
+	for _, path := range m.version.selectable {
+		fields = append(fields, map[string]any{"fieldPath": strings.TrimPrefix(path, ".")})
 	}
 	doc["x-kubernetes-selectable-fields"] = fields
 }
