@@ -61,6 +61,8 @@ type drawing struct {
 	// builtin and others are the models it needs.
 	builtin map[uint32]bool
 	others  map[string]Schema
+	// part is what a v3 document of a group version describes; nil for others.
+	part *Part
 }
 
 // etag identifies the document. It covers all the document consists of, the
@@ -103,7 +105,7 @@ func (d *drawing) json() ([]byte, error) {
 	f := inflater{library: d.library}
 	n := 0
 	for _, i := range slices.Sorted(maps.Keys(d.builtin)) {
-		schema, err := f.schema(i, d.version)
+		schema, err := d.builtinSchema(&f, i)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +178,7 @@ func drawV3(l *library, s *source, about info) (*drawing, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &drawing{library: l, version: v3, builtin: map[uint32]bool{}, others: map[string]Schema{}}
+	d := &drawing{library: l, version: v3, builtin: map[uint32]bool{}, others: map[string]Schema{}, part: s.part}
 	if err := d.addModels(items, schemas); err != nil {
 		return nil, err
 	}

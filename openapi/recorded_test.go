@@ -221,4 +221,64 @@ func TestCustomAsRecorded(t *testing.T) {
 			t.Errorf("no schema of %s", name)
 		}
 	}
+	var recorded struct {
+		Components struct{ Schemas map[string]any }
+	}
+	readJSON(t, "recorded-custom.json.gz", &recorded)
+	// The group versions that Kubernetes gained and lost since the recording.
+	gained := []string{"lifecycle.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha3", "storagemigration.k8s.io/v1"}
+	lost := []string{"scheduling.k8s.io/v1alpha2"}
+	listed := slices.Concat(kindsListed(recorded.Components.Schemas[modelDelete]), gained)
+	listed = slices.DeleteFunc(listed, func(gv string) bool { return slices.Contains(lost, gv) })
+	slices.Sort(listed)
+	if diff := cmp.Diff(listed, kindsListed(have.Components.Schemas[modelDelete])); diff != "" {
+		t.Errorf("kinds of DeleteOptions (-recorded +ours):\n%s", diff)
+	}
+}
+
+// kindsListed returns the group versions of the kinds that a schema lists, sorted.
+func kindsListed(schema any) []string {
+	var listed []string
+	object, _ := schema.(map[string]any)
+	kinds, _ := object[kindsExtension].([]any)
+	for _, k := range kinds {
+		kind := k.(map[string]any)
+		listed = append(listed, fmt.Sprintf("%s/%s", kind["group"], kind["version"]))
+	}
+	slices.Sort(listed)
+	return listed
+}
+
+// TestKindsOfEachGroupVersion: a v3 document of built-in kinds says of DeleteOptions
+// and WatchEvent that they are of the core group and its own, as recorded; the v2
+// document names all groups.
+func TestKindsOfEachGroupVersion(t *testing.T) {
+	t.Parallel()
+	documents := testDocuments(t, false)
+	for path, want := range map[string][]string{
+		"api/v1": {"/v1"}, "apis/apps/v1": {"/v1", "apps/v1"}, "apis/autoscaling/v2": {"/v1", "autoscaling/v2"},
+		"apis/apiextensions.k8s.io/v1": {"/v1", "apiextensions.k8s.io/v1"},
+	} {
+		d, _ := documents.V3(path)
+		var have struct {
+			Components struct{ Schemas map[string]any }
+		}
+		if err := json.Unmarshal(plain(t, d), &have); err != nil {
+			t.Fatal(err)
+		}
+		for _, model := range []string{modelDelete, modelWatchEvent} {
+			if diff := cmp.Diff(want, kindsListed(have.Components.Schemas[model])); diff != "" {
+				t.Errorf("%s: kinds of %s (-recorded +ours):\n%s", path, model, diff)
+			}
+		}
+	}
+	var have struct{ Definitions map[string]any }
+	if err := json.Unmarshal(plain(t, documents.V2()), &have); err != nil {
+		t.Fatal(err)
+	}
+	for _, model := range []string{modelDelete, modelWatchEvent} {
+		if listed := kindsListed(have.Definitions[model]); !slices.Contains(listed, "imagepolicy.k8s.io/v1alpha1") || len(listed) < 60 {
+			t.Errorf("v2: kinds of %s: %v", model, listed)
+		}
+	}
 }
