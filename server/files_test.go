@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,27 +21,12 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// logged is a log that tests read.
-type logged struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(line)
-}
-
-func (l *logged) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.out.String(), text)
-}
+// countIn counts how often a log tells something.
+func countIn(log *testserver.Buffer, text string) int { return strings.Count(log.String(), text) }
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	dir, log := t.TempDir(), &logged{}
+	dir, log := t.TempDir(), &testserver.Buffer{}
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	write(t, one, "1")
 	write(t, two, "2")
@@ -86,9 +70,9 @@ func TestFiles(t *testing.T) {
 			write(t, step.file, step.content)
 		}
 		changed := f.look()
-		if changed != step.changed || inForce != step.want || log.count("level=ERROR") != step.errors {
+		if changed != step.changed || inForce != step.want || countIn(log, "level=ERROR") != step.errors {
 			t.Errorf("%s: changed %t, %q in force, %d errors logged; want %t, %q, %d",
-				step.name, changed, inForce, log.count("level=ERROR"), step.changed, step.want, step.errors)
+				step.name, changed, inForce, countIn(log, "level=ERROR"), step.changed, step.want, step.errors)
 		}
 	}
 }
@@ -153,7 +137,7 @@ func as(t *testing.T, cert tls.Certificate) *http.Client {
 func TestFilesChange(t *testing.T) {
 	t.Parallel()
 	before, after := issue(t), issue(t)
-	dir, log := t.TempDir(), &logged{}
+	dir, log := t.TempDir(), &testserver.Buffer{}
 	file := func(name string) string { return filepath.Join(dir, name) }
 	put := func(contents map[string]string) {
 		for name, content := range contents {
@@ -213,7 +197,7 @@ func TestFilesChange(t *testing.T) {
 
 	put(map[string]string{"tls.crt": before.files["tls.crt"], "users.crt": "nonsense", "proxies.crt": "nonsense"}) // and not the key
 	testserver.Eventually(t, time.Minute, func() error {
-		if told := log.count("cannot be used"); told < 3 {
+		if told := countIn(log, "cannot be used"); told < 3 {
 			return fmt.Errorf("%d files are complained of", told)
 		}
 		return nil

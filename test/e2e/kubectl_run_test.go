@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -84,7 +83,7 @@ func (k *kubectl) run(ctx context.Context, input string, args ...string) outcome
 // running is a command that goes on until the behaviour ends.
 type running struct {
 	k      *kubectl
-	stdout lockedBuffer
+	stdout testserver.Buffer
 }
 
 // begin starts a command, which is killed when the behaviour ends.
@@ -109,24 +108,6 @@ func (r *running) await(text string) {
 		}
 		return nil
 	})
-}
-
-// lockedBuffer is written by a process while it is read by the test.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // ok runs a command that has to succeed and returns its standard output.

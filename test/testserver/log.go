@@ -7,26 +7,29 @@ import (
 	"sync"
 )
 
-// syncBuffer collects what the process prints, across restarts.
-type syncBuffer struct {
+// Buffer collects what is printed, while it is read. The zero value is ready for
+// use; it is safe for concurrent use.
+type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (b *syncBuffer) Write(p []byte) (int, error) {
+// Write implements io.Writer.
+func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
 }
 
-func (b *syncBuffer) String() string {
+// String returns all that was printed so far.
+func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
 
 // logTo sends both streams of the process to one log.
-func logTo(cmd *exec.Cmd, log *syncBuffer) { cmd.Stdout, cmd.Stderr = log, log }
+func logTo(cmd *exec.Cmd, log *Buffer) { cmd.Stdout, cmd.Stderr = log, log }
 
 // Panics returns the lines of a server log that tell of a panic or of a race, each with what follows it, at most
 // twenty lines. The words are looked for whatever their case: a recovered panic is logged by the server, a fatal one

@@ -26,7 +26,7 @@ type Server struct {
 	options Options
 	dir     string
 	port    int
-	log     syncBuffer
+	log     Buffer // across restarts
 	process *process
 	config  *rest.Config
 }
