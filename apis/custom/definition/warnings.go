@@ -50,7 +50,12 @@ func (f formats) collect(s *apiextensionsv1.JSONSchemaProps) {
 			f.collect(&list[i])
 		}
 	}
-	for _, member := range s.Properties {
-		f.collect(&member)
+	if len(s.Properties) == 0 {
+		return
+	}
+	member := new(apiextensionsv1.JSONSchemaProps) // one for all: it is large
+	for name := range s.Properties {
+		*member = s.Properties[name]
+		f.collect(member)
 	}
 }
