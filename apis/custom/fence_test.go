@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/test/testserver"
 )
 
 func widget(name string) *unstructured.Unstructured {
@@ -83,24 +84,23 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	if err := <-created; err != nil {
 		t.Error(err)
 	}
-	for until := time.Now().Add(time.Minute); !gone(); runtime.Gosched() {
-		if time.Now().After(until) {
-			t.Fatal("the definition stays")
+	testserver.Eventually(t, time.Minute, func() error {
+		if !gone() {
+			return errors.New("the definition stays")
 		}
-	}
+		return nil
+	})
 
 	crd.Finalizers, crd.UID = nil, "another"
 	if _, err := s.config.Definitions.Create(ctx, crd, storage.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		if e := s.current.Load().find("a.example.com", "widgets"); e != nil && e.uid == crd.UID && e.isServed() {
-			break
+	testserver.Eventually(t, time.Minute, func() error {
+		if e := s.current.Load().find("a.example.com", "widgets"); e == nil || e.uid != crd.UID || !e.isServed() {
+			return errors.New("not served anew")
 		}
-		if time.Now().After(until) {
-			t.Fatal("not served anew")
-		}
-	}
+		return nil
+	})
 	list, err := s.awaitServed(t, "a.example.com").Storage.(rest.Lister).List(ctx, "", rest.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
