@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -18,19 +19,34 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
 )
 
 // Build turns the rows of all groups into resources. The Env is theirs from
-// then on.
-func Build(env *Env, groups []Group) []*rest.Resource {
+// then on. An error tells which storage could not be opened.
+func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	env.stores, env.paths = map[schema.GroupResource]*registry.Store{}, map[string]bool{}
+	env.specs = map[schema.GroupResource]storage.Spec{}
 	var resources []*rest.Resource
 	for _, group := range groups {
 		for _, entry := range group.Resources {
 			resources = append(resources, entry.build(env, group.GroupVersion)...)
 		}
 	}
-	return resources
+	return resources, errors.Join(env.errs...)
+}
+
+// open opens the storage of a row.
+func (env *Env) open(spec storage.Spec) storage.Interface {
+	env.specs[spec.Resource], env.paths[spec.Path] = spec, true
+	if env.Storage == nil {
+		return nil
+	}
+	opened, err := env.Storage(spec)
+	if err != nil {
+		env.errs = append(env.errs, err)
+	}
+	return opened
 }
 
 // Resource makes an entry of a row.
@@ -49,12 +65,12 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	}
 	store := &registry.Store{
 		Resource: resource, Kind: kind, Strategy: e.strategy(env),
-		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
+		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
 	}
 	if row.Costly {
 		store.Turns = env.Turns
 	}
-	env.stores[resource], env.paths[path] = store, true
+	env.stores[resource] = store
 	hubLabel := row.FieldLabel
 	if hubLabel == nil {
 		hubLabel = fieldLabels(row.SelectableFields)

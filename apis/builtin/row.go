@@ -37,9 +37,9 @@ type Entry interface {
 
 // Env is what rows need of the server they are served by.
 type Env struct {
-	// Storage opens the storage of a kind under a path below the storage
-	// prefix.
-	Storage func(StorageSpec) storage.Interface
+	// Storage opens the storage of a kind; nil: resources are described, and
+	// keep nothing.
+	Storage func(storage.Spec) (storage.Interface, error)
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
 	// Turns are taken to validate objects of rows that are Costly; nil: nobody
@@ -64,7 +64,9 @@ type Env struct {
 
 	// Filled by Build.
 	stores map[schema.GroupResource]*registry.Store
+	specs  map[schema.GroupResource]storage.Spec
 	paths  map[string]bool
+	errs   []error // of Storage
 }
 
 // Store finds the store of a resource that was built with the same Env; nil
@@ -72,20 +74,13 @@ type Env struct {
 // are being built, some are still missing.
 func (env *Env) Store(resource schema.GroupResource) *registry.Store { return env.stores[resource] }
 
+// Spec returns what the storage of a row was opened with, the zero Spec where
+// there is no such row.
+func (env *Env) Spec(resource schema.GroupResource) storage.Spec { return env.specs[resource] }
+
 // Keeps tells whether objects of a row are stored under a path below the storage
 // prefix.
 func (env *Env) Keeps(path string) bool { return env.paths[path] }
-
-// StorageSpec says what a storage is to hold.
-type StorageSpec struct {
-	// Path below the storage prefix, as "pods" or "services/specs".
-	Path       string
-	Kind       *codec.Kind
-	Namespaced bool
-	Resource   schema.GroupResource
-	// IndexFields are as in Row.
-	IndexFields []string
-}
 
 // Row declares one kind of object that is stored, with T its type in the hub
 // version. The zero value of each field is the common case. Functions may
