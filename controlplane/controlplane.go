@@ -7,7 +7,7 @@
 //
 // Imports: admission, admission/plugin, apis/aggregated, apis/builtin,
 // apis/builtin/all, apis/custom, apis/custom/conversion, codec, discovery, egress,
-// endpoints, endpoints/apply, filters, filters/authn, filters/authz, openapi, request, rest, route,
+// endpoints, endpoints/apply, feature, filters, filters/authn, filters/authz, openapi, request, rest, route,
 // storage, storage/cache, storage/factory, storage/follow, storage/kv, telemetry.
 package controlplane
 

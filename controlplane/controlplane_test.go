@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/request"
@@ -69,7 +70,7 @@ func newEnv(t testing.TB) *Env {
 		t.Fatal(err)
 	}
 	return &Env{
-		Backend: backend, Feed: feed, Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
+		Backend: backend, Feed: feed, Encodings: encodings, TypeConverter: openapi.NewTypeConverter(), Gates: feature.Defaults(),
 		Identity: Identity{
 			Authenticator: administrator{}, Signer: crypto.Signer(signer),
 			ClusterAuthentication: func() (map[string]string, error) { return map[string]string{"client-ca-file": ""}, nil },

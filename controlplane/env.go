@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/storage"
@@ -40,6 +41,9 @@ type Env struct {
 	// Expensive limits how many validations that take milliseconds run at a
 	// time; nil sets no limit.
 	Expensive *semaphore.Weighted
+
+	// Gates are the feature gates that are on.
+	Gates feature.Gates
 
 	Identity Identity
 	// Address is host:port as this process reaches itself; PublicURL is where

@@ -43,6 +43,7 @@ func (i *instance) installAPI() error {
 // rowEnv is what rows need of this control plane.
 func (i *instance) rowEnv() *builtin.Env {
 	return &builtin.Env{
+		Gates:             i.env.Gates,
 		EventTTL:          i.options.EventTTL,
 		Turns:             i.env.Expensive,
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },

@@ -4,7 +4,7 @@
 // stands in package controlplane; a host opens one, and can open more. A host is
 // a value: it shares nothing with another one in the same process but the process.
 //
-// Imports: codec, controlplane, endpoints, filters, filters/authn, http2, openapi,
+// Imports: codec, controlplane, endpoints, feature, filters, filters/authn, http2, openapi,
 // pki, request, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // telemetry.
 package server
@@ -27,6 +27,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/openapi"
@@ -102,7 +103,7 @@ func New(config Config) (*Host, error) {
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
-		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
+		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(), Gates: feature.Defaults(),
 		// One processor is left to compactions, and one to other requests: where
 		// all are busy, Go finds out late that there is something to read.
 		Expensive: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),

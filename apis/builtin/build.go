@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
@@ -27,6 +28,7 @@ import (
 func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	env.stores, env.paths = map[schema.GroupResource]*registry.Store{}, map[string]bool{}
 	env.specs = map[schema.GroupResource]storage.Spec{}
+	env.validator = validation.NewValidator(env.Gates)
 	var resources []*rest.Resource
 	for _, group := range groups {
 		for _, entry := range group.Resources {
@@ -114,7 +116,7 @@ func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version,
 		main.ResetFields = resetFields(v.GVK, append([]string{"status"}, row.Resets...)...)
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
-		status.Storage = &registry.Part{Store: store, Strategy: e.statusStrategy(store.Strategy)}
+		status.Storage = &registry.Part{Store: store, Strategy: e.statusStrategy(env, store.Strategy)}
 		status.ResetFields = resetFields(v.GVK, slices.Concat([]string{"spec"}, row.StatusKeeps, row.StatusResets)...)
 		resources = append(resources, &status)
 	}
@@ -205,7 +207,7 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 			p.clearStatus(obj)
 		}
 		if row.Prepare != nil {
-			row.Prepare(ctx, typed[T, P](obj))
+			row.Prepare(&Operation{ctx, env}, typed[T, P](obj))
 		}
 	}
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
@@ -213,16 +215,16 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 			p.keepStatus(obj, old)
 		}
 		if row.PrepareUpdate != nil {
-			row.PrepareUpdate(ctx, typed[T, P](obj), typed[T, P](old))
+			row.PrepareUpdate(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
 		}
 	}
 	if row.Validate != nil {
 		s.Validate = func(ctx context.Context, obj codec.Object) field.ErrorList {
-			return row.Validate(ctx, typed[T, P](obj))
+			return env.validator.Validate(ctx, func(f validation.Field) { row.Validate(f, typed[T, P](obj), nil) })
 		}
 	}
-	s.ValidateUpdate = onUpdate[T, P](row.ValidateUpdate)
-	e.warnings(s)
+	s.ValidateUpdate = validateUpdate[T, P](env, row.Validate)
+	e.warnings(env, s)
 	e.deletion(s)
 	if row.TTL != nil {
 		s.TTL = func(obj codec.Object) time.Duration { return row.TTL(env, typed[T, P](obj)) }
@@ -230,21 +232,16 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 	return s
 }
 
-func (e rowEntry[T, P]) warnings(s *registry.Strategy) {
+func (e rowEntry[T, P]) warnings(env *Env, s *registry.Strategy) {
 	row := e.row
-	if row.Warnings != nil || row.CreateWarnings != nil {
-		s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) (warnings []string) {
-			if row.CreateWarnings != nil {
-				warnings = row.CreateWarnings(ctx, typed[T, P](obj))
-			}
-			if row.Warnings != nil {
-				warnings = append(warnings, row.Warnings(ctx, typed[T, P](obj))...)
-			}
-			return warnings
-		}
+	if row.Warnings == nil {
+		return
 	}
-	if row.Warnings != nil {
-		s.WarningsOnUpdate = func(ctx context.Context, obj, _ codec.Object) []string { return row.Warnings(ctx, typed[T, P](obj)) }
+	s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) []string {
+		return row.Warnings(&Operation{ctx, env}, typed[T, P](obj), nil)
+	}
+	s.WarningsOnUpdate = func(ctx context.Context, obj, old codec.Object) []string {
+		return row.Warnings(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
 	}
 }
 
@@ -262,7 +259,7 @@ func (e rowEntry[T, P]) deletion(s *registry.Strategy) {
 }
 
 // statusStrategy makes the rules of /status from those of the resource.
-func (e rowEntry[T, P]) statusStrategy(main *registry.Strategy) *registry.Strategy {
+func (e rowEntry[T, P]) statusStrategy(env *Env, main *registry.Strategy) *registry.Strategy {
 	row, p := e.row, partsOf(reflect.TypeFor[T]())
 	var keeps []func(obj, old codec.Object)
 	for _, name := range row.StatusKeeps {
@@ -276,19 +273,19 @@ func (e rowEntry[T, P]) statusStrategy(main *registry.Strategy) *registry.Strate
 			keep(obj, old)
 		}
 		if row.PrepareStatus != nil {
-			row.PrepareStatus(ctx, typed[T, P](obj), typed[T, P](old))
+			row.PrepareStatus(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
 		}
 	}
-	s.ValidateUpdate = onUpdate[T, P](row.ValidateStatus)
+	s.ValidateUpdate = validateUpdate[T, P](env, row.ValidateStatus)
 	s.WarningsOnUpdate = nil
 	return &s
 }
 
-func onUpdate[T any, P object[T]](f func(context.Context, *T, *T) field.ErrorList) func(context.Context, codec.Object, codec.Object) field.ErrorList {
-	if f == nil {
+func validateUpdate[T any, P object[T]](env *Env, rules func(validation.Field, *T, *T)) func(context.Context, codec.Object, codec.Object) field.ErrorList {
+	if rules == nil {
 		return nil
 	}
 	return func(ctx context.Context, obj, old codec.Object) field.ErrorList {
-		return f(ctx, typed[T, P](obj), typed[T, P](old))
+		return env.validator.Validate(ctx, func(f validation.Field) { rules(f, typed[T, P](obj), typed[T, P](old)) })
 	}
 }

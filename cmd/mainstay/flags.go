@@ -18,9 +18,6 @@ import (
 //go:embed upstream-flags.tsv
 var upstreamFlags string
 
-//go:embed feature-gates.tsv
-var featureGates string
-
 // serveFlags are the flags of serve and what they were set to.
 type serveFlags struct {
 	config   server.Config

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -140,8 +141,8 @@ func TestFlagsOfKubernetes(t *testing.T) {
 func TestGates(t *testing.T) {
 	t.Parallel()
 	var all []string
-	for _, row := range tableRows(featureGates) {
-		all = append(all, row[0]+"="+row[1])
+	for gate, preset := range feature.Known() {
+		all = append(all, fmt.Sprintf("%s=%t", gate, preset))
 	}
 	for _, value := range []string{"", "CBORServingAndStorage=false", "kube:WatchList=true", strings.Join(all, ",")} {
 		if err := new(gates).Set(value); err != nil {
