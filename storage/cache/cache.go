@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/codec"
@@ -45,7 +46,7 @@ const (
 // Config describes the Cacher of one resource.
 type Config struct {
 	// Store is what is cached. Required.
-	Store *storage.Store
+	Store Store
 	// Feed tells of changes; its backend is the store's. Required.
 	Feed *Feed
 	// IndexFields are fields of codec.Kind.Fields that many lists and watches
@@ -55,10 +56,29 @@ type Config struct {
 	IndexFields []string
 }
 
+// Store is what a Cacher needs of the storage that it decorates: besides the
+// objects, how requests are resolved, keys are read and changes are made of the
+// backend's events. A *storage.Store is one, and so is whatever embeds one.
+type Store interface {
+	storage.Interface
+	GroupResource() schema.GroupResource
+	// Backend has the revisions, and is the one that the Feed follows.
+	Backend() kv.Backend
+	Prefix() string
+	Key(types.NamespacedName) (string, error)
+	KeyOf(types.NamespacedName) string
+	PlanList(namespace string, options rest.ListOptions) (*storage.ListPlan, error)
+	ListPlanned(context.Context, *storage.ListPlan) (*rest.List, error)
+	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
+	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
+	Follow(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
+	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
+}
+
 // Cacher is a storage.Interface that reads from memory. It costs nothing until
 // it is read.
 type Cacher struct {
-	store   *storage.Store
+	store   Store
 	feed    *Feed
 	indexed []string
 
@@ -209,6 +229,9 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 	revision, err := storage.ParseResourceVersion(options.ResourceVersion)
 	if err != nil {
 		return nil, err
+	}
+	if options.Exact {
+		return c.store.Get(ctx, name, options) // the cache has no history of single objects
 	}
 	st, err := c.at(ctx, options.ResourceVersion != "", revision)
 	if err != nil {
@@ -376,6 +399,11 @@ func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Rec
 		return cached
 	}
 	return given
+}
+
+// Prepare implements storage.Interface.
+func (c *Cacher) Prepare(ctx context.Context, req storage.OpRequest) (*storage.Op, error) {
+	return c.store.Prepare(ctx, req)
 }
 
 // Count implements storage.Interface.

@@ -51,7 +51,7 @@ const (
 // state is a cache in memory, from when it was loaded until it is closed: the
 // objects, and the changes that led to them. Only the feed changes it.
 type state struct {
-	store  *storage.Store
+	store  Store
 	prefix string
 	report *report
 	limits LogLimits
@@ -84,7 +84,7 @@ type state struct {
 	}
 }
 
-func newState(store *storage.Store, report *report, limits LogLimits, release func(*state)) *state {
+func newState(store Store, report *report, limits LogLimits, release func(*state)) *state {
 	s := &state{
 		store: store, prefix: store.Prefix(), report: report, limits: limits,
 		closed: make(chan struct{}), release: release,

@@ -46,7 +46,7 @@ func Run(t *testing.T, setup Setup) {
 	for _, group := range []struct {
 		name  string
 		tests []test
-	}{{"Write", writeTests()}, {"List", listTests()}, {"Watch", watchTests()}, {"Concurrent", concurrentTests()}} {
+	}{{"Write", writeTests()}, {"List", listTests()}, {"Watch", watchTests()}, {"Concurrent", concurrentTests()}, {"Transaction", transactionTests()}} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
 			for _, test := range group.tests {
