@@ -10,6 +10,7 @@
 //     is emptied when nobody reads it.
 //   - state: a loaded cache: the objects in a copy-on-write tree, and snapshots.
 //   - index: the objects by a field that lists select by.
+//   - decode: changes whose values must be decrypted first, beside the feed.
 //   - log: the recent changes, indexed by what watches are about.
 //   - source: a watch's position in the log, or in the backend's history.
 //
@@ -72,7 +73,10 @@ type Store interface {
 	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
 	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
 	Follow(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
+	// NewChange may take as long as a key service takes to decrypt a value, unless
+	// the change is AtHand.
 	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
+	AtHand(*kv.Event) bool
 }
 
 // Cacher is a storage.Interface that reads from memory. It costs nothing until
@@ -149,7 +153,7 @@ func (c *Cacher) state(ctx context.Context) *state {
 func (c *Cacher) load(ctx context.Context) (*state, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
-	st := newState(c.store, c.feed.metrics.of(c.store.GroupResource()), c.feed.limits, func(st *state) { c.loaded.CompareAndSwap(st, nil) })
+	st := newState(ctx, c.store, c.feed, func(st *state) { c.loaded.CompareAndSwap(st, nil) })
 	if !c.feed.attach(st) {
 		return nil, errNotRunning
 	}
@@ -199,7 +203,7 @@ func (c *Cacher) wait(ctx context.Context, st *state, revision kv.Revision) bool
 			return false
 		}
 	}
-	return st.alive()
+	return st.awaitDecoded(ctx, revision) && st.alive()
 }
 
 // notOlderThan returns the loaded cache once it has seen a revision. It returns

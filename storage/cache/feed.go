@@ -66,6 +66,9 @@ type Feed struct {
 	// mu.
 	routes sync.Map
 
+	// decoders are what states have running because values must be decrypted.
+	decoders sync.WaitGroup
+
 	mu struct {
 		sync.Mutex
 		running bool
@@ -187,6 +190,7 @@ func (f *Feed) stop() {
 	f.mu.Unlock()
 	f.pause()
 	f.drop(func(*state) bool { return true })
+	f.decoders.Wait()
 }
 
 // pause tells that changes do not come at present, to those too who wait.
