@@ -300,6 +300,25 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
+// TestApplyOfAnObjectThatWas: who names the uid of an object means that one, and
+// not another; who names a version of one that is gone creates it anew.
+func TestApplyOfAnObjectThatWas(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, endpoints.Config{})
+	apply := func(metadata string) answer {
+		t.Helper()
+		return a.do("PATCH "+inA+"configmaps/a?fieldManager=m", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{`+metadata+`}}`, "Content-Type", applyT)
+	}
+	const none = `Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid x, and no existing object was found`
+	apply(`"uid":"x"`).want(409, none)
+	apply(`"uid":"x","resourceVersion":"1"`).want(409, none)
+	a.do("GET "+inA+"configmaps/a", "").want(404, "")
+	created := apply(`"resourceVersion":"1"`)
+	created.want(201, "")
+	apply(`"uid":"x"`).want(422, `ConfigMap "a" is invalid: metadata.uid: Invalid value: "x": field is immutable`)
+	apply(fmt.Sprintf(`"uid":%q`, created.configMap().UID)).want(200, "")
+}
+
 // TestApplyOfYAML: what people write.
 func TestApplyOfYAML(t *testing.T) {
 	t.Parallel()
