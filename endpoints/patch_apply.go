@@ -94,13 +94,46 @@ func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 }
 
 // completed gives the fields that nobody applied their defaults. Typed objects
-// have them from when they got their type.
+// have them from when they got their type. What was applied as null and has no
+// default stays null: unlike one in an object that is sent, which is taken for a
+// field that is left out, it must be allowed.
 func (c *call) completed(merged codec.Object) codec.Object {
 	v := c.resource.Version
-	if !v.Untyped || v.Default == nil {
+	u, ok := merged.(*unstructured.Unstructured)
+	if !ok || !v.Untyped || v.Default == nil {
 		return merged
 	}
-	merged = merged.DeepCopyObject().(codec.Object) // may share memory with the live object
-	v.Default(merged)
-	return merged
+	out := u.DeepCopy() // merged may share memory with the live object
+	v.Default(out)
+	keepNulls(u.Object, out.Object)
+	return out
+}
+
+// keepNulls puts members of before that are null into after, where they are
+// missing. Metadata of resources stays as it is: it may not have them.
+func keepNulls(before, after any) {
+	switch before := before.(type) {
+	case map[string]any:
+		after, ok := after.(map[string]any)
+		if !ok {
+			return
+		}
+		_, isResource := before["kind"]
+		for name, v := range before {
+			if name == "metadata" && isResource {
+				continue
+			}
+			if left, found := after[name]; found {
+				keepNulls(v, left)
+			} else if v == nil {
+				after[name] = nil
+			}
+		}
+	case []any:
+		if after, ok := after.([]any); ok && len(after) == len(before) {
+			for i := range before {
+				keepNulls(before[i], after[i])
+			}
+		}
+	}
 }

@@ -165,7 +165,36 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 	if err != nil {
 		return nil, err
 	}
-	return merged.(codec.Object), nil
+	u, ok := applied.(*unstructured.Unstructured)
+	if !ok || m.own == nil {
+		return merged.(codec.Object), nil
+	}
+	return m.refill(live, merged.(codec.Object), u, manager)
+}
+
+// refill puts into merged, which the library made of live, the empty maps and
+// lists that it lost. They are looked for in the version that was applied.
+func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error) {
+	if m.version.GVK == m.types.kind.Hub.GVK {
+		return m.own.Refill(live, merged, applied, manager), nil
+	}
+	versionedLive, err := m.versioned(live)
+	if err != nil {
+		return nil, err
+	}
+	versioned, err := m.versioned(merged)
+	if err != nil {
+		return nil, err
+	}
+	refilled := m.own.Refill(versionedLive, versioned, applied, manager)
+	if refilled == versioned {
+		return merged, nil
+	}
+	hub, err := m.types.ConvertToVersion(refilled, m.types.kind.Hub.GVK.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	return hub.(codec.Object), nil
 }
 
 // kindTypes is what the field manager asks of a scheme, for one kind.

@@ -66,10 +66,7 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 	if owned(entries, "metadata", "managedFields") || !k.conforms(w, live) {
 		return nil, errUncovered
 	}
-	self := owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
-	if self.manager == "" {
-		self.manager = "unknown"
-	}
+	self := k.applier(manager)
 	n := len(w.stack)
 	w.fieldsOf(k.root, applied.Object, reading{owned: true, checked: true})
 	own := w.exclude(w.take(n), k.reset)
@@ -88,7 +85,8 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 	last := e.nodes
 	e.setNodes(own)
 	if !contains(own, last) {
-		if after = w.prune(k.schema, after, last, w.all(entries, e, own)); after == nil {
+		managed := w.all(entries, e, k.claimed(w, applied.Object))
+		if after = w.prune(k.schema, after, last, managed, w.nullsOf(k.root, applied.Object)); after == nil {
 			return nil, errUncovered
 		}
 	}
@@ -97,6 +95,22 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 		return nil, err
 	}
 	return k.result(w, live, before, after, entries, self)
+}
+
+// applier is the owner of what a manager applies.
+func (k *Kind) applier(manager string) owner {
+	if manager == "" {
+		manager = "unknown"
+	}
+	return owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
+}
+
+// claimed are the fields that an applied configuration sets, and the lists that
+// it wants to be empty.
+func (k *Kind) claimed(w *worker, applied map[string]any) []node {
+	n := len(w.stack)
+	w.fieldsOf(k.root, applied, reading{owned: true, emptyLists: true})
+	return w.exclude(w.take(n), k.reset)
 }
 
 // all are the fields that anybody owns, own in place of those of e.
