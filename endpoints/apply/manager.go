@@ -220,7 +220,7 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	from, to := t.kind.Version(gvk.GroupVersion()), t.kind.Version(want.GroupVersion())
 	if from == nil || to == nil {
-		return nil, runtime.NewNotRegisteredErrForTarget(t.kind.Hub.GVK.Kind, nil, target)
+		return nil, t.noVersion(gvk, want, from == nil)
 	}
 	obj, ok := in.DeepCopyObject().(codec.Object)
 	if !ok {
@@ -236,6 +236,21 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	out.GetObjectKind().SetGroupVersionKind(to.GVK)
 	return out, nil
+}
+
+// noVersion is the error for a version that a kind does not have. Managers of
+// such a version of a built-in kind are dropped, for which the library looks for
+// this very error. One that a definition no longer has is not: as in
+// kube-apiserver an apply is refused, with the words that clients look for, until
+// the managed fields do not name it any more.
+func (t kindTypes) noVersion(from, to schema.GroupVersionKind, fromMissing bool) error {
+	switch {
+	case !t.kind.Hub.Untyped:
+		return runtime.NewNotRegisteredErrForTarget(t.kind.Hub.GVK.Kind, nil, to.GroupVersion())
+	case fromMissing:
+		return fmt.Errorf("request to convert CR from an invalid group/version: %s", from.GroupVersion())
+	}
+	return fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
 }
 
 // typed makes an object of its kind's own type of the document that a merge

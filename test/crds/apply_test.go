@@ -19,6 +19,7 @@ var applying = []behaviour{
 	{"unknown members are refused", applyUnknown},
 	{"emptied maps and lists stay", applyEmptied},
 	{"null where it is not allowed is refused", applyNull},
+	{"managed fields of a version that is gone", applyRemovedVersion},
 	{"definitions", applyDefinition},
 }
 
@@ -152,6 +153,37 @@ func applyEmptied(t *testing.T, w *world) {
 			wantMembers(t, get(t, notes, name), `{spec: `+test.want+`}`)
 		}
 	}
+}
+
+// applyRemovedVersion: managed fields that name a version which the definition
+// has no more are in the way of an apply, and of nothing else, until they are
+// cleared; fields that it has no more are not.
+func applyRemovedVersion(t *testing.T, w *world) {
+	crd := define(t, "removed.apply.example.com", "Note", emptying, withVersion(t, "v0", emptying))
+	notes := w.install(t, crd)
+	old := object(t, crd, "n", `{apiVersion: removed.apply.example.com/v0, spec: {s: [x]}}`)
+	if _, err := w.resource(crd, "v0").Apply(t.Context(), "n", old, metav1.ApplyOptions{FieldManager: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Versions = crd.Spec.Versions[:1]
+		delete(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties, "g")
+	})
+	for _, manager := range []string{"one", "old"} {
+		const want = "request to convert CR to an invalid group/version: removed.apply.example.com/v0"
+		if a := w.applied(t, crd, "n", manager, `{a: [x]}`); a.code < 400 || !strings.Contains(a.status().Message, want) {
+			t.Errorf("%s: %d %s", manager, a.code, a.body)
+		}
+	}
+	patch(t, notes, "n", `{"spec":{"a":["y"]}}`)
+	patch(t, notes, "n", `{"metadata":{"managedFields":[{"manager":"old","operation":"Apply","apiVersion":"removed.apply.example.com/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:s":{"v:\"x\"":{}},"f:g":{"f:gone":{}}}}}]}}`)
+	if a := w.applied(t, crd, "n", "one", `{a: [x]}`); a.code != http.StatusOK {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	if a := w.applied(t, crd, "n", "old", `{}`); a.code != http.StatusOK {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	wantMembers(t, get(t, notes, "n"), `{spec: {a: [x]}}`)
 }
 
 // applied applies a spec as it stands: client-go leaves null out.
