@@ -1,4 +1,4 @@
-// Package apply keeps account of who owns which field of an object, and merges
+// Package apply keeps the managed fields of objects, who owns which, and merges
 // what is applied: server-side apply (KEP-555). What ownership covers is done
 // there; the rest, which is rare, by apimachinery's field manager over the
 // merge schemas of each kind.
@@ -27,7 +27,7 @@ import (
 // Managers are the field managers of resources, each made on first use. It is
 // safe for concurrent use.
 type Managers struct {
-	// Logger is told, at debug level, of writes that could not be accounted
+	// Logger receives, at debug level, writes that could not be accounted
 	// for; nil discards that. It is not to be changed after the first use.
 	Logger *slog.Logger
 

@@ -7,14 +7,14 @@ import (
 )
 
 // prune returns a merged document without what its manager applied last time,
-// but not now, and nobody else claims. managed are all fields that anybody
+// but not now, and no other manager owns. managed are all fields that any manager
 // owns, those applied now among them, nulls those applied now as null.
 func (d *differ) prune(s schemaOf, merged map[string]any, last, managed, nulls []node) map[string]any {
 	lastNamed := d.named(s, s.root(), last)
 	inMerged := d.named(s, s.root(), d.fields(s, merged))
 	inPruned := d.named(s, s.root(), d.fields(s, d.without(s.root(), merged, lastNamed, nil)))
 
-	// What went away with an item, though somebody owns it, comes back.
+	// What went away with an item, though a manager owns it, comes back.
 	kept := d.union(inPruned, d.named(s, s.root(), managed))
 	pruned := d.without(s.root(), merged, d.subtract(inMerged, kept), nil)
 
