@@ -220,15 +220,16 @@ func excerpt(body []byte) string {
 }
 
 // UnmarshalDocument reads a JSON or YAML document as it comes, integers as
-// int64; isJSON tells which it was.
-func UnmarshalDocument(body []byte, into *map[string]any) (isJSON bool, err error) {
+// int64. unique says that no member is there twice, in any object of it; where it
+// is false that is not known.
+func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		if document, ok := jsonplan.DecodeDocument(body); ok {
 			*into = document
 			return true, nil
 		}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, into); err == nil {
-			return true, nil
+			return false, nil
 		}
 	}
 	converted, err := yaml.YAMLToJSON(body)

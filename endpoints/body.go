@@ -117,20 +117,26 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))
 	}
 	for _, problem := range strict.Errors() {
-		// YAML's faults come as a list of lines in one error.
-		for line := range strings.SplitSeq(strings.TrimPrefix(problem.Error(), "yaml: unmarshal errors:\n"), "\n") {
-			request.AddWarning(c.r.Context(), strings.TrimSpace(line))
-		}
+		c.warnOfFaults(problem.Error())
 	}
 	return nil
 }
 
+// warnOfFaults adds a warning for each line of what strict reading found: YAML's
+// faults come as a list of lines in one error.
+func (c *call) warnOfFaults(faults string) {
+	for line := range strings.SplitSeq(strings.TrimPrefix(faults, "yaml: unmarshal errors:\n"), "\n") {
+		request.AddWarning(c.r.Context(), strings.TrimSpace(line))
+	}
+}
+
 // place puts an object that a client sent where the request's path says, and
-// refuses one that says otherwise of itself.
+// refuses one that names another namespace. One of a cluster-scoped kind loses
+// the namespace it names, as in kube-apiserver: clients fill it in for all kinds.
 func (c *call) place(obj codec.Object) error {
 	if !c.resource.Namespaced {
 		if obj.GetNamespace() != "" {
-			return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+			obj.SetNamespace("")
 		}
 		return nil
 	}

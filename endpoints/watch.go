@@ -25,9 +25,6 @@ func (c *call) watch(s rest.Watcher) error {
 	if err != nil {
 		return err
 	}
-	if t.view == partialList {
-		return notOfList(t, c.resource)
-	}
 	options, raw, err := c.listOptions()
 	if err != nil {
 		return err
@@ -266,6 +263,9 @@ func (f *framer) appendObject(dst []byte, kind apiwatch.EventType, obj runtime.O
 
 func (f *framer) appendError(dst []byte, err error) []byte {
 	status := StatusOf(err)
+	if status.Code == http.StatusInternalServerError && status.Reason == "" {
+		status.Reason = metav1.StatusReasonInternalError // as kube-apiserver's watches; clients see no code
+	}
 	status.Kind, status.APIVersion = "Status", "v1"
 	framed, failed := f.appendObject(dst, apiwatch.Error, status)
 	if failed != nil {

@@ -50,7 +50,7 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 		if !options.AllowCreate {
 			return nil, apierrors.NewNotFound(s.Resource, name.Name)
 		}
-		return s.firstState(ctx, name, update, options)
+		return s.firstState(ctx, update, options)
 	}
 	old, err := current.Shared()
 	if err != nil {
@@ -78,16 +78,13 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 }
 
 // firstState makes an object that an update or apply creates.
-func (s *Store) firstState(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
+func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
 	obj, err := update(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	if obj.GetResourceVersion() != "" {
-		// As kube-apiserver: whoever names a version means an object that was
-		// there, so this is a conflict with its deletion.
-		return nil, apierrors.NewNotFound(s.Resource, name.Name)
-	}
+	// As in kube-apiserver, a version that the client names is not held against it.
+	obj.SetResourceVersion("")
 	if err := s.inTurn(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
 	}

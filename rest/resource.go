@@ -42,6 +42,9 @@ type Resource struct {
 	ReturnDeleted bool
 	// Table makes rows; nil gives name and age.
 	Table TableConvertor
+	// WithoutTable says that there are no rows to show: who asks for a table and
+	// nothing else gets 406.
+	WithoutTable bool
 	// FieldLabel translates a field selector's key of this version into the
 	// key of codec.Kind.Fields, or says that it is not supported. nil allows
 	// metadata.name and metadata.namespace alone.

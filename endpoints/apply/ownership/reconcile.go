@@ -12,16 +12,17 @@ type schemaOf struct {
 
 func (s schemaOf) root() smd.TypeRef { return smd.TypeRef{NamedType: &s.name} }
 
-// settle tells whether a set agrees with a merge schema: fields below one that
-// is atomic by now have to give way to that one, which this package leaves to
+// reconciled reports whether a set agrees with a merge schema, as
+// typed.ReconcileFieldSetWithSchema makes it: fields below one that is atomic
+// by now have to give way to that one, which this package leaves to
 // structured-merge-diff, for it happens once after an upgrade.
-func (s schemaOf) settle(set []node) bool {
-	return s.settled(s.root(), set, false)
+func (s schemaOf) reconciled(set []node) bool {
+	return s.reconciledBelow(s.root(), set, false)
 }
 
-// settled looks at what is below a field; whole says that the field is in the
+// reconciledBelow looks at what is below a field; whole says that the field is in the
 // set and nothing below it is.
-func (s schemaOf) settled(ref smd.TypeRef, below []node, whole bool) bool {
+func (s schemaOf) reconciledBelow(ref smd.TypeRef, below []node, whole bool) bool {
 	atom, ok := s.schema.Resolve(ref)
 	if !ok {
 		return false
@@ -34,23 +35,23 @@ func (s schemaOf) settled(ref smd.TypeRef, below []node, whole bool) bool {
 		if !whole && atom.Map.ElementRelationship == smd.Atomic {
 			return len(below) == 0
 		}
-		return s.settledChildren(below, func(e element) (smd.TypeRef, bool) { return fieldRef(atom.Map, e) })
+		return s.reconciledChildren(below, func(e element) (smd.TypeRef, bool) { return fieldRef(atom.Map, e) })
 	case atom.Scalar != nil:
 		return true
 	case atom.List != nil:
 		if !whole && atom.List.ElementRelationship == smd.Atomic {
 			return false
 		}
-		return s.settledChildren(below, func(element) (smd.TypeRef, bool) { return atom.List.ElementType, true })
+		return s.reconciledChildren(below, func(element) (smd.TypeRef, bool) { return atom.List.ElementType, true })
 	}
 	return false
 }
 
-func (s schemaOf) settledChildren(list []node, ref func(element) (smd.TypeRef, bool)) bool {
+func (s schemaOf) reconciledChildren(list []node, ref func(element) (smd.TypeRef, bool)) bool {
 	for i := range list {
 		n := &list[i]
 		child, ok := ref(n.element)
-		if ok && !s.settled(child, n.children, n.mark&member != 0 && len(n.children) == 0) {
+		if ok && !s.reconciledBelow(child, n.children, n.mark&member != 0 && len(n.children) == 0) {
 			return false
 		}
 	}
@@ -68,7 +69,7 @@ func fieldRef(m *smd.Map, e element) (smd.TypeRef, bool) {
 	return ref, ref != smd.TypeRef{}
 }
 
-// untyped tells whether a map has no fields of its own but takes any.
+// untyped reports whether a map has no fields of its own but takes any.
 func untyped(m *smd.Map) bool {
 	if m.Fields != nil {
 		return false
