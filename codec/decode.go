@@ -65,6 +65,11 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 			return obj, nil
 		}
 	}
+	if media == YAML {
+		if err := checkAliases(body); err != nil {
+			return nil, err
+		}
+	}
 	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.into())
 	if err != nil && !runtime.IsStrictDecodingError(err) {
 		return nil, asUndecodable(body, v.GVK.Kind, gvk, err)
@@ -230,6 +235,9 @@ func UnmarshalDocument(body []byte, into *map[string]any) (isJSON bool, err erro
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, into); err == nil {
 			return true, nil
 		}
+	}
+	if err := checkAliases(body); err != nil {
+		return false, err
 	}
 	converted, err := yaml.YAMLToJSON(body)
 	if err != nil {

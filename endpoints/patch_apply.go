@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,6 +59,10 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 func decodeApplied(body []byte) (content map[string]any, isJSON bool, err error) {
 	content = map[string]any{}
 	isJSON, err = codec.UnmarshalDocument(body, &content)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return nil, isJSON, err
+	}
 	if err != nil {
 		return nil, isJSON, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}

@@ -1,6 +1,10 @@
 package endpoints
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 // A patch that replaces the whole document by nothing is refused before the
 // library, which trips over it, sees it.
@@ -10,5 +14,22 @@ func TestJSONPatchOfTheWholeByNothing(t *testing.T) {
 		if _, err := parseJSONPatch([]byte(body), ""); err == nil {
 			t.Errorf("%s was accepted", body)
 		}
+	}
+}
+
+// A patch whose copies multiply the object is refused, without quoting it.
+func TestJSONPatchThatMultiplies(t *testing.T) {
+	t.Parallel()
+	var operations []string
+	for i := range 30 {
+		operations = append(operations, fmt.Sprintf(`{"op":"copy","from":"/data","path":"/data/k%d"}`, i))
+	}
+	p, err := parseJSONPatch([]byte("["+strings.Join(operations, ",")+"]"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = p.apply([]byte(`{"data":{"secret":"` + strings.Repeat("x", 1000) + `"}}`))
+	if status := StatusOf(err); status.Code != 422 || !strings.Contains(status.Message, "3145728") || strings.Contains(status.Message, "xxx") {
+		t.Errorf("answered %d %.300s", status.Code, status.Message)
 	}
 }

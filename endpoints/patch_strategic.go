@@ -67,7 +67,7 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 func mergeStrategic(original, patch map[string]any, schema strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
 	defer func() {
 		if recover() != nil {
-			merged, err = nil, inapplicable()
+			merged, err = nil, inapplicable(nil)
 		}
 	}()
 	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(original, patch, schema)
