@@ -21,7 +21,7 @@ func (s *Server) chain(final http.Handler) http.Handler {
 		filters.CacheControl,
 		s.drain.Filter(onError),
 		filters.GoAway(s.config.GoAwayChance),
-		filters.Deadline(s.config.RequestTimeout, onError),
+		filters.Deadline(filters.DeadlineConfig{Max: s.config.RequestTimeout, Metrics: s.requests, Logger: s.logger, OnError: onError}),
 		filters.CORS(s.config.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
 			Authenticator: authn.Union{s.frontProxy, s.users, authn.Tokens{}},
