@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/strategic"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -62,20 +64,27 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 	}, nil
 }
 
-// mergeStrategic merges a patch into a document. The library panics on some
+// mergeStrategic merges a patch into a document. The merge panics on some
 // patches that are none, such as a list with a null among its members.
-func mergeStrategic(original, patch map[string]any, schema strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
+func mergeStrategic(original, patch map[string]any, schema strategic.Schema) (merged map[string]any, err error) {
 	defer func() {
 		if recover() != nil {
 			merged, err = nil, inapplicable(nil)
 		}
 	}()
-	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(original, patch, schema)
+	return strategic.Merge(original, patch, schema)
 }
 
+// maxMergeError is how much is shown of an error that quotes an object or list.
+const maxMergeError = 4 << 10
+
+// strategicError answers a patch that cannot be merged.
 func strategicError(err error) error {
 	if mergepatch.IsPreconditionFailed(err) || err == mergepatch.ErrBadJSONDoc || err == mergepatch.ErrBadPatchFormatForPrimitiveList {
 		return apierrors.NewBadRequest(err.Error())
+	}
+	if message := err.Error(); len(message) > maxMergeError {
+		return apierrors.NewBadRequest(strings.ToValidUTF8(message[:maxMergeError], "") + " ...")
 	}
 	return asBadRequest(err)
 }
