@@ -1,9 +1,11 @@
 package endpoints
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // A patch that replaces the whole document by nothing is refused before the
@@ -31,5 +33,21 @@ func TestJSONPatchThatMultiplies(t *testing.T) {
 	_, _, err = p.apply([]byte(`{"data":{"secret":"` + strings.Repeat("x", 1000) + `"}}`))
 	if status := StatusOf(err); status.Code != 422 || !strings.Contains(status.Message, "3145728") || strings.Contains(status.Message, "xxx") {
 		t.Errorf("answered %d %.300s", status.Code, status.Message)
+	}
+}
+
+// A refusal that quotes what was sent quotes the beginning of it.
+func TestQuotesAreLimited(t *testing.T) {
+	t.Parallel()
+	err := invalidPatch(strings.Repeat("ä", 1<<20), errors.New("it is too long"))
+	status := StatusOf(err)
+	if n := len(status.Message); n > maxQuote+10 || n < maxQuote-10 || !utf8.ValidString(status.Message) {
+		t.Errorf("a message of %d bytes", n)
+	}
+	if n := len(status.Details.Causes[0].Message); n > maxQuote+10 {
+		t.Errorf("a cause of %d bytes", n)
+	}
+	if again := StatusOf(err); again.Message != status.Message {
+		t.Error("the error has changed")
 	}
 }

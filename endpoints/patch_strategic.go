@@ -3,7 +3,6 @@ package endpoints
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,16 +74,10 @@ func mergeStrategic(original, patch map[string]any, schema strategic.Schema) (me
 	return strategic.Merge(original, patch, schema)
 }
 
-// maxMergeError is how much is shown of an error that quotes an object or list.
-const maxMergeError = 4 << 10
-
 // strategicError answers a patch that cannot be merged.
 func strategicError(err error) error {
 	if mergepatch.IsPreconditionFailed(err) || err == mergepatch.ErrBadJSONDoc || err == mergepatch.ErrBadPatchFormatForPrimitiveList {
 		return apierrors.NewBadRequest(err.Error())
-	}
-	if message := err.Error(); len(message) > maxMergeError {
-		return apierrors.NewBadRequest(strings.ToValidUTF8(message[:maxMergeError], "") + " ...")
 	}
 	return asBadRequest(err)
 }
