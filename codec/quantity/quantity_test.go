@@ -133,8 +133,8 @@ func TestProtobufAsGeneratedCodeReadsIt(t *testing.T) {
 	for name, limits := range map[string][]byte{
 		"a plain entry":                   {1<<3 | wireBytes, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
 		"a value that is longer":          {1<<3 | wireBytes, 2, 2<<3 | wireBytes, byte(len(hostile))},
-		"a value of another wire type":    {1<<3 | wireBytes, byte(2 + len(hostile)), 2<<3 | wireVarint, byte(len(hostile))},
-		"a group before it":               {7<<3 | wireStartGroup, 1<<3 | wireVarint, 1, 7<<3 | wireEndGroup, 1<<3 | wireBytes, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
+		"a value of another wire type":    {1<<3 | wireBytes, byte(2 + len(hostile)), 2 << 3 /* a number */, byte(len(hostile))},
+		"a group before it":               {7<<3 | wireStartGroup, 1 << 3 /* a number */, 1, 7<<3 | wireEndGroup, 1<<3 | wireBytes, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
 		"a number that has been cut off":  {1<<3 | wireBytes | 0x80, 0x80, 0x80, 0x80, 0x80, 0x08, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
 		"a length of more bytes than due": {1<<3 | wireBytes, byte(2+len(hostile)) | 0x80, 0, 2<<3 | wireBytes, byte(len(hostile))},
 	} {
