@@ -31,7 +31,7 @@ type documentPatcher interface {
 // object is written in the version asked for, changed, and read again.
 func (c *call) documentPatch(patch documentPatcher, manager string, options metav1.PatchOptions) rest.UpdateFunc {
 	v := c.resource.Version
-	return func(_ context.Context, current codec.Object) (codec.Object, error) {
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if current == nil {
 			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
 		}
@@ -59,6 +59,9 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 			strict = append(strict, found.Errors()...)
 		}
 		if err := c.reportStrict(strict, options.FieldValidation); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		hub, err := c.toHub(v, obj)

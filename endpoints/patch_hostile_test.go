@@ -1,11 +1,14 @@
 package endpoints
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"mainstay.dev/mainstay/codec"
 )
 
 // A patch that replaces the whole document by nothing is refused before the
@@ -49,5 +52,25 @@ func TestQuotesAreLimited(t *testing.T) {
 	}
 	if again := StatusOf(err); again.Message != status.Message {
 		t.Error("the error has changed")
+	}
+}
+
+// A change is not begun, and not gone on with, after its request's time is up.
+func TestChangesLookAtTheirContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := 0
+	change := (&call{}).admitted(func(context.Context, codec.Object) (codec.Object, error) {
+		begun++
+		cancel()
+		return nil, nil // would be a panic in what follows
+	}, false)
+	for range 2 {
+		if _, err := change(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+	}
+	if begun != 1 {
+		t.Errorf("begun %d times", begun)
 	}
 }

@@ -28,7 +28,7 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 	if err != nil {
 		return nil, err
 	}
-	return func(_ context.Context, current codec.Object) (codec.Object, error) {
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if current == nil {
 			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
 		}
@@ -44,6 +44,9 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		merged, err := mergeStrategic(original, runtime.DeepCopyJSON(patch), schema)
 		if err != nil {
 			return nil, strategicError(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		obj, found, err := v.FromDocument(merged, options.FieldValidation != metav1.FieldValidationIgnore)
 		if err != nil {
