@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec/jsonplan"
+	"mainstay.dev/mainstay/codec/quantity"
 )
 
 // protobufMagic opens every protobuf encoding of an API object.
@@ -65,6 +66,14 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 			return obj, nil
 		}
 	}
+	if media == YAML {
+		if err := checkAliases(body); err != nil {
+			return nil, err
+		}
+	}
+	if err := v.checkQuantities(body, media); err != nil {
+		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
+	}
 	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.into())
 	if err != nil && !runtime.IsStrictDecodingError(err) {
 		return nil, asUndecodable(body, v.GVK.Kind, gvk, err)
@@ -78,6 +87,31 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
 	return obj, err
+}
+
+// checkQuantities refuses amounts that apimachinery must not see.
+func (v *Version) checkQuantities(body []byte, media Media) error {
+	if v.Untyped {
+		return nil
+	}
+	shape := quantity.ShapeOf(v.New())
+	if shape == nil {
+		return nil
+	}
+	switch media {
+	case Protobuf:
+		if message, ok := bytes.CutPrefix(body, protobufMagic[:]); ok {
+			return shape.CheckProtobuf(message)
+		}
+		return nil
+	case YAML:
+		converted, err := yaml.YAMLToJSON(body)
+		if err != nil {
+			return nil
+		}
+		body = converted
+	}
+	return shape.CheckJSON(body)
 }
 
 // into is what the serializers decode into: only untyped objects need one, a
@@ -96,6 +130,9 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 	}
 	if jsonplan.Decode(body, obj) {
 		return obj, v.claim(obj)
+	}
+	if v.checkQuantities(body, JSON) != nil {
+		return nil, false
 	}
 	obj = v.New() // the other was spoilt
 	if strict {
@@ -232,6 +269,9 @@ func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err erro
 			return false, nil
 		}
 	}
+	if err := checkAliases(body); err != nil {
+		return false, err
+	}
 	converted, err := yaml.YAMLToJSON(body)
 	if err != nil {
 		return false, err
@@ -246,6 +286,9 @@ func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Ob
 	if v.Untyped {
 		obj.(*unstructured.Unstructured).Object = document
 		return obj, nil, nil
+	}
+	if err := quantity.ShapeOf(obj).CheckDocument(document); err != nil {
+		return nil, nil, err
 	}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document, obj, wantStrict)
 	if found, ok := runtime.AsStrictDecodingError(err); ok {

@@ -4,7 +4,7 @@
 // from which readers take bytes that are already there, or an object of their
 // own. It knows no keys, no HTTP and no rules of any resource.
 //
-// Imports: codec/jsonplan.
+// Imports: codec/jsonplan, codec/quantity.
 package codec
 
 import (

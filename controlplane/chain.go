@@ -25,7 +25,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.CacheControl,
 		i.env.Drain.Filter(onError),
 		filters.GoAway(i.options.GoAwayChance),
-		filters.Deadline(i.options.RequestTimeout, onError),
+		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError}),
 		filters.CORS(i.options.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
 			Authenticator: authn.Union{i.env.Identity.Authenticator, authn.Tokens{}},

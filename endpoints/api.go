@@ -3,8 +3,8 @@
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
 //
-// Imports: admission, codec, endpoints/apply, endpoints/mergepatch, request,
-// rest, telemetry.
+// Imports: admission, codec, endpoints/apply, endpoints/jsonpatch,
+// endpoints/mergepatch, endpoints/strategic, request, rest, telemetry.
 package endpoints
 
 import (

@@ -117,7 +117,7 @@ func (c *call) decodeDeleteOptions(body []byte) (metav1.DeleteOptions, error) {
 	}
 	options, err := codec.DecodeDeleteOptions(body, media)
 	if err != nil {
-		return metav1.DeleteOptions{}, apierrors.NewBadRequest(err.Error())
+		return metav1.DeleteOptions{}, asBadRequest(err)
 	}
 	return *options, nil
 }

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -64,6 +65,10 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 func decodeApplied(body []byte) (content map[string]any, unique bool, err error) {
 	content = map[string]any{}
 	unique, err = codec.UnmarshalDocument(body, &content)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return nil, false, err
+	}
 	if err != nil {
 		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}

@@ -300,6 +300,21 @@ func (r *response) finish() {
 	}
 }
 
+// Answer sends a complete response while the handler is still running, with a
+// header of its own, and ends the stream; what the handler writes later fails.
+// It must not be called while the handler is in another method.
+func (r *response) Answer(status int, header http.Header, body []byte) error {
+	if r.returned || r.status != 0 {
+		return errHandlerReturned
+	}
+	r.header = header
+	r.WriteHeader(status)
+	_, err := r.Write(body)
+	r.finish()
+	r.returned = true
+	return err
+}
+
 // release gives the draft back.
 func (r *response) release() {
 	if r.draft != nil {

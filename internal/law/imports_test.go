@@ -49,7 +49,7 @@ func rooms() []room {
 		{path: "egress", floor: 0},
 		{path: "http2", floor: 0},
 		{path: "webhook", floor: 0, beside: []string{"egress"}},
-		{path: "cel", floor: 0},
+		{path: "cel", floor: 0, beside: []string{"codec"}}, // its limits of quantities
 		{path: "feature", floor: 0},
 		{path: "local", floor: 0, beside: []string{"rest", "codec"}},
 		{path: "openapi", floor: 0, beside: []string{"codec"}}, // its reader of JSON

@@ -6,6 +6,7 @@
 //     porcupine), over the embedded store, and over an etcd that one or more servers share.
 //   - crashes: what was acknowledged is there after kill -9, nothing else is, and watches go on where they were.
 //   - churn: watches keep their guarantees with slow readers and little history.
+//   - hostile writes: objects and patches that ask for far more than they hold cost little of the server's time and memory.
 //
 // The guarantees of watches are predicates with the names that etcd's robustness tests gave them (predicates.go).
 //

@@ -11,6 +11,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/codec/quantity"
 )
 
 // What v1 has no fields for it shows in annotations.
@@ -198,10 +199,11 @@ func statusFromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.
 	}
 }
 
-// annotation reads what an annotation holds.
+// annotation reads what an annotation holds. One with an amount that is refused
+// elsewhere cannot be read.
 func annotation[T any](in *autoscalingv1.HorizontalPodAutoscaler, key string) (value T, ok bool) {
 	text, ok := in.Annotations[key]
-	if !ok || json.Unmarshal([]byte(text), &value) != nil {
+	if !ok || quantity.ShapeOf(&value).CheckJSON([]byte(text)) != nil || json.Unmarshal([]byte(text), &value) != nil {
 		var nothing T
 		return nothing, false
 	}

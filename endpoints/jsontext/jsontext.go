@@ -1,33 +1,35 @@
-package mergepatch
+// Package jsontext walks over JSON text that is known to be valid: it checks
+// nothing, and decodes nothing but the names of members. Positions are indexes
+// into the text.
+//
+// Imports: nothing of ours.
+package jsontext
 
 import (
 	"bytes"
 	"encoding/json"
 )
 
-// The functions here walk over JSON that is known to be valid, and check
-// nothing.
-
-// space returns the first position from i on that is not space.
-func space(text []byte, i int) int {
+// Space returns the first position from i on that is not space.
+func Space(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r') {
 		i++
 	}
 	return i
 }
 
-// next returns where the member or element after the one that ends at i begins,
+// Next returns where the member or element after the one that ends at i begins,
 // or where the closing bracket is.
-func next(text []byte, i int) int {
-	i = space(text, i)
+func Next(text []byte, i int) int {
+	i = Space(text, i)
 	if text[i] == ',' {
-		return space(text, i+1)
+		return Space(text, i+1)
 	}
 	return i
 }
 
-// skip returns the end of the value at i.
-func skip(text []byte, i int) int {
+// Skip returns the end of the value at i.
+func Skip(text []byte, i int) int {
 	switch text[i] {
 	case '"':
 		return skipString(text, i)
@@ -72,8 +74,8 @@ func skipString(text []byte, i int) int {
 	}
 }
 
-// unquote returns the text of a string.
-func unquote(quoted []byte) string {
+// Unquote returns the text of a string.
+func Unquote(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1])
 	}
