@@ -52,6 +52,7 @@ func (b *body) Read(p []byte) (int, error) {
 			c.flush()
 			return n, nil
 		case b.err == io.EOF:
+			b.buf, b.off = nil, 0 // the request may go on for long
 			b.publishTrailer()
 			return 0, io.EOF
 		case b.err != nil:
@@ -76,6 +77,9 @@ func (b *body) Close() error {
 
 // publishTrailer fills in the trailers that the client has announced.
 func (b *body) publishTrailer() {
+	if b.stream.request == nil {
+		return // the handler has returned
+	}
 	announced := b.stream.request.Trailer
 	for key, values := range b.trailer {
 		if _, ok := announced[key]; ok {
@@ -112,9 +116,8 @@ func (b *body) exceeded(n int) bool {
 	return b.declared >= 0 && b.received+int64(n) > b.declared
 }
 
-// end notes that the client has sent all.
+// end notes that all of the body has come.
 func (b *body) end() {
-	b.stream.remoteEnded = true
 	if b.declared >= 0 && b.received != b.declared {
 		b.fail(fmt.Errorf("http2: the request declared a Content-Length of %d, but has %d bytes: %w",
 			b.declared, b.received, io.ErrUnexpectedEOF))

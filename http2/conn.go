@@ -11,7 +11,6 @@ import (
 	"time"
 
 	h2 "golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
 // Why a stream is over before its handler is. Handlers see them as errors of
@@ -36,6 +35,7 @@ type conn struct {
 
 	// Of the goroutine that reads.
 	framer  *h2.Framer
+	headers *headerDecoder
 	flood   flood
 	unacked int // our settings that the client has not acknowledged
 
@@ -74,8 +74,7 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 		out:        minWindow,
 		peerWindow: minWindow,
 	}
-	c.framer.ReadMetaHeaders = hpack.NewDecoder(c.settings.decodeTable, nil)
-	c.framer.MaxHeaderListSize = c.settings.headerList
+	c.headers = newHeaderDecoder(c.framer, &c.settings)
 	c.framer.SetMaxReadFrameSize(c.settings.frame)
 	c.output.init(c)
 	return c
@@ -240,10 +239,11 @@ func (c *conn) admit(s *stream) bool {
 	return true
 }
 
-// handlerDone lets the next handler run.
-func (c *conn) handlerDone() {
+// handlerDone lets the next handler run after that of done.
+func (c *conn) handlerDone(done *stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	done.request = nil
 	c.handlers--
 	for len(c.unstarted) > 0 {
 		s := c.unstarted[0]

@@ -8,14 +8,14 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// tooMuch ends connections of clients that only make work.
-const tooMuch = h2.ConnectionError(h2.ErrCodeEnhanceYourCalm)
+// errEnhanceYourCalm ends connections of clients that only make work.
+const errEnhanceYourCalm = h2.ConnectionError(h2.ErrCodeEnhanceYourCalm)
 
 // readFrames takes what the client sends until the connection ends.
 func (c *conn) readFrames() {
 	first := true
 	for {
-		f, err := c.framer.ReadFrame()
+		f, err := c.readFrame()
 		if err == nil {
 			if _, ok := f.(*h2.SettingsFrame); first && !ok {
 				c.refuse(h2.ErrCodeProtocol, "the first frame is not SETTINGS")
@@ -26,11 +26,39 @@ func (c *conn) readFrames() {
 				_ = c.net.SetReadDeadline(time.Time{})
 			}
 			err = c.take(f)
+			c.headers.release()
 		}
 		if err != nil && !c.recover(f, err) {
 			return
 		}
 	}
+}
+
+// readFrame reads the next frame, and the rest of a header block along with its
+// HEADERS. The frame that comes with an error is what caused it, if known.
+func (c *conn) readFrame() (h2.Frame, error) {
+	head, err := c.framer.ReadFrameHeader()
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.framer.ReadFrameForHeader(head)
+	if err != nil {
+		if head.Type == h2.FrameHeaders && errors.As(err, new(h2.StreamError)) {
+			// Padding longer than the frame. Its header block cannot be decoded,
+			// and no later one without it.
+			err = h2.ConnectionError(h2.ErrCodeProtocol)
+		}
+		return nil, err
+	}
+	h, ok := f.(*h2.HeadersFrame)
+	if !ok {
+		return f, nil
+	}
+	block, err := c.headers.decode(h)
+	if err != nil {
+		return h, err
+	}
+	return block, nil
 }
 
 // recover answers an error; false if the connection is over.
@@ -44,7 +72,7 @@ func (c *conn) recover(f h2.Frame, err error) bool {
 		if c.resetStream(ofStream) == nil {
 			return true
 		}
-		ofConn = tooMuch
+		ofConn = errEnhanceYourCalm
 	case errors.Is(err, h2.ErrFrameTooLarge):
 		ofConn = h2.ConnectionError(h2.ErrCodeFrameSize)
 	case !errors.As(err, &ofConn):
@@ -82,7 +110,7 @@ func (c *conn) resetStream(e h2.StreamError) error {
 // bytes. c.mu is held.
 func (c *conn) tolerate(reply int) error {
 	if c.flood.add(c.clock()) || reply > 0 && !c.reply(reply) {
-		return tooMuch
+		return errEnhanceYourCalm
 	}
 	return nil
 }
@@ -170,7 +198,7 @@ func (c *conn) takeHeaders(f *h2.MetaHeadersFrame, r *incoming) error {
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeProtocol}
 	}
 	if !c.admit(c.newStream(id, f.StreamEnded(), r)) {
-		return tooMuch
+		return errEnhanceYourCalm
 	}
 	return nil
 }
@@ -179,10 +207,10 @@ func (s *stream) takeTrailers(f *h2.MetaHeadersFrame) error {
 	if s.remoteEnded {
 		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeStreamClosed}
 	}
-	if !f.StreamEnded() || len(f.PseudoFields()) > 0 {
+	if !f.StreamEnded() || f.Truncated || len(f.PseudoFields()) > 0 {
 		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeProtocol}
 	}
-	if s.request.Trailer != nil {
+	if s.drain == nil && s.request.Trailer != nil {
 		s.body.trailer = make(http.Header)
 		for _, field := range f.RegularFields() {
 			key := http.CanonicalHeaderKey(field.Name)
@@ -192,7 +220,7 @@ func (s *stream) takeTrailers(f *h2.MetaHeadersFrame) error {
 			s.body.trailer[key] = append(s.body.trailer[key], field.Value)
 		}
 	}
-	s.body.end()
+	s.endRequest()
 	return nil
 }
 
@@ -218,15 +246,13 @@ func (c *conn) takeData(f *h2.DataFrame) error {
 		c.giveBack(int(f.Length))
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeFlowControl}
 	}
-	if len(data) > 0 {
-		s.body.add(data)
-	}
-	if padding := int(f.Length) - len(data); padding > 0 {
-		c.in.give(padding)
-		s.in.give(padding)
+	if s.drain != nil {
+		s.drained(int(f.Length))
+	} else {
+		s.receive(data, int(f.Length)-len(data))
 	}
 	if f.StreamEnded() {
-		s.body.end()
+		s.endRequest()
 	} else {
 		s.widen()
 	}
@@ -236,6 +262,27 @@ func (c *conn) takeData(f *h2.DataFrame) error {
 		return c.tolerate(0)
 	}
 	return nil
+}
+
+// receive hands data to the handler. Padding has been read with that.
+func (s *stream) receive(data []byte, padding int) {
+	if len(data) > 0 {
+		s.body.add(data)
+	}
+	if padding > 0 {
+		s.conn.in.give(padding)
+		s.in.give(padding)
+	}
+}
+
+// endRequest notes that the client has sent all.
+func (s *stream) endRequest() {
+	s.remoteEnded = true
+	if s.drain != nil {
+		s.close(errStreamDone)
+		return
+	}
+	s.body.end()
 }
 
 func (c *conn) takeWindowUpdate(f *h2.WindowUpdateFrame) error {
@@ -264,9 +311,15 @@ func (c *conn) takeReset(f *h2.RSTStreamFrame) error {
 	if f.StreamID > c.lastID {
 		return h2.ConnectionError(h2.ErrCodeProtocol)
 	}
-	if s := c.streams[f.StreamID]; s != nil {
-		s.close(errStreamReset)
-		c.flushElsewhere() // windows
+	s := c.streams[f.StreamID]
+	if s == nil {
+		return c.tolerate(0)
+	}
+	answered := s.drain != nil // what the client does with that is to stop sending
+	s.close(errStreamReset)
+	c.flushElsewhere() // windows
+	if answered {
+		return nil
 	}
 	return c.tolerate(0)
 }

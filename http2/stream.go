@@ -28,7 +28,8 @@ type stream struct {
 	wake        sync.Cond // for the handler: bytes came, the window is wider, the stream is over
 	out         outflow
 	in          inflow
-	remoteEnded bool // the client has sent all
+	remoteEnded bool   // the client has sent all
+	drain       *drain // set once the response is complete and remoteEnded is false
 	readTimer   *time.Timer
 	writeTimer  *time.Timer
 }
@@ -71,9 +72,7 @@ func (s *stream) close(err error) {
 	s.err = err
 	delete(c.streams, s.id)
 	s.body.drop()
-	if s.cancel != nil {
-		s.cancel()
-	}
+	s.cancel()
 	stop(s.readTimer)
 	stop(s.writeTimer)
 	s.wake.Broadcast()
@@ -101,7 +100,7 @@ func (s *stream) reset(code h2.ErrCode, err error) {
 // run runs the handler.
 func (s *stream) run() {
 	c := s.conn
-	defer c.handlerDone()
+	defer c.handlerDone(s)
 	returned := false
 	defer func() {
 		if !returned {
@@ -205,14 +204,14 @@ func (s *stream) sendData(p []byte, end bool) error {
 	return nil
 }
 
-// finish ends a stream whose response is complete. A client that is still
-// sending is told that nobody listens. conn.mu is held.
+// finish ends a stream whose response is complete, as soon as the client has sent
+// all of its request. conn.mu is held.
 func (s *stream) finish() {
 	if s.remoteEnded {
 		s.close(errStreamDone)
 		return
 	}
-	s.reset(h2.ErrCodeNo, errStreamDone)
+	s.startDrain()
 }
 
 // setReadDeadline has reads of the body fail from then on; the zero time is
@@ -224,7 +223,7 @@ func (s *stream) setReadDeadline(at time.Time) {
 }
 
 func (s *stream) armRead(at time.Time) {
-	if s.body.none {
+	if s.body.none || s.drain != nil {
 		return
 	}
 	s.readTimer = s.setTimer(s.readTimer, at, func() { s.body.fail(deadlineError("reading the request")) })
@@ -238,6 +237,9 @@ func (s *stream) setWriteDeadline(at time.Time) {
 }
 
 func (s *stream) armWrite(at time.Time) {
+	if s.drain != nil {
+		return
+	}
 	s.writeTimer = s.setTimer(s.writeTimer, at, func() {
 		s.reset(h2.ErrCodeInternal, deadlineError("writing the response"))
 		s.conn.flushElsewhere()
