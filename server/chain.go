@@ -6,6 +6,7 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/http2"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -13,6 +14,8 @@ import (
 func (s *Server) chain(final http.Handler) http.Handler {
 	onError := s.api.OnError
 	return filters.Chain(final,
+		filters.HeaderLimit(http2.MaxHeaderFields),
+		filters.CloseChunked,
 		filters.AuditID,
 		filters.Recover(s.logger, onError),
 		filters.RequestInfo(onError),
