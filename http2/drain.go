@@ -40,7 +40,7 @@ func (s *stream) startDrain() {
 func (s *stream) resetAfter(d time.Duration) {
 	s.readTimer = s.setTimer(s.readTimer, time.Now().Add(d), func() {
 		s.reset(h2.ErrCodeNo, errStreamDone)
-		s.conn.flushElsewhere()
+		s.conn.flushAsync()
 	})
 }
 

@@ -73,7 +73,7 @@ func TestEarlyResponse(t *testing.T) {
 	r.await("HEADERS 3 403 end")
 }
 
-// TestEarlyResponseEnds: the server does not read for ever what nobody wants.
+// TestEarlyResponseEnds: the server does not read for ever what it drops.
 func TestEarlyResponseEnds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -82,7 +82,7 @@ func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error)
 	return &h2.MetaHeadersFrame{HeadersFrame: f, Fields: b.fields, Truncated: b.truncated}, nil
 }
 
-// release lets go of the fields of the last block.
+// release drops the fields of the last block.
 func (d *headerDecoder) release() {
 	if cap(d.fields) > keptFields {
 		d.fields = nil

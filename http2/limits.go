@@ -12,8 +12,9 @@ const MaxHeaderFields = 2000
 const (
 	prefaceTimeout  = 10 * time.Second // for the first bytes of a connection
 	settingsTimeout = 2 * time.Second  // for the frame after them
-	// lingerTimeout is how long a connection that has been said good-bye to may
-	// still send, so that the client reads the good-bye before it is closed.
+	// lingerTimeout is how long a client may still send when our side is closed or a
+	// response is complete, so that it reads what we sent before TCP or the stream
+	// is reset.
 	lingerTimeout = time.Second
 
 	// The rest of a body that is still coming when the response is complete is read
@@ -44,7 +45,7 @@ type flood struct {
 	frames int
 }
 
-// add counts one frame, and tells whether it was one too many.
+// add counts one frame, and reports whether it was one too many.
 func (f *flood) add(now time.Duration) (tooMany bool) {
 	if now-f.since > floodPeriod {
 		f.since, f.frames = now, 0

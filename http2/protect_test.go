@@ -59,9 +59,9 @@ func TestFloods(t *testing.T) {
 			r.post(3)
 			r.ok(r.frames.WriteRSTStream(3, h2.ErrCodeCancel))
 			var calm bool
-			told := make(chan struct{})
+			seen := make(chan struct{})
 			go func() {
-				defer close(told)
+				defer close(seen)
 				for got := range r.got {
 					calm = calm || strings.HasPrefix(got, "GOAWAY") && strings.HasSuffix(got, "ENHANCE_YOUR_CALM")
 				}
@@ -71,7 +71,7 @@ func TestFloods(t *testing.T) {
 					break
 				}
 			}
-			<-told
+			<-seen
 			if !calm {
 				t.Error("the connection did not end for the flood")
 			}
@@ -378,7 +378,7 @@ func TestAnswersKeep(t *testing.T) {
 	})
 }
 
-// awaitPings answers n pings, whose data it takes from the server's keeper.
+// awaitPings answers n pings, whose data it takes from the server's keepalive.
 func (r *raw) awaitPings(n int, each func(*[8]byte)) {
 	r.t.Helper()
 	for range n {

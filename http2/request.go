@@ -12,35 +12,35 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// incoming is what the header of a request says.
-type incoming struct {
-	request   *http.Request
-	length    int64 // of the body, -1 if unknown
-	expects   bool  // 100 Continue
-	malformed bool  // the stream is to be reset
-	refusal   http.Handler
+// requestHead is what the header of a request says.
+type requestHead struct {
+	request         *http.Request
+	length          int64 // of the body, -1 if unknown
+	expectsContinue bool  // 100 Continue
+	malformed       bool  // the stream is to be reset
+	refusal         http.Handler
 }
 
 // parse makes a request of a header. What is well-formed but not to be answered
 // by the server's handler has a refusal.
-func (c *conn) parse(f *h2.MetaHeadersFrame) *incoming {
+func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 	if f.Truncated {
-		return &incoming{request: &http.Request{Body: http.NoBody}, length: -1, refusal: http.HandlerFunc(refuseLongHeader)}
+		return &requestHead{request: &http.Request{Body: http.NoBody}, length: -1, refusal: http.HandlerFunc(refuseLongHeader)}
 	}
 	header := headerOf(f)
 	method, authority := f.PseudoValue("method"), f.PseudoValue("authority")
 	authority, ok := hostOf(header, authority)
 	target, wellFormed := targetOf(f, method, authority)
 	if !ok || !wellFormed {
-		return &incoming{malformed: true}
+		return &requestHead{malformed: true}
 	}
-	r := &incoming{length: -1}
+	r := &requestHead{length: -1}
 	if err := checkHopByHop(header); err != nil {
 		r.refusal = refuseHeader(err)
 	}
 	if httpguts.HeaderValuesContainsToken(header["Expect"], "100-continue") {
 		delete(header, "Expect")
-		r.expects = true
+		r.expectsContinue = true
 	}
 	if cookies := header["Cookie"]; len(cookies) > 1 {
 		header["Cookie"] = []string{strings.Join(cookies, "; ")}
@@ -64,7 +64,7 @@ func (c *conn) parse(f *h2.MetaHeadersFrame) *incoming {
 	length, ok := lengthOf(header)
 	switch {
 	case !ok, f.StreamEnded() && length > 0:
-		return &incoming{malformed: true}
+		return &requestHead{malformed: true}
 	case !f.StreamEnded():
 		r.length = length
 		r.request.ContentLength = length
