@@ -117,6 +117,9 @@ func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {
 		server.Protocols.SetHTTP1(true)
 		return server, nil
 	}
+	if s.config.HTTP2Server == HTTP2NetHTTP {
+		return server, nil // ServeTLS sees to it
+	}
 	return server, http2.Configure(server)
 }
 

@@ -200,6 +200,27 @@ func TestWriteTimeoutConn(t *testing.T) {
 	})
 }
 
+// TestHTTP2Server: both implementations of HTTP/2 serve.
+func TestHTTP2Server(t *testing.T) {
+	t.Parallel()
+	for _, implementation := range []string{"", HTTP2Mainstay, HTTP2NetHTTP} {
+		t.Run(implementation, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, Config{HTTP2Server: implementation})
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+			defer client.CloseIdleConnections()
+			resp, err := client.Get(s.URL + "/version")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
+				t.Errorf("%s %s", resp.Proto, resp.Status)
+			}
+		})
+	}
+}
+
 // TestBothLengths: a connection over which a request came with Content-Length and
 // Transfer-Encoding is not used again.
 func TestBothLengths(t *testing.T) {
