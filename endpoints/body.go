@@ -23,22 +23,45 @@ func (c *call) readBody() ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	reader := io.LimitReader(c.r.Body, limit+1)
-	var body []byte
-	var err error
-	if n := c.r.ContentLength; n > 0 {
-		body = make([]byte, n)
-		var read int
-		read, err = io.ReadFull(reader, body)
-		body = body[:read]
-	} else {
-		body, err = io.ReadAll(reader)
-	}
+	body, err := readAll(reader, c.r.ContentLength)
 	var maxBytes *http.MaxBytesError
 	switch {
 	case errors.As(err, &maxBytes), int64(len(body)) > limit:
 		return nil, tooLarge(limit)
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
+	}
+	return body, nil
+}
+
+// firstBodyBuffer is what a body that announces at least as much is read into
+// first: nearly all bodies fit.
+const firstBodyBuffer = 32 << 10
+
+// readAll reads all of r, which is to have length bytes, or as many as there are if
+// length is not positive.
+// Memory grows with what has come, and not with what was announced, which costs a
+// client nothing.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	if length <= 0 {
+		return io.ReadAll(r)
+	}
+	body := make([]byte, 0, min(length, firstBodyBuffer))
+	for int64(len(body)) < length {
+		if len(body) == cap(body) {
+			grown := make([]byte, len(body), min(length, 2*int64(cap(body))))
+			copy(grown, body)
+			body = grown
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) == length:
+		case err == io.EOF:
+			return body, io.ErrUnexpectedEOF
+		case err != nil:
+			return body, err
+		}
 	}
 	return body, nil
 }

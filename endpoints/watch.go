@@ -15,6 +15,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -69,6 +70,7 @@ func (c *call) streamEvents(ctx context.Context, w rest.Watch, framer *framer, t
 	if err := flusher.Flush(); err != nil {
 		return nil // the client is gone
 	}
+	request.Release(c.r)
 	for {
 		events, err := w.Next(ctx)
 		if done := c.sendEvents(framer, flusher, events, err); done {

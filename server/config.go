@@ -29,6 +29,12 @@ const (
 	NoLimit = controlplane.NoLimit
 )
 
+// Values of Config.HTTP2Server.
+const (
+	HTTP2Mainstay = "mainstay" // package http2
+	HTTP2NetHTTP  = "net/http"
+)
+
 // Config says what a server is to be. Its zero value serves on 127.0.0.1:6443
 // from ./mainstay-data. A field is named like the flag it comes from; the flag's
 // help says what it does. New copies what it needs.
@@ -53,6 +59,8 @@ type Config struct {
 	TLS          TLSConfig
 	DisableHTTP2 bool
 	MaxStreams   int // of an HTTP/2 connection; 0: 100
+	// HTTP2Server is whose HTTP/2 is served: HTTP2Mainstay (or "") or HTTP2NetHTTP.
+	HTTP2Server  string
 	ClientCAFile string
 	// RequestHeader says which front proxies are believed; ProxyClientCertFile
 	// is what this server itself shows as one.
@@ -128,6 +136,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
 	c.Options = c.Options.WithDefaults()
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
+	setDefault(&c.HTTP2Server, HTTP2Mainstay)
 	setDefault(&c.Version, "unknown")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -169,6 +178,9 @@ func (c Config) check() error {
 	}
 	if c.MaxStreams < 0 {
 		problem("--http2-max-streams-per-connection is %d; it cannot be negative", c.MaxStreams)
+	}
+	if c.HTTP2Server != HTTP2Mainstay && c.HTTP2Server != HTTP2NetHTTP {
+		problem("--http2-server is %q; it must be %s or %s", c.HTTP2Server, HTTP2Mainstay, HTTP2NetHTTP)
 	}
 	if !strings.HasPrefix(c.EtcdPrefix, "/") {
 		problem("--etcd-prefix is %q; it must start with /", c.EtcdPrefix)

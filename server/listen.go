@@ -20,14 +20,17 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// Limits of connections, as kube-apiserver's.
+// Limits of connections, as kube-apiserver's unless said.
 const (
-	maxHeaderBytes    = 1 << 20
-	readHeaderTimeout = 32 * time.Second
+	maxHeaderBytes = 1 << 20
+	// readHeaderTimeout is for the TLS handshake, too. Ours: kube-apiserver keeps
+	// connections that send nothing for 32 s.
+	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 90 * time.Second
 	keepAlive         = 3 * time.Minute
 	// A client that has not been heard of for silence is asked, and left if it does
-	// not answer within pingTimeout; so is one that does not take what is sent.
+	// not answer within pingTimeout; so is one that does not take what is sent
+	// within writeTimeout, over HTTP/1.1 too.
 	silence      = 30 * time.Second
 	pingTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
@@ -35,6 +38,9 @@ const (
 	// handler reads it. Nearly all bodies fit, so that writes do not wait for
 	// the network twice.
 	uploadBuffer = 256 << 10
+	// frameBuffer is the largest frame that a client may send. A connection keeps
+	// memory for the largest that has come.
+	frameBuffer = 32 << 10
 )
 
 // listen binds the address.
@@ -103,7 +109,7 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          h.config.MaxStreams,
-			MaxReadFrameSize:              uploadBuffer,
+			MaxReadFrameSize:              frameBuffer,
 			MaxReceiveBufferPerStream:     uploadBuffer,
 			MaxReceiveBufferPerConnection: uploadBuffer * min(h.config.MaxStreams, 100),
 			SendPingTimeout:               silence,
@@ -118,6 +124,9 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 		server.Protocols = new(http.Protocols)
 		server.Protocols.SetHTTP1(true)
 		return server, nil
+	}
+	if h.config.HTTP2Server == HTTP2NetHTTP {
+		return server, nil // ServeTLS sees to it
 	}
 	return server, http2.Configure(server)
 }

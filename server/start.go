@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/http2"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv/embedded"
@@ -81,7 +83,7 @@ func (h *Host) feedPrefix() string {
 
 // serve listens, answers until ctx ends, and drains.
 func (h *Host) serve(ctx context.Context) error {
-	httpServer, err := h.newHTTPServer(h.served)
+	httpServer, err := h.newHTTPServer(filters.Chain(h.served, filters.HeaderLimit(http2.MaxHeaderFields), filters.CloseChunked))
 	if err != nil {
 		return err
 	}
@@ -89,6 +91,7 @@ func (h *Host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	listener = writeTimeoutListener{Listener: listener, timeout: writeTimeout}
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below

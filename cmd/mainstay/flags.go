@@ -122,6 +122,7 @@ func (f *serveFlags) serving(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.PermitPortSharing, "permit-port-sharing", false, "let several processes listen on the port (SO_REUSEPORT)")
 	flags.BoolVar(&c.DisableHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
 	flags.Var(&zeroIsDefault{&c.MaxStreams, server.DefaultMaxStreamsPerConnection}, "http2-max-streams-per-connection", "requests at a time that an HTTP/2 connection may carry; 0 is the default")
+	flags.StringVar(&c.HTTP2Server, "http2-server", server.HTTP2Mainstay, "implementation of HTTP/2: mainstay, or net/http, slower, to find out whether a fault is ours")
 }
 
 func (f *serveFlags) tls(flags *pflag.FlagSet) {

@@ -160,15 +160,15 @@ func TestFlagsReachTheConfig(t *testing.T) {
 		"--data-dir=/d", "--bind-address=::1", "--secure-port=7", "--max-requests-inflight=0", "--max-mutating-requests-inflight=5",
 		"--min-request-timeout=60", "--anonymous-auth=false", "--profiling=false", "--watch-cache=false", "--service-cluster-ip-range=10.96.0.0/12,fd00::/108",
 		"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--tls-sni-cert-key=c,k:a,*.b", "--tls-sni-cert-key=d,l",
-		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h", "--cache-memory-limit=1Gi",
+		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h", "--cache-memory-limit=1Gi", "--http2-server=net/http",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := flags.config
 	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.MinRequestTimeout, c.ClosedToPublic,
-		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit)
-	want := "/d::1 7 -1 5 1m0s true true true [10.96.0.0/12 fd00::/108] 772 [49199] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824"
+		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.HTTP2Server)
+	want := "/d::1 7 -1 5 1m0s true true true [10.96.0.0/12 fd00::/108] 772 [49199] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
