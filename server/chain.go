@@ -29,6 +29,7 @@ func (s *Server) chain(final http.Handler) http.Handler {
 			Logger:        s.logger,
 			OnError:       onError,
 		}),
+		filters.RefuseImpersonation(onError),
 		filters.MaxInFlight(s.config.MaxRequestsInFlight, s.config.MaxMutatingInFlight, s.requests, onError),
 		filters.Authorize(s.authorizer(), s.logger, onError),
 	)
