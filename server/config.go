@@ -35,6 +35,8 @@ const (
 	DefaultServiceClusterIPRange   = "10.0.0.0/24"
 	// NoLimit, where a number means "at most", means any number.
 	NoLimit = -1
+	// AnyPort as Config.SecurePort takes a port that is free.
+	AnyPort = -1
 )
 
 // Config says what a server is to be. Its zero value serves on 127.0.0.1:6443
@@ -49,7 +51,7 @@ type Config struct {
 	// server closes it.
 	Listener          net.Listener
 	BindAddress       netip.Addr // zero: 127.0.0.1
-	SecurePort        int        // 0: 6443
+	SecurePort        int        // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
 	// AdvertiseAddress is where other machines reach the server; it is put into
 	// the serving certificate. Zero: found out from BindAddress.
@@ -190,7 +192,7 @@ func setDefault[T comparable](field *T, value T) {
 func (c Config) check() error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.SecurePort < 1 || c.SecurePort > 65535 {
+	if c.SecurePort != AnyPort && (c.SecurePort < 1 || c.SecurePort > 65535) {
 		problem("--secure-port is %d; it must be between 1 and 65535", c.SecurePort)
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {

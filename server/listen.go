@@ -37,12 +37,16 @@ const (
 	uploadBuffer = 256 << 10
 )
 
-// listen binds the address.
-func (s *Server) listen() (net.Listener, error) {
+// listen binds the address, before anything is opened: a port that is taken
+// leaves nothing behind, and a port that was chosen is known to all that names
+// it. Clients that connect while the server starts wait. The listener stands in
+// s.config from then on.
+func (s *Server) listen() error {
 	if s.config.Listener != nil {
-		return s.config.Listener, nil
+		return nil
 	}
-	address := netip.AddrPortFrom(s.config.BindAddress, uint16(s.config.SecurePort)).String()
+	port := max(s.config.SecurePort, 0) // AnyPort is 0 to the operating system
+	address := netip.AddrPortFrom(s.config.BindAddress, uint16(port)).String()
 	config := net.ListenConfig{KeepAlive: keepAlive}
 	if s.config.PermitPortSharing {
 		config.Control = sharePort
@@ -50,27 +54,32 @@ func (s *Server) listen() (net.Listener, error) {
 	listener, err := config.Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen on %s: the port is in use by another process; stop it, or choose another port with --secure-port", address)
+		return fmt.Errorf("listen on %s: the port is in use by another process; stop it, or choose another port with --secure-port", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("listen on %s: this machine does not have that address; choose another one with --bind-address", address)
+		return fmt.Errorf("listen on %s: this machine does not have that address; choose another one with --bind-address", address)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("listen on %s: this user may not use that port; choose one above 1023 with --secure-port", address)
+		return fmt.Errorf("listen on %s: this user may not use that port; choose one above 1023 with --secure-port", address)
 	case err != nil:
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return listener, nil
+	s.config.Listener = listener
+	return nil
 }
 
-// url is where clients on this machine reach the server.
+// url is where clients on this machine reach the server, once it listens.
 func (s *Server) url() string {
+	host, port := s.config.BindAddress, s.config.SecurePort
 	if l := s.config.Listener; l != nil {
-		return "https://" + l.Addr().String()
+		bound, err := netip.ParseAddrPort(l.Addr().String())
+		if err != nil {
+			return "https://" + l.Addr().String() // no address of TCP
+		}
+		host, port = bound.Addr().Unmap(), int(bound.Port())
 	}
-	host := s.config.BindAddress
 	if host.IsUnspecified() {
 		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(s.config.SecurePort))
+	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(port))
 }
 
 func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {

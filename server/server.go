@@ -141,7 +141,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 
 // open brings up what lies below the listener, unless ctx ends first.
 func (s *Server) open(ctx context.Context) error {
-	var err error
+	err := s.listen()
+	if err != nil {
+		return errors.Join(err, dataDirInUse(s.config.DataDir))
+	}
 	if s.dir, err = openDataDir(s.config.DataDir); err != nil {
 		return err
 	}
@@ -183,6 +186,9 @@ func (s *Server) close() error {
 		if err := s.backend.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the store: %w", err))
 		}
+	}
+	if s.config.Listener != nil {
+		_ = s.config.Listener.Close() // closed already, where it was served
 	}
 	if s.dir != nil {
 		errs = append(errs, s.dir.close())

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +175,15 @@ func TestVersion(t *testing.T) {
 	}
 	if got.Major != "1" || got.Minor != "37" || got.GitVersion != "v1.37.0+mainstay-1.2.3" || got.EmulationMinor != "37" || got.MinCompatibilityMinor != "36" {
 		t.Errorf("the version is %+v", got)
+	}
+	if !slices.Contains([]string{"clean", "dirty", "archive"}, got.GitTreeState) {
+		t.Errorf("the tree state is %q", got.GitTreeState)
+	}
+	if _, err := time.Parse(time.RFC3339, got.BuildDate); err != nil {
+		t.Errorf("the build date is none: %v", err)
+	}
+	if got.GoVersion == "" || got.Compiler == "" || got.Platform == "" || got.EmulationMajor == "" || got.MinCompatibilityMajor == "" {
+		t.Errorf("something is missing: %+v", got)
 	}
 }
 

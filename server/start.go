@@ -76,10 +76,7 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := s.listen()
-	if err != nil {
-		return err
-	}
+	listener := s.config.Listener
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
