@@ -84,6 +84,11 @@ func behind(env *builtin.Env) map[schema.GroupResource]follow.Collection {
 // account records that this server wrote obj, which becomes the result, in place
 // of live.
 func account(managers apply.Managers, resource *rest.Resource, live, obj codec.Object) (codec.Object, error) {
+	return accountFor(managers, resource, live, obj, manager)
+}
+
+// accountFor is account for a part of this server that has a name of its own.
+func accountFor(managers apply.Managers, resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	fields, err := managers.For(resource)
 	if err != nil || fields == nil {
 		return obj, err
@@ -95,7 +100,8 @@ func account(managers apply.Managers, resource *rest.Resource, live, obj codec.O
 }
 
 // startAggregated lets the source of what other servers answer for follow its
-// registrations, and keeps published whom they may trust, until stopAggregated.
+// registrations, keeps published whom they may trust, and keeps up the objects
+// that every cluster has, until stopAggregated.
 func (s *Server) startAggregated() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -104,6 +110,7 @@ func (s *Server) startAggregated() {
 		var loops errgroup.Group
 		loops.Go(func() error { return s.aggregated.Run(ctx) })
 		loops.Go(func() error { s.trust.run(ctx, s.logger); return nil })
+		loops.Go(func() error { s.cluster.Run(ctx); return nil })
 		if err := loops.Wait(); err != nil {
 			s.logger.Error("aggregation stopped following its registrations", "err", err)
 		}

@@ -54,8 +54,11 @@ type Config struct {
 	SecurePort        int        // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
 	// AdvertiseAddress is where other machines reach the server; it is put into
-	// the serving certificate. Zero: found out from BindAddress.
+	// the serving certificate and the endpoints of default/kubernetes. Zero: found out from BindAddress.
 	AdvertiseAddress netip.Addr
+	// EndpointReconciler says who publishes the endpoints of the service
+	// default/kubernetes: EndpointsByLease or EndpointsByOthers. "": by lease.
+	EndpointReconciler string
 
 	TLS          TLSConfig
 	DisableHTTP2 bool
@@ -154,6 +157,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.DataDir, DefaultDataDir)
 	setDefault(&c.BindAddress, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	setDefault(&c.SecurePort, DefaultSecurePort)
+	setDefault(&c.EndpointReconciler, EndpointsByLease)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
 	setDefault(&c.EtcdHealthTimeout, DefaultEtcdCheckTimeout)
@@ -200,6 +204,9 @@ func (c Config) check() error {
 	}
 	if (c.ProxyClientCertFile == "") != (c.ProxyClientKeyFile == "") {
 		problem("--proxy-client-cert-file and --proxy-client-key-file must be given together")
+	}
+	if c.EndpointReconciler != EndpointsByLease && c.EndpointReconciler != EndpointsByOthers {
+		problem("--endpoint-reconciler-type=%s is not supported; it must be %s or %s", c.EndpointReconciler, EndpointsByLease, EndpointsByOthers)
 	}
 	if c.GoAwayChance < 0 || c.GoAwayChance > 0.02 {
 		problem("--goaway-chance is %g; it must be between 0 and 0.02", c.GoAwayChance)

@@ -3,7 +3,7 @@
 // stops. A server is a value: it shares nothing with another one in the same
 // process but the process. It answers for no resource itself.
 //
-// Imports: admission, admission/plugin, apis/aggregated, apis/builtin,
+// Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap, apis/builtin,
 // apis/builtin/all, apis/custom, codec, discovery, egress, endpoints, endpoints/apply, filters, filters/authn,
 // filters/authz, http2, openapi, pki, request, rest, route, storage, storage/cache,
 // storage/follow, storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/aggregated"
+	"mainstay.dev/mainstay/apis/bootstrap"
 	"mainstay.dev/mainstay/apis/custom"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/egress"
@@ -74,6 +75,7 @@ type Server struct {
 	stopAggregated func()
 	frontProxy     *frontProxy
 	trust          *trust
+	cluster        *bootstrap.Bootstrap // the objects that every cluster has
 	// tunnels is done when connections through this server are to end.
 	tunnels    context.Context
 	endTunnels context.CancelFunc

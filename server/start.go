@@ -135,6 +135,7 @@ func (s *Server) renew() error {
 func (s *Server) stop(httpServer *http.Server) error {
 	s.stopping.Store(true)
 	s.logger.Info("stopping")
+	s.withdraw()
 	time.Sleep(s.config.ShutdownDelay)
 
 	patience, cancel := context.WithTimeout(context.Background(), s.config.RequestTimeout)

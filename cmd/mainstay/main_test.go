@@ -97,8 +97,8 @@ func TestCommandLine(t *testing.T) {
 		{"port in use", []string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=" + takenPort}, 1, nil,
 			[]string{"listen on 127.0.0.1:" + takenPort + ": the port is in use by another process; stop it, or choose another port with --secure-port"}},
 		{"not an address of this machine", []string{"serve", "--data-dir=" + t.TempDir(), "--bind-address=192.0.2.1"}, 1, nil, []string{"this machine does not have that address"}},
-		{"a data directory that is a file", []string{"serve", "--data-dir=" + file}, 1, nil, []string{"data directory", "not a directory", "--data-dir"}},
-		{"a data directory within a file", []string{"serve", "--data-dir=" + filepath.Join(file, "x")}, 1, nil, []string{"data directory", "--data-dir"}},
+		{"a data directory that is a file", []string{"serve", "--data-dir=" + file, "--secure-port=0"}, 1, nil, []string{"data directory", "not a directory", "--data-dir"}},
+		{"a data directory within a file", []string{"serve", "--data-dir=" + filepath.Join(file, "x"), "--secure-port=0"}, 1, nil, []string{"data directory", "--data-dir"}},
 		{"a client CA that is none", inDir("--client-ca-file=" + file), 1, nil, []string{"--client-ca-file", "holds no PEM certificate"}},
 	}
 	for _, tt := range tests {
