@@ -111,7 +111,7 @@ func (s *Server) startAggregated() {
 		loops.Go(func() error { return s.aggregated.Run(ctx) })
 		loops.Go(func() error { s.trust.run(ctx, s.logger); return nil })
 		loops.Go(func() error { s.cluster.Run(ctx); return nil })
-		if err := loops.Wait(); err != nil {
+		if err := s.aggregatedLoop.run(loops.Wait); err != nil {
 			s.logger.Error("aggregation stopped following its registrations", "err", err)
 		}
 	}()

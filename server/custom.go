@@ -65,7 +65,7 @@ func (s *Server) startCustom() {
 	done := make(chan struct{})
 	go func() { // ends with stopCustom
 		defer close(done)
-		if err := s.custom.Run(ctx); err != nil {
+		if err := s.customLoop.run(func() error { return s.custom.Run(ctx) }); err != nil {
 			s.logger.Error("custom resources stopped following their definitions", "err", err)
 		}
 	}()

@@ -1,14 +1,12 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/pprof"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -119,27 +117,4 @@ func static(contentType string, body []byte) http.Handler {
 		w.Header().Set("Content-Type", contentType)
 		_, _ = w.Write(body) // a client that went away cannot be told
 	})
-}
-
-// checks are the health checks by path, under the names of kube-apiserver where
-// it has the same.
-func (s *Server) checks() map[string][]telemetry.Check {
-	storage := func(name string, timeout time.Duration) telemetry.Check {
-		return telemetry.Check{Name: name, Run: func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			return s.backend.Health(ctx)
-		}}
-	}
-	live := append([]telemetry.Check{telemetry.Ping()}, s.config.Checks...)
-	live = append(live, storage("etcd", s.config.EtcdHealthTimeout))
-	ready := append(slices.Clone(live), storage("etcd-readiness", s.config.EtcdReadyTimeout))
-	ready = append(ready, s.api.Ready...)
-	ready = append(ready, telemetry.Check{Name: "shutdown", Run: func(context.Context) error {
-		if s.stopping.Load() {
-			return fmt.Errorf("the server is shutting down")
-		}
-		return nil
-	}})
-	return map[string][]telemetry.Check{"/healthz": live, "/livez": live, "/readyz": ready}
 }

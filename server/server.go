@@ -70,12 +70,13 @@ type Server struct {
 	stopCustom func()
 	// customVersions are those that definitions define, until aggregated has
 	// been told.
-	customVersions []schema.GroupVersion
-	aggregated     *aggregated.Source
-	stopAggregated func()
-	frontProxy     *frontProxy
-	trust          *trust
-	cluster        *bootstrap.Bootstrap // the objects that every cluster has
+	customVersions             []schema.GroupVersion
+	customLoop, aggregatedLoop loop
+	aggregated                 *aggregated.Source
+	stopAggregated             func()
+	frontProxy                 *frontProxy
+	trust                      *trust
+	cluster                    *bootstrap.Bootstrap // the objects that every cluster has
 	// tunnels is done when connections through this server are to end.
 	tunnels    context.Context
 	endTunnels context.CancelFunc

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -22,6 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"mainstay.dev/mainstay/apis/bootstrap"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // running is a server under test.
@@ -128,7 +132,7 @@ func TestAnswers(t *testing.T) {
 		{"health for everyone", anonymous, "/healthz", nil, 200, "ok"},
 		{"liveness for everyone", anonymous, "/livez", nil, 200, "ok"},
 		{"readiness for everyone", anonymous, "/readyz", nil, 200, "ok"},
-		{"verbose", anonymous, "/readyz?verbose", nil, 200, "[+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]shutdown ok\nreadyz check passed\n"},
+		{"a post-start hook", s.admin, "/healthz/poststarthook/rbac/bootstrap-roles", nil, 200, "ok"},
 		{"version for everyone", anonymous, "/version", nil, 200, ""},
 		{"version with a slash", anonymous, "/version/", nil, 200, ""},
 		{"single checks are not for everyone", anonymous, "/readyz/etcd", nil, 403, `forbidden: User "system:anonymous" cannot get path "/readyz/etcd"`},
@@ -162,6 +166,70 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("answered %d %q, want %d %q", code, body, tt.code, tt.body)
 			}
 		})
+	}
+}
+
+// healthOfKubernetes is what a kube-apiserver was seen to check at /readyz, but for
+// what this server does not have.
+const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
+poststarthook/start-apiextensions-informers poststarthook/start-apiextensions-controllers poststarthook/crd-informer-synced
+poststarthook/start-system-namespaces-controller poststarthook/start-cluster-authentication-info-controller poststarthook/storage-readiness
+poststarthook/start-legacy-token-tracking-controller poststarthook/rbac/bootstrap-roles poststarthook/scheduling/bootstrap-system-priority-classes
+poststarthook/priority-and-fairness-config-producer poststarthook/bootstrap-controller poststarthook/start-kubernetes-service-cidr-controller
+poststarthook/aggregator-reload-proxy-client-cert poststarthook/start-kube-aggregator-informers poststarthook/apiservice-status-local-available-controller
+poststarthook/apiservice-status-remote-available-controller poststarthook/apiservice-registration-controller poststarthook/apiservice-wait-for-first-sync
+poststarthook/apiservice-discovery-controller poststarthook/kube-apiserver-autoregistration autoregister-completion
+poststarthook/apiservice-openapi-controller poststarthook/apiservice-openapiv3-controller shutdown`
+
+// TestVerboseHealth: the checks have kube-apiserver's names, in its order.
+func TestVerboseHealth(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Checks: []telemetry.Check{{Name: "log", Run: func(context.Context) error { return nil }}}})
+	for path, without := range map[string][]string{
+		"readyz": nil, "livez": {"etcd-readiness", "informer-sync", "shutdown"}, "healthz": {"etcd-readiness", "informer-sync", "shutdown"},
+	} {
+		var want strings.Builder
+		for _, name := range strings.Fields(healthOfKubernetes) {
+			if !slices.Contains(without, name) {
+				fmt.Fprintf(&want, "[+]%s ok\n", name)
+			}
+		}
+		want.WriteString(path + " check passed\n")
+		code, got := fetch(t, client(t, nil), s.URL+"/"+path+"?verbose")
+		if diff := cmp.Diff(want.String(), got); diff != "" || code != 200 {
+			t.Errorf("/%s answers %d (-want +got):\n%s", path, code, diff)
+		}
+	}
+}
+
+// TestHealthIsTrue: a loop that has ended, and a hook that is not done, fail their
+// checks, and what depends on them.
+func TestHealthIsTrue(t *testing.T) {
+	t.Parallel()
+	s := &Server{cluster: bootstrap.New(bootstrap.Config{})}
+	failing := func() []string {
+		var names []string
+		for _, check := range append(s.postStartHooks(), telemetry.Check{Name: "informer-sync", Run: s.followed}) {
+			if check.Run(t.Context()) != nil {
+				names = append(names, strings.TrimPrefix(check.Name, "poststarthook/"))
+			}
+		}
+		return names
+	}
+	notDone := []string{
+		"start-system-namespaces-controller", "start-legacy-token-tracking-controller", "rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes",
+		"priority-and-fairness-config-producer", "bootstrap-controller", "start-kubernetes-service-cidr-controller",
+	}
+	if diff := cmp.Diff(notDone, failing()); diff != "" {
+		t.Errorf("before the hooks have run (-want +got):\n%s", diff)
+	}
+	if err := s.customLoop.run(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"crd-informer-synced", "start-apiextensions-controllers", "informer-sync"} {
+		if !slices.Contains(failing(), name) {
+			t.Errorf("%s holds although definitions are not followed any more", name)
+		}
 	}
 }
 
