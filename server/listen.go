@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -111,7 +112,7 @@ func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {
 			PingTimeout:                   pingTimeout,
 			WriteByteTimeout:              writeTimeout,
 		},
-		ErrorLog:    log.New(&connectionLog{requests: s.requests, logger: s.logger}, "", 0),
+		ErrorLog:    log.New(&connectionLog{requests: s.requests, logger: s.logger, kubeconfig: s.kubeconfig}, "", 0),
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return authn.NewConn(ctx) },
 	}
 	if s.config.DisableHTTP2 {
@@ -124,10 +125,14 @@ func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {
 }
 
 // connectionLog takes what net/http logs. Clients that break off a handshake are
-// everyday (probes, scanners, an untrusted certificate) and only counted.
+// everyday (probes, scanners, an untrusted certificate) and only counted; that
+// clients do not trust the server is said once, as it is not seen from outside
+// which certificate they expect.
 type connectionLog struct {
-	requests *telemetry.Requests
-	logger   *slog.Logger
+	requests   *telemetry.Requests
+	logger     *slog.Logger
+	kubeconfig string // the administrator's
+	distrusted sync.Once
 }
 
 func (l *connectionLog) Write(line []byte) (int, error) {
@@ -136,9 +141,26 @@ func (l *connectionLog) Write(line []byte) (int, error) {
 	case bytes.Contains(line, []byte("TLS handshake error")):
 		l.requests.HandshakeError()
 		level = telemetry.Verbosity(5)
+		if distrusts(line) {
+			l.distrusted.Do(func() {
+				l.logger.Warn("a client does not trust this server's certificate: it may use the kubeconfig of another data directory, each of which has an authority of its own",
+					"kubeconfig", l.kubeconfig, "err", string(bytes.TrimSpace(line)))
+			})
+		}
 	case bytes.HasPrefix(line, []byte("http2: ")):
 		level = telemetry.Verbosity(4)
 	}
 	l.logger.Log(context.Background(), level, "connection", "err", string(bytes.TrimSpace(line)))
 	return len(line), nil
+}
+
+// distrusts reports whether a handshake ended because the client did not accept
+// the server's certificate: with the alerts of Go, OpenSSL and others.
+func distrusts(line []byte) bool {
+	for _, alert := range []string{"bad certificate", "unknown certificate authority", "unknown certificate"} {
+		if bytes.Contains(line, []byte("remote error: tls: "+alert)) {
+			return true
+		}
+	}
+	return false
 }

@@ -79,7 +79,8 @@ func (s *Server) installAPI() (api, error) {
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			s.requests.WatchEvents(r.GVR(), events, bytes)
 		},
-		Logger: s.logger,
+		ControllersRun: s.controllersRun,
+		Logger:         s.logger,
 	})
 	others := describe(discovery.NewHandler(catalog, s.aggregated), documents.Handler(s.logger))
 	return api{

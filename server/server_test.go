@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -26,6 +27,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/bootstrap"
 	"mainstay.dev/mainstay/telemetry"
+	"mainstay.dev/mainstay/test/testserver"
 )
 
 // running is a server under test.
@@ -166,6 +168,39 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("answered %d %q, want %d %q", code, body, tt.code, tt.body)
 			}
 		})
+	}
+}
+
+// TestDistrusted: that a client has the authority of another data directory is
+// said, once.
+func TestDistrusted(t *testing.T) {
+	t.Parallel()
+	var log testserver.Buffer
+	s, other := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}), start(t, Config{})
+	stranger, err := clientcmd.BuildConfigFromFlags("", other.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		client, err := rest.HTTPClientFor(stranger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := client.Get(s.URL + "/healthz"); err == nil {
+			resp.Body.Close()
+			t.Fatal("a certificate of another authority was trusted")
+		}
+		client.CloseIdleConnections()
+	}
+	// What is logged of the handshakes is there when they are counted.
+	testserver.Eventually(t, time.Minute, func() error {
+		if _, metrics := fetch(t, s.admin, s.URL+"/metrics"); !strings.Contains(metrics, "\napiserver_tls_handshake_errors_total 2\n") {
+			return errors.New("two handshakes are not counted")
+		}
+		return nil
+	})
+	if got := strings.Count(log.String(), "a client does not trust this server's certificate"); got != 1 {
+		t.Errorf("it is said %d times:\n%s", got, log.String())
 	}
 }
 
