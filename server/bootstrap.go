@@ -25,7 +25,8 @@ const (
 	// EndpointsByLease publishes the addresses of all servers that share the
 	// store.
 	EndpointsByLease = "lease"
-	// EndpointsByOthers publishes none: somebody else does.
+	// EndpointsByOthers publishes none, and leaves alone what another program
+	// publishes.
 	EndpointsByOthers = "none"
 )
 
@@ -146,7 +147,7 @@ func (s *Server) port() int {
 	return number
 }
 
-// endpoint is the address at which others are told to reach this server, as
+// endpoint is the address that is published of this server, as
 // kube-apiserver finds it: the advertised one, or else the bound one, or else
 // one of this machine's, in the family of the service. Zero where there is none
 // that others may use.
