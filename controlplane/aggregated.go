@@ -65,6 +65,11 @@ func behind(env *builtin.Env) map[schema.GroupResource]follow.Collection {
 // account records that this server wrote obj, which becomes the result, in place
 // of live.
 func account(managers apply.Managers, resource *rest.Resource, live, obj codec.Object) (codec.Object, error) {
+	return accountFor(managers, resource, live, obj, manager)
+}
+
+// accountFor is account for a part of this server that has a name of its own.
+func accountFor(managers apply.Managers, resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	fields, err := managers.For(resource)
 	if err != nil || fields == nil {
 		return obj, err

@@ -33,6 +33,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 			Logger:        i.env.Logger,
 			OnError:       onError,
 		}),
+		filters.RefuseImpersonation(onError),
 		filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError),
 		filters.Authorize(i.authorizer(), i.env.Logger, onError),
 	)

@@ -5,10 +5,11 @@
 // (listener, data directory, store, keys, metrics), is the host's (package
 // server), which hands it over as an Env.
 //
-// Imports: admission, admission/plugin, apis/aggregated, apis/builtin,
-// apis/builtin/all, apis/custom, apis/custom/conversion, codec, discovery, egress,
-// endpoints, endpoints/apply, feature, filters, filters/authn, filters/authz, openapi, request, rest, route,
-// storage, storage/cache, storage/factory, storage/follow, storage/kv, telemetry.
+// Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap,
+// apis/builtin, apis/builtin/all, apis/custom, apis/custom/conversion, codec,
+// discovery, egress, endpoints, endpoints/apply, feature, filters,
+// filters/authn, filters/authz, openapi, request, rest, route, storage,
+// storage/cache, storage/factory, storage/follow, storage/kv, telemetry.
 package controlplane
 
 import (
@@ -110,6 +111,15 @@ func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		opened = c.opened.Load()
 	}
 	opened.handler.ServeHTTP(w, r)
+}
+
+// Withdraw takes back what tells clients to come to this process, before it
+// stops. It does nothing before the control plane is open.
+func (c *ControlPlane) Withdraw(ctx context.Context) error {
+	if opened := c.opened.Load(); opened != nil {
+		return opened.cluster.Withdraw(ctx)
+	}
+	return nil
 }
 
 // IdentityChanged takes up an Env.Identity that answers otherwise than before.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
@@ -49,6 +50,12 @@ type Env struct {
 	// Address is host:port as this process reaches itself; PublicURL is where
 	// other machines do.
 	Address, PublicURL string
+	// Endpoint, with Port, is what the service default/kubernetes leads to; zero
+	// where there is no address that others could use.
+	Endpoint netip.Addr
+	Port     int
+	// Shared says that other processes may serve the same objects.
+	Shared bool
 	// Paths are what the process answers for besides any API, such as /metrics.
 	// A path that ends in a slash stands for all below it.
 	Paths map[string]http.Handler

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/http"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"golang.org/x/sync/errgroup"
 
 	"mainstay.dev/mainstay/apis/aggregated"
+	"mainstay.dev/mainstay/apis/bootstrap"
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/apis/custom"
@@ -17,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/factory"
 )
 
@@ -37,6 +41,8 @@ type instance struct {
 	custom      *custom.Source
 	aggregated  *aggregated.Source
 	clusterAuth *clusterAuth
+	cluster     *bootstrap.Bootstrap // the objects that every cluster has
+	leases      storage.Interface    // uncached
 	api         *endpoints.API
 	paths       *paths
 	checkPaths  []string // of single health checks
@@ -44,8 +50,9 @@ type instance struct {
 	resources, handler http.Handler
 
 	// stop ends what start began; running is all of that.
-	stop    context.CancelFunc
-	running errgroup.Group
+	stop                       context.CancelFunc
+	running                    errgroup.Group
+	customLoop, aggregatedLoop loop
 }
 
 // newInstance puts a control plane together, from the store up. It reads and
@@ -53,7 +60,7 @@ type instance struct {
 func newInstance(c *ControlPlane) (*instance, error) {
 	i := &instance{env: c.env, prefix: c.prefix, options: c.options, paths: newPaths()}
 	for _, step := range []func() error{
-		i.openFactory, i.buildRows, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.installPaths,
+		i.openFactory, i.buildRows, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -81,7 +88,8 @@ func (i *instance) buildRows() error {
 	i.services = &egress.Services{Cluster: cluster{i.static.Find}, ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
 	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.static)})
 	i.managers = apply.NewManagers(i.env.TypeConverter)
-	return nil
+	i.leases, err = i.uncached(coordinationv1.Resource("leases"))
+	return err
 }
 
 // start loads what is stored, creates what every cluster has, and runs what
@@ -95,20 +103,21 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
 	lifetime, i.stop = context.WithCancel(lifetime)
-	i.run(lifetime, "CustomResourceDefinitions", i.custom.Run)
+	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
 	if err := i.bootstrap(ctx); err != nil {
 		i.stop()
 		return errors.Join(fmt.Errorf("create what every cluster has: %w", err), i.running.Wait())
 	}
-	i.run(lifetime, "APIServices", i.aggregated.Run)
-	i.run(lifetime, "cluster authentication", i.clusterAuth.run)
+	i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
+	i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
+	i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
 	return nil
 }
 
 // run keeps something of the instance current until ctx ends.
-func (i *instance) run(ctx context.Context, what string, f func(context.Context) error) {
+func (i *instance) run(ctx context.Context, what string, health *loop, f func(context.Context) error) {
 	i.running.Go(func() error {
-		if err := f(ctx); err != nil {
+		if err := health.run(func() error { return f(ctx) }); err != nil {
 			i.env.Logger.Error("a control plane does not keep up any more", "prefix", i.prefix, "with", what, "err", err)
 		}
 		return nil

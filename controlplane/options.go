@@ -34,7 +34,10 @@ type Options struct {
 	ClosedToPublic     bool // --anonymous-auth=false
 
 	ServiceClusterIPRange []netip.Prefix // one or two; none: 10.0.0.0/24
-	EventTTL              time.Duration  // 0: 1h
+	// EndpointReconciler says who publishes the endpoints of the service
+	// default/kubernetes: EndpointsByLease or EndpointsByOthers. "": by lease.
+	EndpointReconciler string
+	EventTTL           time.Duration // 0: 1h
 	// AggregatorRouting: services are called at one of their endpoints and not
 	// at their cluster IP.
 	AggregatorRouting bool
@@ -58,6 +61,7 @@ type Options struct {
 
 // WithDefaults returns the options with their zero fields filled in.
 func (o Options) WithDefaults() Options {
+	setDefault(&o.EndpointReconciler, EndpointsByLease)
 	setDefault(&o.EventTTL, DefaultEventTTL)
 	setDefault(&o.RequestTimeout, DefaultRequestTimeout)
 	setDefault(&o.MinRequestTimeout, DefaultMinRequestTimeout)
@@ -85,6 +89,9 @@ func (o Options) Check() error {
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.GoAwayChance < 0 || o.GoAwayChance > 0.02 {
 		problem("--goaway-chance is %g; it must be between 0 and 0.02", o.GoAwayChance)
+	}
+	if o.EndpointReconciler != EndpointsByLease && o.EndpointReconciler != EndpointsByOthers {
+		problem("--endpoint-reconciler-type=%s is not supported; it must be %s or %s", o.EndpointReconciler, EndpointsByLease, EndpointsByOthers)
 	}
 	for _, d := range []struct {
 		flag  string

@@ -1,13 +1,11 @@
 package controlplane
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -107,21 +105,4 @@ func static(contentType string, body []byte) http.Handler {
 		w.Header().Set("Content-Type", contentType)
 		_, _ = w.Write(body) // a client that went away cannot be told
 	})
-}
-
-// checks are the health checks by path, under the names of kube-apiserver where
-// it has the same.
-func (i *instance) checks() map[string][]telemetry.Check {
-	storage := func(name string, timeout time.Duration) telemetry.Check {
-		return telemetry.Check{Name: name, Run: func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			return i.env.Backend.Health(ctx)
-		}}
-	}
-	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
-	live = append(live, storage("etcd", i.options.EtcdHealthTimeout))
-	ready := append(slices.Clone(live), storage("etcd-readiness", i.options.EtcdReadyTimeout))
-	ready = append(ready, i.env.Ready...)
-	return map[string][]telemetry.Check{"/healthz": live, "/livez": live, "/readyz": ready}
 }

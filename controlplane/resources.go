@@ -33,7 +33,8 @@ func (i *instance) installAPI() error {
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
-		Logger: i.env.Logger,
+		ControllersRun: i.controllersRun,
+		Logger:         i.env.Logger,
 	})
 	others := describe(discovery.NewHandler(i.catalog, i.aggregated), i.documents.Handler(i.env.Logger))
 	i.resources = &route.Handler{Catalog: i.catalog, API: i.api, Elsewhere: i.aggregated.Handler, Others: others}

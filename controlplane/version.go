@@ -20,12 +20,19 @@ const (
 // KubernetesVersion is the version as people write it.
 const KubernetesVersion = "v" + kubernetesMajor + "." + kubernetesMinor + ".0"
 
+// What /version says of a binary that was built outside of a git tree, with the
+// words of Kubernetes' own builds.
+const (
+	unknownTree = "archive"
+	unknownDate = "1970-01-01T00:00:00Z"
+)
+
 // Build describes this binary, whose version is own. Clients parse the version as a semantic one, so
 // our own stands where those have their build metadata.
 func Build(own string) telemetry.Build {
 	b := telemetry.Build{
 		Major: kubernetesMajor, Minor: kubernetesMinor,
-		GitVersion: KubernetesVersion + "+mainstay-" + own,
+		GitVersion: KubernetesVersion + "+mainstay-" + own, GitTreeState: unknownTree, BuildDate: unknownDate,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

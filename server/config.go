@@ -27,6 +27,8 @@ const (
 	DefaultMaxStreamsPerConnection = 100
 	// NoLimit, where a number means "at most", means any number.
 	NoLimit = controlplane.NoLimit
+	// AnyPort as Config.SecurePort takes a port that is free.
+	AnyPort = -1
 )
 
 // Values of Config.HTTP2Server.
@@ -50,10 +52,10 @@ type Config struct {
 	// server closes it.
 	Listener          net.Listener
 	BindAddress       netip.Addr // zero: 127.0.0.1
-	SecurePort        int        // 0: 6443
+	SecurePort        int        // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
 	// AdvertiseAddress is where other machines reach the server; it is put into
-	// the serving certificate. Zero: found out from BindAddress.
+	// the serving certificate and the endpoints of default/kubernetes. Zero: found out from BindAddress.
 	AdvertiseAddress netip.Addr
 
 	TLS          TLSConfig
@@ -161,7 +163,7 @@ func setDefault[T comparable](field *T, value T) {
 func (c Config) check() error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.SecurePort < 1 || c.SecurePort > 65535 {
+	if c.SecurePort != AnyPort && (c.SecurePort < 1 || c.SecurePort > 65535) {
 		problem("--secure-port is %d; it must be between 1 and 65535", c.SecurePort)
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {

@@ -47,6 +47,22 @@ func openDataDir(path string) (*dataDir, error) {
 	return d, nil
 }
 
+// dataDirInUse returns ErrInUse where another process has the data directory. It
+// makes nothing.
+func dataDirInUse(path string) error {
+	if _, err := os.Stat(filepath.Join(path, lockFile)); err != nil {
+		return nil
+	}
+	d, err := openDataDir(path)
+	if errors.Is(err, ErrInUse) {
+		return err
+	}
+	if err == nil {
+		_ = d.close() // it was asked about only
+	}
+	return nil
+}
+
 func (d *dataDir) owner() string {
 	pid, err := os.ReadFile(filepath.Join(d.path, pidFile))
 	if err != nil {

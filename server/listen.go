@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,12 +44,16 @@ const (
 	frameBuffer = 32 << 10
 )
 
-// listen binds the address.
-func (h *Host) listen() (net.Listener, error) {
+// listen binds the address, before anything is opened: a port that is taken
+// leaves nothing behind, and a port that was chosen is known to all that names
+// it. Clients that connect while the server starts wait. The listener stands in
+// h.config from then on.
+func (h *Host) listen() error {
 	if h.config.Listener != nil {
-		return h.config.Listener, nil
+		return nil
 	}
-	address := netip.AddrPortFrom(h.config.BindAddress, uint16(h.config.SecurePort)).String()
+	port := max(h.config.SecurePort, 0) // AnyPort is 0 to the operating system
+	address := netip.AddrPortFrom(h.config.BindAddress, uint16(port)).String()
 	config := net.ListenConfig{KeepAlive: keepAlive}
 	if h.config.PermitPortSharing {
 		config.Control = sharePort
@@ -56,27 +61,32 @@ func (h *Host) listen() (net.Listener, error) {
 	listener, err := config.Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen on %s: the port is in use by another process; stop it, or choose another port with --secure-port", address)
+		return fmt.Errorf("listen on %s: the port is in use by another process; stop it, or choose another port with --secure-port", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("listen on %s: this machine does not have that address; choose another one with --bind-address", address)
+		return fmt.Errorf("listen on %s: this machine does not have that address; choose another one with --bind-address", address)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("listen on %s: this user may not use that port; choose one above 1023 with --secure-port", address)
+		return fmt.Errorf("listen on %s: this user may not use that port; choose one above 1023 with --secure-port", address)
 	case err != nil:
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return listener, nil
+	h.config.Listener = listener
+	return nil
 }
 
-// url is where clients on this machine reach the server.
+// url is where clients on this machine reach the server, once it listens.
 func (h *Host) url() string {
+	host, port := h.config.BindAddress, h.config.SecurePort
 	if l := h.config.Listener; l != nil {
-		return "https://" + l.Addr().String()
+		bound, err := netip.ParseAddrPort(l.Addr().String())
+		if err != nil {
+			return "https://" + l.Addr().String() // no address of TCP
+		}
+		host, port = bound.Addr().Unmap(), int(bound.Port())
 	}
-	host := h.config.BindAddress
 	if host.IsUnspecified() {
 		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(h.config.SecurePort))
+	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(port))
 }
 
 // publicURL is where other machines reach the server.
@@ -116,7 +126,7 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 			PingTimeout:                   pingTimeout,
 			WriteByteTimeout:              writeTimeout,
 		},
-		ErrorLog:    log.New(&connectionLog{requests: h.requests, logger: h.logger}, "", 0),
+		ErrorLog:    log.New(&connectionLog{requests: h.requests, logger: h.logger, kubeconfig: h.kubeconfig}, "", 0),
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return authn.NewConn(ctx) },
 	}
 	if h.config.DisableHTTP2 {
@@ -132,10 +142,14 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 }
 
 // connectionLog takes what net/http logs. Clients that break off a handshake are
-// everyday (probes, scanners, an untrusted certificate) and only counted.
+// everyday (probes, scanners, an untrusted certificate) and only counted; that
+// clients do not trust the server is said once, as it is not seen from outside
+// which certificate they expect.
 type connectionLog struct {
-	requests *telemetry.Requests
-	logger   *slog.Logger
+	requests   *telemetry.Requests
+	logger     *slog.Logger
+	kubeconfig string // the administrator's
+	distrusted sync.Once
 }
 
 func (l *connectionLog) Write(line []byte) (int, error) {
@@ -144,9 +158,27 @@ func (l *connectionLog) Write(line []byte) (int, error) {
 	case bytes.Contains(line, []byte("TLS handshake error")):
 		l.requests.HandshakeError()
 		level = telemetry.Verbosity(5)
+		if distrusts(line) {
+			l.distrusted.Do(func() {
+				l.logger.Warn("a client does not trust this server's certificate: it may use the kubeconfig of another data directory, each of which has an authority of its own",
+					"kubeconfig", l.kubeconfig, "err", string(bytes.TrimSpace(line)))
+			})
+		}
 	case bytes.HasPrefix(line, []byte("http2: ")):
 		level = telemetry.Verbosity(4)
 	}
 	l.logger.Log(context.Background(), level, "connection", "err", string(bytes.TrimSpace(line)))
 	return len(line), nil
+}
+
+// distrusts reports whether a handshake ended because the client did not accept
+// the server's certificate, as clients written in Go say it. OpenSSL's alert over
+// TLS 1.3 cannot be read here: crypto/tls reports a bad record MAC instead.
+func distrusts(line []byte) bool {
+	for _, alert := range []string{"bad certificate", "unknown certificate authority", "unknown certificate"} {
+		if bytes.Contains(line, []byte("remote error: tls: "+alert)) {
+			return true
+		}
+	}
+	return false
 }

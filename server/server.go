@@ -107,8 +107,7 @@ func New(config Config) (*Host, error) {
 		// One processor is left to compactions, and one to other requests: where
 		// all are busy, Go finds out late that there is something to read.
 		Expensive: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),
-		Address:   strings.TrimPrefix(h.url(), "https://"), PublicURL: h.publicURL(),
-		Drain: h.drain, Tunnels: h.tunnels,
+		Drain:     h.drain, Tunnels: h.tunnels,
 		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}
@@ -136,7 +135,10 @@ func (h *Host) Run(ctx context.Context) (err error) {
 
 // open brings up what lies below the listener, unless ctx ends first.
 func (h *Host) open(ctx context.Context) error {
-	var err error
+	err := h.listen()
+	if err != nil {
+		return errors.Join(err, dataDirInUse(h.config.DataDir))
+	}
 	if h.dir, err = openDataDir(h.config.DataDir); err != nil {
 		return err
 	}
@@ -150,7 +152,9 @@ func (h *Host) open(ctx context.Context) error {
 	if err := h.startFeed(); err != nil {
 		return err
 	}
-	h.env.Backend, h.env.Feed = h.backend, h.feed
+	h.env.Backend, h.env.Feed, h.env.Shared = h.backend, h.feed, len(h.config.EtcdServers) > 0
+	h.env.Address, h.env.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
+	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.users},
 		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, Signer: h.signer,
@@ -210,6 +214,9 @@ func (h *Host) close() error {
 		if err := h.backend.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the store: %w", err))
 		}
+	}
+	if h.config.Listener != nil {
+		_ = h.config.Listener.Close() // closed already, where it was served
 	}
 	if h.dir != nil {
 		errs = append(errs, h.dir.close())

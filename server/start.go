@@ -87,11 +87,7 @@ func (h *Host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := h.listen()
-	if err != nil {
-		return err
-	}
-	listener = writeTimeoutListener{Listener: listener, timeout: writeTimeout}
+	listener := writeTimeoutListener{Listener: h.config.Listener, timeout: writeTimeout}
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
@@ -150,6 +146,7 @@ func (h *Host) renew() error {
 func (h *Host) stop(httpServer *http.Server) error {
 	h.stopping.Store(true)
 	h.logger.Info("stopping")
+	h.withdraw()
 	time.Sleep(h.config.ShutdownDelay)
 
 	patience, cancel := context.WithTimeout(context.Background(), h.config.RequestTimeout)

@@ -116,8 +116,9 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 func (f *serveFlags) serving(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.Var(&address{&c.BindAddress, "127.0.0.1"}, "bind-address", "address to listen on; 0.0.0.0 and :: are all addresses of this machine")
-	flags.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "port to listen on")
-	flags.Var(&address{&c.AdvertiseAddress, ""}, "advertise-address", "address at which other machines reach the server; the serving certificate is good for it")
+	flags.Var(&port{&c.SecurePort, server.DefaultSecurePort}, "secure-port", "port to listen on; 0 takes a free one, which is printed and stands in admin.kubeconfig")
+	flags.Var(&address{&c.AdvertiseAddress, ""}, "advertise-address", "address at which other machines reach the server; the serving certificate is good for it, and the service default/kubernetes leads to it")
+	flags.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", controlplane.EndpointsByLease, "who publishes the endpoints of the service default/kubernetes: lease, this server and all that share its etcd; none, another program")
 	flags.Var(&prefixes{to: &c.ServiceClusterIPRange}, "service-cluster-ip-range", "one or two CIDRs for the addresses of services (default "+controlplane.DefaultServiceClusterIPRange+")")
 	flags.BoolVar(&c.PermitPortSharing, "permit-port-sharing", false, "let several processes listen on the port (SO_REUSEPORT)")
 	flags.BoolVar(&c.DisableHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")

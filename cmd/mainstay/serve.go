@@ -33,9 +33,11 @@ answered, watches end, the store is closed. A second one stops it at once.`
 func newServe(signals <-chan os.Signal) *cobra.Command {
 	flags := newServeFlags()
 	command := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve the Kubernetes API",
-		Long:  serveLong,
+		Use: "serve",
+		// What others call it.
+		SuggestFor: []string{"start", "run", "server", "up", "apiserver", "kube-apiserver"},
+		Short:      "Serve the Kubernetes API",
+		Long:       serveLong,
 		Example: `  mainstay serve
   mainstay serve --data-dir=/var/lib/mainstay --bind-address=0.0.0.0
   mainstay serve --logging-format=json -v=3`,

@@ -27,7 +27,7 @@ func newSnapshot(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save the store to a file, or make a store of one",
-		Args:  noArgs,
+		Args:  unknownCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(newSnapshotSave(signals), newSnapshotRestore(signals))

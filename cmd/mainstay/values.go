@@ -108,6 +108,25 @@ func (p *prefixes) String() string {
 }
 func (p *prefixes) Type() string { return "cidrs" }
 
+// port is a number of a port, of which 0 means any that is free.
+type port struct {
+	to     *int
+	preset int
+}
+
+func (p *port) Set(value string) error {
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return errors.New("it must be a port, a number from 1 to 65535, or 0 for one that is free")
+	}
+	if *p.to = int(n); n == 0 {
+		*p.to = server.AnyPort
+	}
+	return nil
+}
+func (p *port) String() string { return strconv.Itoa(p.preset) }
+func (p *port) Type() string   { return "int" }
+
 // zeroIsNoLimit is a number of which 0 means any.
 type zeroIsNoLimit struct {
 	to     *int

@@ -35,6 +35,7 @@ func rooms() []room {
 		{path: "admission", floor: 3},
 		// Who answers.
 		{path: "apis/aggregated", floor: 2},
+		{path: "apis/bootstrap", floor: 2},
 		{path: "apis/builtin", floor: 2, beside: []string{"apis/custom"}}, // the rules of definitions
 		{path: "apis/custom", floor: 2},
 		{path: "kubelet", floor: 2},
