@@ -365,8 +365,11 @@ func (s *Store) write(g *group) error {
 	}
 	defer s.release()
 	began := time.Now()
+	s.stall.begin(began)
 	err = e.apply(g.batch)
-	s.metrics.observeGroup(len(g.events), time.Since(began))
+	took := time.Since(began)
+	s.stall.end(took)
+	s.metrics.observeGroup(len(g.events), took)
 	return err
 }
 

@@ -36,6 +36,8 @@ type disk struct {
 	log   *slog.Logger
 	held  *pebble.Lock
 	guard atomic.Pointer[guard] // that of the engine opened last
+	// damaged is the file Pebble last found corrupt.
+	damaged atomic.Pointer[string]
 }
 
 func newDisk(cfg Config) (*disk, error) {
@@ -71,7 +73,7 @@ func (d *disk) lock() error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.ENOSPC):
+	case isFull(err):
 		return fmt.Errorf("write to data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
 	case errors.As(err, &opening):
 		return fmt.Errorf("data directory %s is not writable: %w", d.dir, err)
@@ -93,8 +95,7 @@ type engine struct {
 	db    *pebble.DB
 	dir   string
 	guard *guard
-	// damaged is the file Pebble last found corrupt.
-	damaged atomic.Pointer[string]
+	disk  *disk
 }
 
 // options are Pebble's, for this format.
@@ -119,14 +120,12 @@ func (d *disk) options(e *engine) *pebble.Options {
 				d.log.Warn("background work on the store failed", "dir", d.dir, "err", firstLine(err))
 			},
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				e.damaged.Store(&info.Path)
+				d.damaged.Store(&info.Path)
 				d.log.Error("the store is corrupt", "file", info.Path, "err", firstLine(info.Details))
 			},
 		},
 	}
-	// Compactions run one at a time, so there is nothing to find out ten times a
-	// second about how many may: this scheduler has no ticker.
-	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	o.Experimental.CompactionScheduler = newScheduler()
 	// Pebble would put the values of older versions into blocks of their own,
 	// each in a buffer of 32 KiB until the table is written: under a load of
 	// updates that was a third of all memory allocated.
@@ -146,7 +145,7 @@ const pebbleFormat = pebble.FormatTableFormatV6
 // explain puts the store's errors in terms of kv's and names the file.
 func (e *engine) explain(doing string, err error) error {
 	file := e.dir
-	if p := e.damaged.Load(); p != nil {
+	if p := e.disk.damaged.Load(); p != nil {
 		file = *p
 	}
 	return explain(doing, file, err)
@@ -158,11 +157,17 @@ func explain(doing, file string, err error) error {
 		return nil
 	case errors.Is(err, kv.ErrCorrupt), pebble.IsCorruptionError(err):
 		return fmt.Errorf("%s: %s is damaged; restore the data directory from a snapshot: %w", doing, file, asCorrupt(err))
-	case errors.Is(err, syscall.ENOSPC):
+	case isFull(err):
 		return fmt.Errorf("%s: %w: %w", doing, kv.ErrNoSpace, err)
 	default:
 		return fmt.Errorf("%s: %w: %w", doing, kv.ErrUnavailable, err)
 	}
+}
+
+// isFull reports whether a write failed because the disk, or what its user may
+// have of it, is used up.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // asCorrupt makes Pebble's error of corruption kv's.
@@ -250,7 +255,11 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 }
 
 func (d *disk) newEngine() *engine {
-	return &engine{dir: d.dir, guard: newGuard(d.fs)}
+	g := newGuard(d.fs)
+	g.slow = func(name string) {
+		d.log.Warn("the sync of a file of the store does not end", "file", name, "after", stallAfter)
+	}
+	return &engine{dir: d.dir, guard: g, disk: d}
 }
 
 // openNew makes a database, with its syncs put off. A write that fails from then

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -24,7 +23,7 @@ const (
 // block: Pebble may hold locks.
 func (s *Store) fail(cause error) {
 	broken := fmt.Errorf("writes are suspended: %w: %w", kv.ErrUnavailable, cause)
-	if errors.Is(cause, syscall.ENOSPC) {
+	if isFull(cause) {
 		broken = fmt.Errorf("writes are suspended: %w: %w", kv.ErrNoSpace, cause)
 	}
 	s.mu.Lock()

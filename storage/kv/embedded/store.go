@@ -37,6 +37,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// FS replaces the operating system's files, for fault injection.
 	FS vfs.FS
+	// stallAfter replaces the constant of that name, for tests.
+	stallAfter time.Duration
 }
 
 // Store is a kv.Backend in a directory.
@@ -44,6 +46,7 @@ type Store struct {
 	log     *slog.Logger
 	metrics *metrics
 	disk    *disk
+	stall   *stall
 
 	// Locks are taken in this order: history, life, mu; pins, expiries, the
 	// ring and counts have small locks of their own, under which no other is
@@ -112,7 +115,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: d.log, disk: d, retention: cfg.Retention}
+	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention}
 	if s.retention == 0 {
 		s.retention = DefaultRetention
 	}
@@ -289,14 +292,31 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 	return kv.Revision(s.compacted.Load()), nil
 }
 
-// Health implements kv.Backend.
+// Health implements kv.Backend. A store of which a file is known to be damaged
+// serves what it can, and is kv.ErrCorrupt.
 func (s *Store) Health(ctx context.Context) error {
 	if err := s.alive(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refusalLocked()
+	err := s.refusalLocked()
+	s.mu.Unlock()
+	if err == nil {
+		err = s.stall.err()
+	}
+	if err == nil {
+		err = s.damage()
+	}
+	return err
+}
+
+// damage returns what was found damaged since the engine was opened.
+func (s *Store) damage() error {
+	file := s.disk.damaged.Load()
+	if file == nil {
+		return nil
+	}
+	return fmt.Errorf("%s is damaged; restore the data directory from a snapshot: %w", *file, kv.ErrCorrupt)
 }
 
 func (s *Store) alive(ctx context.Context) error {
