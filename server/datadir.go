@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
+
+	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
 // Folders and files of the data directory, besides kubeconfigFile.
@@ -64,4 +66,13 @@ func (d *dataDir) close() error {
 		return fmt.Errorf("release the data directory: %w", err)
 	}
 	return nil
+}
+
+// explainStore says which store could not be opened, and what may be done.
+func (d *dataDir) explainStore(err error) error {
+	err = fmt.Errorf("open the store in %s: %w", d.store(), err)
+	if errors.Is(err, embedded.ErrLostWrites) {
+		err = fmt.Errorf("%w; or, to go on without them, start once with --accept-lost-writes", err)
+	}
+	return err
 }

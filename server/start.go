@@ -37,13 +37,14 @@ func (s *Server) openStorage(ctx context.Context) error {
 		return s.openEtcd(ctx)
 	}
 	store, err := embedded.Open(embedded.Config{
-		Dir:        s.dir.store(),
-		Retention:  s.config.HistoryRetention,
-		Logger:     s.logger,
-		Registerer: s.registry,
+		Dir:              s.dir.store(),
+		Retention:        s.config.HistoryRetention,
+		AcceptLostWrites: s.config.AcceptLostWrites,
+		Logger:           s.logger,
+		Registerer:       s.registry,
 	})
 	if err != nil {
-		return fmt.Errorf("open the store in %s: %w", s.dir.store(), err)
+		return s.dir.explainStore(err)
 	}
 	s.backend = store
 	return nil

@@ -368,6 +368,9 @@ func (s *Store) write(g *group) error {
 	s.stall.begin(began)
 	err = e.apply(g.batch)
 	took := time.Since(began)
+	if err == nil {
+		s.witness.note(g.last)
+	}
 	s.stall.end(took)
 	s.metrics.observeGroup(len(g.events), took)
 	return err

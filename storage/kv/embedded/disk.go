@@ -322,6 +322,8 @@ func (d *disk) prepare() (isNew bool, err error) {
 		return false, fmt.Errorf("data directory %s holds an unfinished restore: empty it and restore again", d.dir)
 	case has[creating]:
 		return true, d.clear()
+	case leftovers == "" && has[ackedFile]:
+		return false, explain("open the store", d.dir, fmt.Errorf("there is %s but nothing of a database: %w", ackedFile, kv.ErrCorrupt))
 	case leftovers == "":
 		return true, d.mark(creating)
 	}

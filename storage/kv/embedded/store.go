@@ -31,6 +31,10 @@ type Config struct {
 	// watched from; 0 means DefaultRetention, and less than that keeps history
 	// until Compact is called.
 	Retention time.Duration
+	// AcceptLostWrites opens a store whose newest writes are missing, instead of
+	// returning ErrLostWrites. It goes on at a revision greater than any that
+	// clients have seen; history starts there.
+	AcceptLostWrites bool
 	// Logger is told what an operator should know; nil discards.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
@@ -47,6 +51,9 @@ type Store struct {
 	metrics *metrics
 	disk    *disk
 	stall   *stall
+	witness *witness
+	// acceptLost is Config.AcceptLostWrites.
+	acceptLost bool
 
 	// Locks are taken in this order: history, life, mu; pins, expiries, the
 	// ring and counts have small locks of their own, under which no other is
@@ -115,7 +122,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention}
+	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, acceptLost: cfg.AcceptLostWrites}
 	if s.retention == 0 {
 		s.retention = DefaultRetention
 	}
@@ -138,6 +145,8 @@ func Open(cfg Config) (*Store, error) {
 		s.cancel()
 		return nil, errors.Join(err, s.engine.close(), s.disk.unlock())
 	}
+	s.witness = d.openWitness()
+	s.witness.note(kv.Revision(s.published.Load()))
 	s.start()
 	return s, nil
 }
@@ -146,6 +155,7 @@ func Open(cfg Config) (*Store, error) {
 func (s *Store) start() {
 	s.tasks.Go(s.writeGroups)
 	s.tasks.Go(s.expireKeys)
+	s.tasks.Go(func() { s.witness.keep(s.ctx.Done()) })
 	if s.retention > 0 {
 		s.tasks.Go(s.retainHistory)
 	}
@@ -158,7 +168,7 @@ func (s *Store) openEngine() error {
 	if err != nil {
 		return err
 	}
-	st, err := e.loadState()
+	st, err := s.loadState(e)
 	if err != nil {
 		return errors.Join(err, e.close())
 	}
@@ -176,12 +186,51 @@ func (s *Store) openEngine() error {
 	return nil
 }
 
+// loadState returns the state of an engine that has all that was acknowledged.
+func (s *Store) loadState(e *engine) (state, error) {
+	noted, err := s.disk.readAcked()
+	if err != nil {
+		return state{}, err
+	}
+	st, err := e.loadState()
+	switch {
+	case err == nil:
+		err = e.checkWhole(st, noted)
+	case errors.Is(err, errNoFormat) && noted > 0: // not even the first log is there
+		err = e.reaches(st, noted)
+	default:
+		return st, err
+	}
+	switch {
+	case err == nil:
+		return st, nil
+	case !errors.Is(err, ErrLostWrites):
+		// Damage within what was only looked at here is no reason not to serve all
+		// else; Health says so.
+		s.log.Warn("it is not known whether commits are missing", "dir", s.disk.dir, "err", firstLine(err))
+		return st, nil
+	case !s.acceptLost:
+		return st, err
+	}
+	at, failed := e.acceptLoss(st, noted)
+	if failed != nil {
+		return st, fmt.Errorf("go on without what is lost: %w", failed)
+	}
+	s.log.Error("acknowledged writes are lost, and the store goes on without them, as was asked for", "dir", s.disk.dir, "lost", firstLine(err), "revision", at)
+	return e.loadState()
+}
+
 // state is what a freshly opened engine knows.
 type state struct {
+	// first is the revision that the store was made at, or went on at.
+	first                        kv.Revision
 	revision, compacted, trimmed kv.Revision
 	// firstExpiry is the Unix second in which the first key expires, or 0.
 	firstExpiry int64
 }
+
+// errNoFormat: the first thing written to a store is not there.
+var errNoFormat = fmt.Errorf("it has no format version: %w", kv.ErrCorrupt)
 
 func (e *engine) loadState() (state, error) {
 	var st state
@@ -190,7 +239,7 @@ func (e *engine) loadState() (state, error) {
 		return st, err
 	}
 	if format == 0 {
-		return st, explain("open the store", e.dir, fmt.Errorf("it has no format version: %w", kv.ErrCorrupt))
+		return st, explain("open the store", e.dir, errNoFormat)
 	}
 	if format != formatVersion {
 		return st, fmt.Errorf("data directory %s has format %d, and this version of Mainstay reads format %d: run a version that is at least as new as the one that wrote it",
@@ -199,7 +248,7 @@ func (e *engine) loadState() (state, error) {
 	for _, m := range []struct {
 		name string
 		to   *kv.Revision
-	}{{metaRevision, &st.revision}, {metaCompacted, &st.compacted}, {metaTrimmed, &st.trimmed}} {
+	}{{metaRevision, &st.first}, {metaCompacted, &st.compacted}, {metaTrimmed, &st.trimmed}} {
 		if *m.to, err = e.meta(m.name); err != nil {
 			return st, err
 		}
@@ -208,7 +257,7 @@ func (e *engine) loadState() (state, error) {
 	if err != nil {
 		return st, err
 	}
-	st.revision = max(st.revision, last)
+	st.revision = max(st.first, last)
 	st.firstExpiry, err = e.firstExpiry()
 	return st, err
 }
@@ -347,5 +396,5 @@ func (s *Store) Close() error {
 		s.engine = nil
 	}
 	s.metrics.unregister()
-	return errors.Join(err, s.disk.unlock())
+	return errors.Join(err, s.witness.close(), s.disk.unlock())
 }
