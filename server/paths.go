@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/pprof"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -121,6 +123,19 @@ func static(contentType string, body []byte) http.Handler {
 	})
 }
 
+// alive is a check of the store that passes where a restart would not help: a
+// full disk or a damaged file is there afterwards, too, and meanwhile nobody
+// could read.
+func alive(check telemetry.Check) telemetry.Check {
+	return telemetry.Check{Name: check.Name, Run: func(ctx context.Context) error {
+		err := check.Run(ctx)
+		if errors.Is(err, kv.ErrNoSpace) || errors.Is(err, kv.ErrCorrupt) {
+			return nil
+		}
+		return err
+	}}
+}
+
 // checks are the health checks by path, under the names of kube-apiserver where
 // it has the same.
 func (s *Server) checks() map[string][]telemetry.Check {
@@ -132,7 +147,7 @@ func (s *Server) checks() map[string][]telemetry.Check {
 		}}
 	}
 	live := append([]telemetry.Check{telemetry.Ping()}, s.config.Checks...)
-	live = append(live, storage("etcd", s.config.EtcdHealthTimeout))
+	live = append(live, alive(storage("etcd", s.config.EtcdHealthTimeout)))
 	ready := append(slices.Clone(live), storage("etcd-readiness", s.config.EtcdReadyTimeout))
 	ready = append(ready, s.api.Ready...)
 	ready = append(ready, telemetry.Check{Name: "shutdown", Run: func(context.Context) error {

@@ -120,7 +120,11 @@ func (s *Store) decide(d *decision) error {
 	at := kv.Revision(-1) // what the versions not in recent were read at
 	s.mu.Lock()
 	for {
-		if err := s.refusalLocked(); err != nil {
+		err := s.refusalLocked()
+		if err == nil && s.mu.full != nil && needsSpace(d.ops) {
+			err = fmt.Errorf("commit: %w", s.mu.full)
+		}
+		if err != nil {
 			s.mu.Unlock()
 			return err
 		}

@@ -38,10 +38,12 @@ type disk struct {
 	guard atomic.Pointer[guard] // that of the engine opened last
 	// damaged is the file Pebble last found corrupt.
 	damaged atomic.Pointer[string]
+	reserve reserve
 }
 
 func newDisk(cfg Config) (*disk, error) {
 	d := &disk{dir: cfg.Dir, fs: cfg.FS, log: cfg.Logger}
+	d.reserve.disk = d
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -96,6 +98,8 @@ type engine struct {
 	dir   string
 	guard *guard
 	disk  *disk
+	// readOnly: nothing can be written, nor is.
+	readOnly bool
 }
 
 // options are Pebble's, for this format.
@@ -117,9 +121,15 @@ func (d *disk) options(e *engine) *pebble.Options {
 		Logger:                      engineLog{log: d.log, failed: e.guard.fail},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
+				if e.guard.failure() != nil {
+					return // what follows from that is of no interest
+				}
 				d.log.Warn("background work on the store failed", "dir", d.dir, "err", firstLine(err))
 			},
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				if e.guard.failure() != nil {
+					return // a file that could not be written to its end is no damage
+				}
 				d.damaged.Store(&info.Path)
 				d.log.Error("the store is corrupt", "file", info.Path, "err", firstLine(info.Details))
 			},
@@ -249,6 +259,27 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 	if err = e.guard.arm(failed); err != nil {
 		e.guard.abandon()
 		return nil, errors.Join(explain("open the store", d.dir, err), e.close())
+	}
+	d.guard.Store(e.guard)
+	return e, nil
+}
+
+// openReadOnly opens the database on a disk that is too full to open it
+// otherwise, which is the reason given: what is in its logs is kept in memory.
+func (d *disk) openReadOnly(reason error) (*engine, error) {
+	isNew, err := d.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if isNew {
+		return nil, reason // there is nothing to be read
+	}
+	e := d.newEngine()
+	e.readOnly = true
+	o := d.options(e)
+	o.ReadOnly = true
+	if e.db, err = openPebble(d.dir, o); err != nil {
+		return nil, d.explainOpen(e.guard, err)
 	}
 	d.guard.Store(e.guard)
 	return e, nil

@@ -26,14 +26,22 @@ func (s *Store) fail(cause error) {
 	if isFull(cause) {
 		broken = fmt.Errorf("writes are suspended: %w: %w", kv.ErrNoSpace, cause)
 	}
+	if s.suspend(broken) {
+		s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", firstLine(cause))
+	}
+}
+
+// suspend has writes refused until mend has ended. It reports whether they were
+// taken before.
+func (s *Store) suspend(broken error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
 		s.disk.abandonIfFailed()
-		return
+		return false
 	}
 	if s.mu.broken != nil {
-		return
+		return false
 	}
 	s.mu.broken = broken
 	// What gathers was never given to the engine; what is in flight was.
@@ -42,8 +50,8 @@ func (s *Store) fail(cause error) {
 		close(g.done)
 	}
 	close(s.mu.brokenCh)
-	s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", firstLine(cause))
 	s.tasks.Go(s.mend)
+	return true
 }
 
 // mend waits until the disk takes writes again, and opens the store anew.
@@ -57,6 +65,9 @@ func (s *Store) mend() {
 		}
 		wait = min(2*wait, mendLast)
 		err := s.disk.probe()
+		if isFull(err) && s.disk.reserve.release() {
+			err = s.disk.probe()
+		}
 		if err == nil {
 			err = s.reopen()
 		}
@@ -102,7 +113,8 @@ func (s *Store) reopen() error {
 		}
 		s.engine = nil
 	}
-	if err := s.openEngine(); err != nil {
+	refusal, err := s.openEngine()
+	if err = errors.Join(refusal, err); err != nil {
 		return err
 	}
 	s.mu.Lock()

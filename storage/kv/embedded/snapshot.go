@@ -374,7 +374,7 @@ func (d *disk) restore(sr *snapshotReader) error {
 		unfinished = unfinished || name == restoring
 	}
 	for _, name := range names {
-		if name != "LOCK" && !unfinished {
+		if name != "LOCK" && name != reserveFile && !unfinished {
 			return fmt.Errorf("data directory %s is not empty: there is %s", d.dir, name)
 		}
 	}

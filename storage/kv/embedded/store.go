@@ -88,7 +88,11 @@ type Store struct {
 		// closed when that begins, and replaced when it ends.
 		broken   error
 		brokenCh chan struct{}
-		closed   bool
+		// full is why only deletions are taken, nil when all is; regaining says
+		// that regain runs, which ends that.
+		full      error
+		regaining bool
+		closed    bool
 	}
 
 	// history serialises compactions, and guards trimmed.
@@ -114,7 +118,9 @@ type Store struct {
 
 var _ kv.Backend = (*Store)(nil)
 
-// Open opens the store in cfg.Dir, or makes one. It fails when the directory
+// Open opens the store in cfg.Dir, or makes one. A store that is there opens on a
+// full disk, too: reads are served, and writes are taken as soon as there is
+// room. It fails when the directory
 // cannot be written, is used by another process, was written by a newer format,
 // or is damaged (kv.ErrCorrupt).
 func Open(cfg Config) (*Store, error) {
@@ -137,7 +143,9 @@ func Open(cfg Config) (*Store, error) {
 		s.cancel()
 		return nil, err
 	}
-	if err := s.openEngine(); err != nil {
+	_ = d.reserve.take() // openEngine asks whether it is held
+	refusal, err := s.openEngine()
+	if err != nil {
 		s.cancel()
 		return nil, errors.Join(err, s.disk.unlock())
 	}
@@ -146,8 +154,13 @@ func Open(cfg Config) (*Store, error) {
 		return nil, errors.Join(err, s.engine.close(), s.disk.unlock())
 	}
 	s.witness = d.openWitness()
-	s.witness.note(kv.Revision(s.published.Load()))
+	if refusal == nil {
+		s.witness.note(kv.Revision(s.published.Load()))
+	}
 	s.start()
+	if refusal != nil && s.suspend(refusal) {
+		s.log.Error("the disk is full: the store is only read until there is room", "dir", d.dir, "err", firstLine(refusal))
+	}
 	return s, nil
 }
 
@@ -161,16 +174,24 @@ func (s *Store) start() {
 	}
 }
 
-// openEngine opens the database and takes over its state. The caller holds life
-// exclusively, or is alone.
-func (s *Store) openEngine() error {
+// openEngine opens the database and takes over its state. Where the disk is too
+// full for that, it is opened to be read, and refusal says why it cannot be
+// written. The caller holds life exclusively, or is alone.
+func (s *Store) openEngine() (refusal, err error) {
 	e, err := s.disk.open(s.fail)
+	if errors.Is(err, kv.ErrNoSpace) && s.disk.reserve.release() {
+		e, err = s.disk.open(s.fail)
+	}
+	if errors.Is(err, kv.ErrNoSpace) {
+		refusal = err
+		e, err = s.disk.openReadOnly(refusal)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	st, err := s.loadState(e)
 	if err != nil {
-		return errors.Join(err, e.close())
+		return nil, errors.Join(err, e.close())
 	}
 	s.engine = e
 	s.history.trimmed = st.trimmed
@@ -183,7 +204,10 @@ func (s *Store) openEngine() error {
 	s.mu.recent = newRecent(st.revision)
 	s.counts.reset(st.revision)
 	s.ring.reset(st.revision)
-	return nil
+	if refusal == nil {
+		s.limitLocked()
+	}
+	return refusal, nil
 }
 
 // loadState returns the state of an engine that has all that was acknowledged.
@@ -209,7 +233,7 @@ func (s *Store) loadState(e *engine) (state, error) {
 		// else; Health says so.
 		s.log.Warn("it is not known whether commits are missing", "dir", s.disk.dir, "err", firstLine(err))
 		return st, nil
-	case !s.acceptLost:
+	case !s.acceptLost || e.readOnly:
 		return st, err
 	}
 	at, failed := e.acceptLoss(st, noted)
@@ -349,6 +373,9 @@ func (s *Store) Health(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	err := s.refusalLocked()
+	if err == nil {
+		err = s.mu.full
+	}
 	s.mu.Unlock()
 	if err == nil {
 		err = s.stall.err()
