@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/test/extension"
 )
@@ -227,7 +228,7 @@ func TestAggregatedWatch(t *testing.T) {
 func TestAggregatedTunnel(t *testing.T) {
 	t.Parallel()
 	// Tunnels outlast the time that requests have.
-	o := newOrchard(t, Config{RequestTimeout: 700 * time.Millisecond}, extension.Options{})
+	o := newOrchard(t, Config{Options: controlplane.Options{RequestTimeout: 700 * time.Millisecond}}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
 	config, err := websocket.NewConfig(strings.Replace(o.URL, "https", "wss", 1)+applesPath+"/namespaces/default/apples/gala/echo", "https://example.com")
@@ -388,7 +389,7 @@ func TestAggregatedOpenAPI(t *testing.T) {
 // in good time.
 func TestAggregatedMisbehaviour(t *testing.T) {
 	t.Parallel()
-	o := newOrchard(t, Config{RequestTimeout: 5 * time.Second}, extension.Options{})
+	o := newOrchard(t, Config{Options: controlplane.Options{RequestTimeout: 5 * time.Second}}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
 	tests := []struct {

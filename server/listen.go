@@ -38,13 +38,13 @@ const (
 )
 
 // listen binds the address.
-func (s *Server) listen() (net.Listener, error) {
-	if s.config.Listener != nil {
-		return s.config.Listener, nil
+func (h *Host) listen() (net.Listener, error) {
+	if h.config.Listener != nil {
+		return h.config.Listener, nil
 	}
-	address := netip.AddrPortFrom(s.config.BindAddress, uint16(s.config.SecurePort)).String()
+	address := netip.AddrPortFrom(h.config.BindAddress, uint16(h.config.SecurePort)).String()
 	config := net.ListenConfig{KeepAlive: keepAlive}
-	if s.config.PermitPortSharing {
+	if h.config.PermitPortSharing {
 		config.Control = sharePort
 	}
 	listener, err := config.Listen(context.Background(), "tcp", address)
@@ -62,29 +62,37 @@ func (s *Server) listen() (net.Listener, error) {
 }
 
 // url is where clients on this machine reach the server.
-func (s *Server) url() string {
-	if l := s.config.Listener; l != nil {
+func (h *Host) url() string {
+	if l := h.config.Listener; l != nil {
 		return "https://" + l.Addr().String()
 	}
-	host := s.config.BindAddress
+	host := h.config.BindAddress
 	if host.IsUnspecified() {
 		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(s.config.SecurePort))
+	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(h.config.SecurePort))
 }
 
-func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {
+// publicURL is where other machines reach the server.
+func (h *Host) publicURL() string {
+	if at := h.config.AdvertiseAddress; at.IsValid() {
+		return "https://" + net.JoinHostPort(at.String(), strconv.Itoa(h.config.SecurePort))
+	}
+	return h.url()
+}
+
+func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 	server := &http.Server{
 		Handler: handler,
 		TLSConfig: &tls.Config{
-			GetCertificate: s.certs.get,
-			MinVersion:     s.config.minTLSVersion(),
-			CipherSuites:   s.config.TLS.CipherSuites,
+			GetCertificate: h.certs.get,
+			MinVersion:     h.config.minTLSVersion(),
+			CipherSuites:   h.config.TLS.CipherSuites,
 			// Verified by authn.Certificates, so that a bad one gets an answer.
 			ClientAuth: tls.RequestClientCert,
-			ClientCAs:  s.clientAuthorities(),
+			ClientCAs:  h.clientAuthorities(),
 			// Instead of this, once files have changed.
-			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.handshake.Load(), nil },
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.handshake.Load(), nil },
 			NextProtos:         []string{"h2", "http/1.1"},
 			// Full records from the first byte: clients of an API want the whole
 			// answer, not its beginning early.
@@ -94,18 +102,18 @@ func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          s.config.MaxStreams,
+			MaxConcurrentStreams:          h.config.MaxStreams,
 			MaxReadFrameSize:              uploadBuffer,
 			MaxReceiveBufferPerStream:     uploadBuffer,
-			MaxReceiveBufferPerConnection: uploadBuffer * min(s.config.MaxStreams, 100),
+			MaxReceiveBufferPerConnection: uploadBuffer * min(h.config.MaxStreams, 100),
 			SendPingTimeout:               silence,
 			PingTimeout:                   pingTimeout,
 			WriteByteTimeout:              writeTimeout,
 		},
-		ErrorLog:    log.New(&connectionLog{requests: s.requests, logger: s.logger}, "", 0),
+		ErrorLog:    log.New(&connectionLog{requests: h.requests, logger: h.logger}, "", 0),
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return authn.NewConn(ctx) },
 	}
-	if s.config.DisableHTTP2 {
+	if h.config.DisableHTTP2 {
 		server.TLSConfig.NextProtos = []string{"http/1.1"}
 		server.Protocols = new(http.Protocols)
 		server.Protocols.SetHTTP1(true)

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"mainstay.dev/mainstay/controlplane"
 )
 
 // running is a server under test.
@@ -328,12 +330,14 @@ func TestStop(t *testing.T) {
 func TestConfigProblems(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
-		SecurePort: 70000, GoAwayChance: 0.5, EtcdPrefix: "registry", RequestTimeout: -1,
-		TLS:                   TLSConfig{CertFile: "a"},
-		AuthorizationModes:    []string{"RBAC", "AlwaysAllow", "AlwaysAllow"},
-		CORSAllowedOrigins:    []string{"example.com"},
-		HSTSDirectives:        []string{"preload"},
-		ServiceClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")},
+		SecurePort: 70000, EtcdPrefix: "registry", TLS: TLSConfig{CertFile: "a"},
+		Options: controlplane.Options{
+			GoAwayChance: 0.5, RequestTimeout: -1,
+			AuthorizationModes:    []string{"RBAC", "AlwaysAllow", "AlwaysAllow"},
+			CORSAllowedOrigins:    []string{"example.com"},
+			HSTSDirectives:        []string{"preload"},
+			ServiceClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")},
+		},
 	})
 	if err == nil {
 		t.Fatal("there is no error")
@@ -355,13 +359,13 @@ func TestAuthorizationModes(t *testing.T) {
 		mode              string
 		anonymous, public int
 	}{
-		{modeAlwaysAllow, 401, 401}, // as kube-apiserver: no anonymous requests where everything is allowed
-		{modeAlwaysDeny, 403, 403},
+		{"AlwaysAllow", 401, 401}, // as kube-apiserver: no anonymous requests where everything is allowed
+		{"AlwaysDeny", 403, 403},
 	}
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{AuthorizationModes: []string{tt.mode}})
+			s := start(t, Config{Options: controlplane.Options{AuthorizationModes: []string{tt.mode}}})
 			if code, _ := fetch(t, client(t, nil), s.URL+"/api/v1/pods"); code != tt.anonymous {
 				t.Errorf("anonymous: %d, want %d", code, tt.anonymous)
 			}

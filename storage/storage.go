@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/codec"
@@ -100,4 +101,25 @@ type UpdateOptions struct {
 	// Cached is a record that the caller holds and that is likely the newest;
 	// it saves a read. It may be nil.
 	Cached *codec.Record
+}
+
+// Spec says what a storage is to hold. Whoever keeps objects gives one to the
+// server's one factory of storage (package factory) and gets an Interface.
+type Spec struct {
+	// Path of the objects below the prefix of all keys: "pods",
+	// "services/specs", "example.com/widgets".
+	Path       string
+	Kind       *codec.Kind
+	Namespaced bool
+	// Resource names the objects in metrics and errors.
+	Resource schema.GroupResource
+	// IndexFields are fields of the kind that many lists and watches select one
+	// value of.
+	IndexFields []string
+	// Uncached leaves the watch cache out: for objects that are read once and
+	// then not again, and for those that the server itself follows all the time.
+	Uncached bool
+	// Observer, where set, learns of writes before whoever wrote does. An
+	// uncached storage of the same objects need not have it: it is for writers.
+	Observer *Observer
 }

@@ -3,7 +3,7 @@
 // all others. Everything about an API group is in the folder of that group;
 // this package turns rows into REST storage. It serves nothing itself.
 //
-// Imports: codec, registry, request, rest, storage.
+// Imports: apis/builtin/validation, codec, feature, registry, request, rest, storage.
 package builtin
 
 import (
@@ -14,9 +14,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -37,9 +38,11 @@ type Entry interface {
 
 // Env is what rows need of the server they are served by.
 type Env struct {
-	// Storage opens the storage of a kind under a path below the storage
-	// prefix.
-	Storage func(StorageSpec) storage.Interface
+	// Storage opens the storage of a kind; nil: resources are described, and
+	// keep nothing.
+	Storage func(storage.Spec) (storage.Interface, error)
+	// Gates are the feature gates that are on.
+	Gates feature.Gates
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
 	// Turns are taken to validate objects of rows that are Costly; nil: nobody
@@ -64,7 +67,19 @@ type Env struct {
 
 	// Filled by Build.
 	stores map[schema.GroupResource]*registry.Store
+	specs  map[schema.GroupResource]storage.Spec
 	paths  map[string]bool
+	errs   []error // of Storage
+	// validator runs the rules of all rows.
+	validator *validation.Validator
+}
+
+// Operation is the write that a hook of a row takes part in.
+type Operation struct {
+	// Context is the request's.
+	Context context.Context
+	// Env is that of the control plane that is written to.
+	Env *Env
 }
 
 // Store finds the store of a resource that was built with the same Env; nil
@@ -72,20 +87,13 @@ type Env struct {
 // are being built, some are still missing.
 func (env *Env) Store(resource schema.GroupResource) *registry.Store { return env.stores[resource] }
 
+// Spec returns what the storage of a row was opened with, the zero Spec where
+// there is no such row.
+func (env *Env) Spec(resource schema.GroupResource) storage.Spec { return env.specs[resource] }
+
 // Keeps tells whether objects of a row are stored under a path below the storage
 // prefix.
 func (env *Env) Keeps(path string) bool { return env.paths[path] }
-
-// StorageSpec says what a storage is to hold.
-type StorageSpec struct {
-	// Path below the storage prefix, as "pods" or "services/specs".
-	Path       string
-	Kind       *codec.Kind
-	Namespaced bool
-	Resource   schema.GroupResource
-	// IndexFields are as in Row.
-	IndexFields []string
-}
 
 // Row declares one kind of object that is stored, with T its type in the hub
 // version. The zero value of each field is the common case. Functions may
@@ -138,12 +146,16 @@ type Row[T any] struct {
 	// Default fills what a client may leave out, on decoding and on reading.
 	Default func(obj *T)
 
-	Prepare        func(ctx context.Context, obj *T)
-	Validate       func(ctx context.Context, obj *T) field.ErrorList
-	Warnings       func(ctx context.Context, obj *T) []string
-	CreateWarnings func(ctx context.Context, obj *T) []string // besides Warnings, on creation alone
-	PrepareUpdate  func(ctx context.Context, obj, old *T)
-	ValidateUpdate func(ctx context.Context, obj, old *T) field.ErrorList
+	// Prepare completes an object that is to be new, and PrepareUpdate one that
+	// is to replace old: what a client may not set, or can leave out.
+	Prepare       func(op *Operation, obj *T)
+	PrepareUpdate func(op *Operation, obj, old *T)
+	// Validate reports what is wrong with an object, metadata aside: a new one,
+	// where old is nil, and one that is to replace old. Neither may be changed.
+	Validate func(f validation.Field, obj, old *T)
+	// Warnings returns what the client should know of an object that is stored
+	// all the same. old is nil on creation.
+	Warnings func(op *Operation, obj, old *T) []string
 
 	// StatusKeeps names what a write to /status leaves as it is besides all
 	// that is neither metadata nor status: "metadata" (labels, annotations,
@@ -153,8 +165,8 @@ type Row[T any] struct {
 	// resource, or to /status, leaves as it is; the functions see to that.
 	Resets, StatusResets []string
 	// PrepareStatus and ValidateStatus are for writes to /status.
-	PrepareStatus  func(ctx context.Context, obj, old *T)
-	ValidateStatus func(ctx context.Context, obj, old *T) field.ErrorList
+	PrepareStatus  func(op *Operation, obj, old *T)
+	ValidateStatus func(f validation.Field, obj, old *T)
 
 	// GracePeriod, Held and OnMark are as in registry.Strategy.
 	GracePeriod     func(obj *T, asked *int64) int64

@@ -42,7 +42,7 @@ func sourceOver(t testing.TB, backend kv.Backend, idle time.Duration) *Source {
 	}
 	s, err := New(Config{
 		Definitions: definitions, Idle: idle,
-		Storage: func(spec StorageSpec) (storage.Interface, error) {
+		Storage: func(spec storage.Spec) (storage.Interface, error) {
 			return open(spec.Path, spec.Kind, spec.Namespaced, spec.Resource)
 		},
 	})

@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
 )
 
 // served is one version of a definition, as it is served. Until it is opened
@@ -31,7 +32,7 @@ type served struct {
 	scoped  bool // in namespaces
 	kind    *codec.Kind
 	types   typeConverter
-	passing bool // as in StorageSpec
+	passing bool // as in storage.Spec.Uncached
 
 	// used is when it was last looked up, in Unix nanoseconds; watches are those
 	// open.
@@ -175,9 +176,9 @@ func (sv *served) open(ctx context.Context) (*opened, error) {
 	if v.Subresources != nil {
 		o.scale = v.Subresources.Scale
 	}
-	kept, err := sv.source.config.Storage(StorageSpec{
+	kept, err := sv.source.config.Storage(storage.Spec{
 		Path: storagePath(sv.group), Kind: sv.kind, Namespaced: sv.scoped, Resource: sv.group,
-		IndexFields: o.selectableLabels(), Passing: sv.passing,
+		IndexFields: o.selectableLabels(), Uncached: sv.passing,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the storage of %s: %w", sv.group, err)

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,7 +32,7 @@ type Config struct {
 	// all the time, so it should not be a cache of its own. Required.
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
-	Storage func(StorageSpec) (storage.Interface, error)
+	Storage func(storage.Spec) (storage.Interface, error)
 	// Foreign tells whether what is stored under a path belongs to somebody else as
 	// well: it does not go with a definition. nil: it never does.
 	Foreign func(path string) bool
@@ -43,26 +42,13 @@ type Config struct {
 	Changed func([]schema.GroupVersion)
 	// Services finds services, for webhooks behind them.
 	Services egress.Resolver
-	// Registerer is given metrics; nil keeps none. Following counts how
-	// definitions are followed; it may be nil.
-	Registerer prometheus.Registerer
-	Following  *follow.Metrics
+	// Conversions counts calls of webhooks, and Following how definitions are
+	// followed; either may be nil.
+	Conversions *conversion.Metrics
+	Following   *follow.Metrics
 	// Idle is how long what use has made is kept unused; 0 means DefaultIdle.
 	Idle   time.Duration
 	Logger *slog.Logger
-}
-
-// StorageSpec says what a storage is to hold.
-type StorageSpec struct {
-	// Path below the storage prefix, as "example.com/widgets".
-	Path       string
-	Kind       *codec.Kind
-	Namespaced bool
-	Resource   schema.GroupResource
-	// IndexFields are fields of the kind that lists and watches may select.
-	IndexFields []string
-	// Passing: it is read once and then not again; a cache would not pay.
-	Passing bool
 }
 
 // Source has the resources that stored definitions define. It is safe for
@@ -106,12 +92,8 @@ func New(config Config) (*Source, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Source{config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services}}
-	if config.Registerer != nil {
-		var err error
-		if s.conversions, err = conversion.NewMetrics(config.Registerer); err != nil {
-			return nil, err
-		}
+	s := &Source{
+		config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services}, conversions: config.Conversions,
 	}
 	s.current.Store(newSnapshot())
 	var err error

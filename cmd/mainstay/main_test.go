@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -89,7 +90,7 @@ func TestCommandLine(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr bytes.Buffer
-			code := run(tt.args, &stdout, &stderr, terminated())
+			code := run(tt.args, &stdout, &stderr, terminatedIf(tt.code != 1))
 			if code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
@@ -107,11 +108,15 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// terminated is a channel that has got its signal: a server that starts although
-// it should not stops again.
-func terminated() <-chan os.Signal {
+// terminatedIf is a channel that has got its signal, or gets it after a while: a
+// server that starts although it should not stops again.
+func terminatedIf(now bool) <-chan os.Signal {
 	signals := make(chan os.Signal, 1)
-	signals <- syscall.SIGTERM
+	if now {
+		signals <- syscall.SIGTERM
+	} else {
+		time.AfterFunc(20*time.Second, func() { signals <- syscall.SIGTERM })
+	}
 	return signals
 }
 
@@ -136,8 +141,8 @@ func TestFlagsOfKubernetes(t *testing.T) {
 func TestGates(t *testing.T) {
 	t.Parallel()
 	var all []string
-	for _, row := range tableRows(featureGates) {
-		all = append(all, row[0]+"="+row[1])
+	for gate, preset := range feature.Known() {
+		all = append(all, fmt.Sprintf("%s=%t", gate, preset))
 	}
 	for _, value := range []string{"", "CBORServingAndStorage=false", "kube:WatchList=true", strings.Join(all, ",")} {
 		if err := new(gates).Set(value); err != nil {
@@ -218,7 +223,7 @@ func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{})
 	var stderr bytes.Buffer
-	code := run([]string{"serve", "--data-dir=" + s.Dir(), "--secure-port=1"}, io.Discard, &stderr, terminated())
+	code := run([]string{"serve", "--data-dir=" + s.Dir(), "--secure-port=1"}, io.Discard, &stderr, terminatedIf(true))
 	if code != 1 || !strings.Contains(stderr.String(), "data directory is in use: "+s.Dir()+" belongs to process ") {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -73,7 +74,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	config.Checks = append(config.Checks, out.Check())
 	config.OnServing = func(serving server.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\nTo use it:  export KUBECONFIG=%s\n",
-			version, server.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
+			version, controlplane.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
 		if err := releaseCode(); err != nil {
 			logger.Debug("the code of the start stays in memory", "err", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/server"
 )
 
@@ -283,24 +284,13 @@ func (s *sniCertificates) Type() string   { return "cert,key" }
 type gates struct{}
 
 func (*gates) Set(value string) error {
-	defaults := make(map[string]string)
-	for _, row := range tableRows(featureGates) {
-		defaults[row[0]] = row[1]
+	wanted, err := feature.Defaults().Parse(value)
+	if err != nil {
+		return err
 	}
 	var errs []error
-	for item := range strings.SplitSeq(value, ",") {
-		if item = strings.TrimSpace(item); item == "" {
-			continue
-		}
-		gate, wanted, ok := strings.Cut(strings.TrimPrefix(item, "kube:"), "=")
-		on, err := strconv.ParseBool(wanted)
-		preset, known := defaults[gate]
-		switch {
-		case !ok || err != nil:
-			errs = append(errs, fmt.Errorf("%q is not NAME=true or NAME=false", item))
-		case !known:
-			errs = append(errs, fmt.Errorf("feature gate %s is not known", gate))
-		case strconv.FormatBool(on) != preset:
+	for gate, preset := range feature.Known() {
+		if on := wanted.Enabled(gate); on != preset {
 			errs = append(errs, fmt.Errorf("feature gate %s=%t is not supported yet", gate, on))
 		}
 	}

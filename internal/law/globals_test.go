@@ -20,6 +20,7 @@ func allowedGlobals() map[string]string {
 		"endpoints.chunkPool":        "memory to be used again; holds nothing between requests",
 		"endpoints.eventPool":        "memory to be used again; holds nothing between events",
 		"endpoints.gzipPool":         "memory to be used again; holds nothing between requests",
+		"feature.table":              "an embedded file",
 		"openapi.optionsFile":        "an embedded file",
 		"openapi.anyMedia":           "a list that is only read",
 		"openapi.builtinMedia":       "a list that is only read",

@@ -22,8 +22,9 @@ func rooms() []room {
 		{path: "test", floor: 6},
 		{path: "internal", floor: 6},
 		// Wiring.
-		{path: "cmd", floor: 5, beside: []string{"server"}},
-		{path: "server", floor: 5},
+		{path: "cmd", floor: 5, beside: []string{"server", "controlplane"}},
+		{path: "server", floor: 5, beside: []string{"controlplane"}},
+		{path: "controlplane", floor: 5},
 		// HTTP in front.
 		{path: "filters", floor: 4},
 		{path: "route", floor: 4},
@@ -111,6 +112,8 @@ func TestLawBites(t *testing.T) {
 		{"filters", "route", false},
 		{"filters", "filters/authz", true},
 		{"server", "filters", true},
+		{"server", "controlplane", true},
+		{"controlplane", "server", false},
 		{"endpoints", "server", false},
 	}
 	drawing := rooms()

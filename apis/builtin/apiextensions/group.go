@@ -2,7 +2,7 @@
 // keeps the definitions, by the rules of package definition; the resources they
 // define are served by package custom.
 //
-// Imports: apis/builtin, apis/custom/definition, codec.
+// Imports: apis/builtin, apis/builtin/validation, apis/custom/definition, codec.
 package apiextensions
 
 import (
@@ -10,6 +10,7 @@ import (
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/apis/custom/definition"
 	"mainstay.dev/mainstay/codec"
 )
@@ -30,9 +31,28 @@ func V1() builtin.Group {
 			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
 			StoredAsJSON: true, StoredAlso: []*codec.Version{stored},
 			Status: true, Generation: true, RequireResourceVersion: true,
-			Default: definition.Default, Prepare: definition.Prepare, PrepareUpdate: definition.PrepareUpdate,
-			Costly: true, Validate: definition.Validate, ValidateUpdate: definition.ValidateUpdate, ValidateStatus: definition.ValidateStatusUpdate,
-			Warnings: definition.Warnings, Held: definition.Held, OnMark: definition.OnMark,
+			Default: definition.Default,
+			Prepare: func(_ *builtin.Operation, crd *apiextensionsv1.CustomResourceDefinition) { definition.Prepare(crd) },
+			PrepareUpdate: func(_ *builtin.Operation, crd, old *apiextensionsv1.CustomResourceDefinition) {
+				definition.PrepareUpdate(crd, old)
+			},
+			Costly: true, Validate: validate, ValidateStatus: validateStatus,
+			Warnings: func(_ *builtin.Operation, crd, _ *apiextensionsv1.CustomResourceDefinition) []string {
+				return definition.Warnings(crd)
+			},
+			Held: definition.Held, OnMark: definition.OnMark,
 		}),
 	}}
+}
+
+func validate(f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	if old == nil {
+		f.Add(definition.Validate(f.Context(), crd)...)
+	} else {
+		f.Add(definition.ValidateUpdate(f.Context(), crd, old)...)
+	}
+}
+
+func validateStatus(f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	f.Add(definition.ValidateStatusUpdate(crd, old)...)
 }

@@ -1,7 +1,6 @@
 package autoscaling
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,12 +30,12 @@ const (
 const defaultCPUUtilization = 80
 
 // prepare drops the annotations: they are nobody's but v1's.
-func prepare(_ context.Context, hpa *autoscalingv2.HorizontalPodAutoscaler) {
+func prepare(_ *builtin.Operation, hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	hpa.Annotations = withoutOurs(hpa.Annotations)
 }
 
-func prepareUpdate(ctx context.Context, hpa, _ *autoscalingv2.HorizontalPodAutoscaler) {
-	prepare(ctx, hpa)
+func prepareUpdate(op *builtin.Operation, hpa, _ *autoscalingv2.HorizontalPodAutoscaler) {
+	prepare(op, hpa)
 }
 
 // v1 is how autoscalers look in autoscaling/v1: with one metric, the use of

@@ -28,7 +28,7 @@ func withSchema(t testing.TB, text string) *apiextensionsv1.CustomResourceDefini
 		t.Fatalf("%s: %v", text, err)
 	}
 	definition.Default(crd)
-	definition.Prepare(t.Context(), crd)
+	definition.Prepare(crd)
 	return crd
 }
 
@@ -254,7 +254,7 @@ func FuzzRules(f *testing.F) {
 		crd := definitionOf("v1")
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema = &props
 		definition.Default(crd)
-		definition.Prepare(t.Context(), crd)
+		definition.Prepare(crd)
 		if len(definition.Validate(t.Context(), crd)) > 0 {
 			return
 		}

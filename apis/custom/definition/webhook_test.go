@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"context"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -34,7 +33,7 @@ func withWebhook(config *apiextensionsv1.WebhookClientConfig, reviews ...string)
 		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: config, ConversionReviewVersions: reviews},
 	}
 	definition.Default(crd)
-	definition.Prepare(context.Background(), crd)
+	definition.Prepare(crd)
 	return crd
 }
 

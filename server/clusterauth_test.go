@@ -11,44 +11,26 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-
-	"mainstay.dev/mainstay/pki"
 )
 
-func TestMerged(t *testing.T) {
-	t.Parallel()
-	one, err := pki.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := pki.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	there := map[string]string{"names": `["a","b"]`, "certs": "nonsense\n" + string(one.Bundle()), "of another time": "x"}
-	got := merged(there, map[string]string{"names": `["b","c"]`, "certs": string(two.Bundle()) + string(one.Bundle())})
-	if got["names"] != `["a","b","c"]` || got["certs"] != string(one.Bundle())+string(two.Bundle()) || len(got) != 2 {
-		t.Errorf("%v", got)
-	}
-	if got := merged(map[string]string{"names": "nonsense"}, map[string]string{"names": `["c"]`}); got["names"] != `["c"]` {
-		t.Errorf("%v", got)
-	}
-}
+// clusterAuthName is the ConfigMap that tells other servers how to authenticate.
+var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
 
-// TestTrustIsPublished: other servers find whom to trust, also after somebody
-// took it away.
-func TestTrustIsPublished(t *testing.T) {
+// TestClusterAuthentication: other servers find how to authenticate clients, also
+// after the ConfigMap was deleted.
+func TestClusterAuthentication(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, Config{DataDir: dir})
-	maps := dynamicClient(t, s).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(trustName.Namespace)
+	maps := dynamicClient(t, s).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(clusterAuthName.Namespace)
 	bundle, err := os.ReadFile(filepath.Join(dir, "pki", "front-proxy-ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	published := func() map[string]any {
-		config, err := maps.Get(t.Context(), trustName.Name, metav1.GetOptions{})
+		config, err := maps.Get(t.Context(), clusterAuthName.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil
 		}
@@ -63,7 +45,7 @@ func TestTrustIsPublished(t *testing.T) {
 	if data["requestheader-client-ca-file"] != string(bundle) || !strings.Contains(data["client-ca-file"].(string), "BEGIN CERTIFICATE") {
 		t.Errorf("%v", data)
 	}
-	if err := maps.Delete(t.Context(), trustName.Name, metav1.DeleteOptions{}); err != nil {
+	if err := maps.Delete(t.Context(), clusterAuthName.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	err = wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {

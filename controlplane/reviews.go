@@ -1,4 +1,4 @@
-package server
+package controlplane
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 )
 
 // reviewAccess answers access reviews by the authorizer of requests.
-func (s *Server) reviewAccess(ctx context.Context, a *builtin.AccessAttributes) (allowed, denied bool, reason string, err error) {
-	decision, reason, err := s.authorizer().Authorize(ctx, &authz.Attributes{
+func (i *instance) reviewAccess(ctx context.Context, a *builtin.AccessAttributes) (allowed, denied bool, reason string, err error) {
+	decision, reason, err := i.authorizer().Authorize(ctx, &authz.Attributes{
 		User: a.User, Verb: a.Verb, IsResource: a.IsResource, Group: a.Group, Version: a.Version, Namespace: a.Namespace,
 		Resource: a.Resource, Subresource: a.Subresource, Name: a.Name, Path: a.Path,
 	})
@@ -21,12 +21,12 @@ func (s *Server) reviewAccess(ctx context.Context, a *builtin.AccessAttributes) 
 }
 
 // reviewRules lists what a user may do: everything, or what everyone may.
-func (s *Server) reviewRules(_ context.Context, user *request.User, _ string) authorizationv1.SubjectRulesReviewStatus {
+func (i *instance) reviewRules(_ context.Context, user *request.User, _ string) authorizationv1.SubjectRulesReviewStatus {
 	every := []string{"*"}
 	status := authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
 	}
-	all := slices.Contains(s.config.AuthorizationModes, modeAlwaysAllow)
+	all := slices.Contains(i.options.AuthorizationModes, modeAlwaysAllow)
 	if all || user != nil && slices.Contains(user.Groups, request.GroupMasters) {
 		status.ResourceRules = append(status.ResourceRules, authorizationv1.ResourceRule{Verbs: every, APIGroups: every, Resources: every})
 		status.NonResourceRules = append(status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: every, NonResourceURLs: every})

@@ -1,14 +1,14 @@
-package server
+package controlplane
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
-	"mainstay.dev/mainstay/storage"
 )
 
 // Route is one line of the route table.
@@ -21,22 +21,27 @@ type Route struct {
 	Kind string
 }
 
-// Routes lists what the server answers for, without starting it.
-func (s *Server) Routes() []Route {
+// Routes lists what a control plane answers for, without opening one, and the
+// paths that its host adds.
+func Routes(host map[string]http.Handler) ([]Route, error) {
 	var routes []Route
-	for _, path := range ownPaths(s.config) {
+	for _, path := range shownPaths(host) {
 		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
 	}
-	env := s.rowEnv(new([]error))
-	env.Storage = func(builtin.StorageSpec) storage.Interface { return nil }
-	for _, group := range route.NewStatic(builtin.Build(env, all.Groups())).Groups() {
+	env := (&instance{env: &Env{}}).rowEnv()
+	env.Storage = nil
+	resources, err := builtin.Build(env, all.Groups())
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range route.NewStatic(resources).Groups() {
 		for _, version := range group.Versions {
 			for _, r := range version.Resources {
 				routes = append(routes, resourceRoutes(r)...)
 			}
 		}
 	}
-	return routes
+	return routes, nil
 }
 
 func resourceRoutes(r *rest.Resource) []Route {

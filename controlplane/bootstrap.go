@@ -1,4 +1,4 @@
-package server
+package controlplane
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 var systemNamespaces = [...]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
 // bootstrap creates what every cluster has. It changes nothing that is there.
-func (s *Server) bootstrap(ctx context.Context) error {
-	storage := s.api.catalog.Find(corev1.SchemeGroupVersion, "namespaces", "").Storage
+func (i *instance) bootstrap(ctx context.Context) error {
+	storage := i.catalog.Find(corev1.SchemeGroupVersion, "namespaces", "").Storage
 	getter, gets := storage.(rest.Getter)
 	creater, creates := storage.(rest.Creater)
 	if !gets || !creates {
@@ -38,7 +38,7 @@ func (s *Server) bootstrap(ctx context.Context) error {
 			return nil
 		})
 	}
-	group.Go(func() error { return s.aggregated.Register(ctx) })
-	group.Go(func() error { return s.trust.follower.Load(ctx) })
+	group.Go(func() error { return i.aggregated.Register(ctx) })
+	group.Go(func() error { return i.clusterAuth.follower.Load(ctx) })
 	return group.Wait()
 }

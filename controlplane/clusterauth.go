@@ -1,4 +1,4 @@
-package server
+package controlplane
 
 import (
 	"bytes"
@@ -22,100 +22,76 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/route"
-	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/follow"
 )
 
-// trust publishes for other servers whom this one believes: a ConfigMap, which
-// is put right whenever somebody changes it. Several servers share it, so what
-// is there already stays.
-type trust struct {
+// clusterAuth publishes what other servers need to authenticate clients as this
+// one does: the ConfigMap kube-system/extension-apiserver-authentication, which
+// is put right whenever it is changed. Several servers share it, so what is
+// there already stays.
+type clusterAuth struct {
 	resource *rest.Resource // configmaps
 	managers apply.Managers
 	wanted   atomic.Pointer[map[string]string]
 	renewed  chan struct{} // holds one token while wanted is to be published
 	// follower puts it right whenever the ConfigMap is not as it was.
 	follower *follow.Follower
+	logger   *slog.Logger
 }
 
-var trustName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
+var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
 
-// openTrust prepares what is published for other servers.
-func (s *Server) openTrust(env *builtin.Env, static *route.Static, managers apply.Managers) error {
-	wanted, err := s.trustData()
+// openClusterAuth prepares what is published for other servers.
+func (i *instance) openClusterAuth() error {
+	wanted, err := i.env.Identity.ClusterAuthentication()
 	if err != nil {
 		return err
 	}
-	maps := env.Store(schema.GroupResource{Resource: "configmaps"})
-	direct, err := storage.New(storage.Config{
-		Backend: s.backend, Prefix: s.config.EtcdPrefix, ResourcePrefix: "configmaps", Kind: maps.Kind, Namespaced: true,
-		GroupResource: maps.Resource, Metrics: s.storageMetrics,
-	})
+	maps, err := i.uncached(schema.GroupResource{Resource: "configmaps"})
 	if err != nil {
 		return err
 	}
-	t := &trust{resource: static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: managers, renewed: make(chan struct{}, 1)}
-	t.wanted.Store(&wanted)
-	t.follower, err = follow.New(follow.Config{
-		Name: "published trust", Collection: direct, Namespace: trustName.Namespace,
-		Fields:  fields.OneTermEqualSelector("metadata.name", trustName.Name),
-		Replace: func(ctx context.Context, _ *rest.List) error { return t.publish(ctx) },
-		Apply:   func(ctx context.Context, _ []rest.Event) error { return t.publish(ctx) },
-		Logger:  s.logger, Metrics: s.following,
+	c := &clusterAuth{
+		resource: i.static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: i.managers,
+		renewed: make(chan struct{}, 1), logger: i.env.Logger,
+	}
+	c.wanted.Store(&wanted)
+	c.follower, err = follow.New(follow.Config{
+		Name: "cluster authentication", Collection: maps, Namespace: clusterAuthName.Namespace,
+		Fields:  fields.OneTermEqualSelector("metadata.name", clusterAuthName.Name),
+		Replace: func(ctx context.Context, _ *rest.List) error { return c.publish(ctx) },
+		Apply:   func(ctx context.Context, _ []rest.Event) error { return c.publish(ctx) },
+		Logger:  i.env.Logger, Metrics: i.env.Metrics.Following,
 	})
-	s.trust = t
+	i.clusterAuth = c
 	return err
-}
-
-// trustData is what the ConfigMap is to hold of this server.
-func (s *Server) trustData() (map[string]string, error) {
-	proxies := s.frontProxy.now.Load()
-	headers := proxies.headers
-	data := map[string]string{
-		"client-ca-file":               string(s.users.now.Load().bundle),
-		"requestheader-client-ca-file": string(proxies.bundle),
-	}
-	for key, names := range map[string][]string{
-		"requestheader-allowed-names": headers.AllowedNames, "requestheader-username-headers": headers.UserHeaders,
-		"requestheader-uid-headers": headers.UIDHeaders, "requestheader-group-headers": headers.GroupHeaders,
-		"requestheader-extra-headers-prefix": headers.ExtraPrefixes,
-	} {
-		encoded, err := json.Marshal(append([]string{}, names...))
-		if err != nil {
-			return nil, fmt.Errorf("encode %s: %w", key, err)
-		}
-		data[key] = string(encoded)
-	}
-	return data, nil
 }
 
 // publish writes what is wanted, where it is not there. That somebody else
 // writes at the same time is no error: following it tells what they wrote.
-func (t *trust) publish(ctx context.Context) error {
-	err := t.publishOnce(ctx)
+func (c *clusterAuth) publish(ctx context.Context) error {
+	err := c.publishOnce(ctx)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("publish %s: %w", trustName, err)
+		return fmt.Errorf("publish %s: %w", clusterAuthName, err)
 	}
 	return nil
 }
 
-func (t *trust) publishOnce(ctx context.Context) error {
-	wanted := *t.wanted.Load()
-	getter, gets := t.resource.Storage.(rest.Getter)
-	creater, creates := t.resource.Storage.(rest.Creater)
-	updater, updates := t.resource.Storage.(rest.Updater)
+func (c *clusterAuth) publishOnce(ctx context.Context) error {
+	wanted := *c.wanted.Load()
+	getter, gets := c.resource.Storage.(rest.Getter)
+	creater, creates := c.resource.Storage.(rest.Creater)
+	updater, updates := c.resource.Storage.(rest.Updater)
 	if !gets || !creates || !updates {
 		return errors.New("configmaps cannot be written")
 	}
-	record, err := getter.Get(ctx, trustName, metav1.GetOptions{})
+	record, err := getter.Get(ctx, clusterAuthName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		obj, err := account(t.managers, t.resource, &corev1.ConfigMap{}, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: trustName.Namespace, Name: trustName.Name}, Data: merged(nil, wanted),
+		obj, err := account(c.managers, c.resource, &corev1.ConfigMap{}, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: merged(nil, wanted),
 		})
 		if err != nil {
 			return err
@@ -130,43 +106,43 @@ func (t *trust) publishOnce(ctx context.Context) error {
 	if err != nil || maps.Equal(published.Data, merged(published.Data, wanted)) {
 		return err
 	}
-	_, _, err = updater.Update(ctx, trustName, func(_ context.Context, current codec.Object) (codec.Object, error) {
+	_, _, err = updater.Update(ctx, clusterAuthName, func(_ context.Context, current codec.Object) (codec.Object, error) {
 		updated := current.DeepCopyObject().(*corev1.ConfigMap)
 		updated.Data = merged(updated.Data, wanted)
-		return account(t.managers, t.resource, current.DeepCopyObject().(codec.Object), updated)
+		return account(c.managers, c.resource, current.DeepCopyObject().(codec.Object), updated)
 	}, rest.UpdateOptions{})
 	return err
 }
 
-// want changes what is published.
-func (t *trust) want(wanted map[string]string) {
-	t.wanted.Store(&wanted)
+// publishSoon changes what is published.
+func (c *clusterAuth) publishSoon(wanted map[string]string) {
+	c.wanted.Store(&wanted)
 	select {
-	case t.renewed <- struct{}{}:
+	case c.renewed <- struct{}{}:
 	default:
 	}
 }
 
 // run keeps what is wanted published, until ctx ends.
-func (t *trust) run(ctx context.Context, logger *slog.Logger) {
+func (c *clusterAuth) run(ctx context.Context) error {
 	var follower sync.WaitGroup
-	follower.Go(func() { t.follower.Run(ctx) })
+	follower.Go(func() { c.follower.Run(ctx) })
 	defer follower.Wait()
 	for {
 		select {
-		case <-t.renewed:
+		case <-c.renewed:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		var pauses follow.Pauses
 		for {
-			err := t.publish(ctx)
+			err := c.publish(ctx)
 			if err == nil {
 				break
 			}
-			logger.Warn("whom other servers are told to trust cannot be published yet", "err", err)
+			c.logger.Warn("the cluster authentication configuration cannot be published yet", "err", err)
 			if pauses.Wait(ctx) != nil {
-				return
+				return nil
 			}
 		}
 	}

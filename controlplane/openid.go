@@ -1,4 +1,4 @@
-package server
+package controlplane
 
 import (
 	"crypto/ecdsa"
@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,8 +47,8 @@ type webKey struct {
 }
 
 // installOpenID publishes the key that signs service account tokens.
-func (s *Server) installOpenID() error {
-	key, err := newWebKey(s.signer.Public())
+func (i *instance) installOpenID() error {
+	key, err := newWebKey(i.env.Identity.Signer.Public())
 	if err != nil {
 		return fmt.Errorf("publish the key of service account tokens: %w", err)
 	}
@@ -59,23 +57,15 @@ func (s *Server) installOpenID() error {
 		return fmt.Errorf("publish the key of service account tokens: %w", err)
 	}
 	configuration, err := json.Marshal(openIDConfiguration{
-		Issuer: defaultIssuer, KeysURI: s.publicURL() + openIDKeysPath,
+		Issuer: defaultIssuer, KeysURI: i.env.PublicURL + openIDKeysPath,
 		ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"}, Algorithms: []string{key.Algorithm},
 	})
 	if err != nil {
 		return fmt.Errorf("publish the issuer of service account tokens: %w", err)
 	}
-	s.paths.handle(openIDConfigurationPath, published("application/json", configuration))
-	s.paths.handle(openIDKeysPath, published("application/jwk-set+json", keys))
+	i.paths.handle(openIDConfigurationPath, published("application/json", configuration))
+	i.paths.handle(openIDKeysPath, published("application/jwk-set+json", keys))
 	return nil
-}
-
-// publicURL is where others reach the server.
-func (s *Server) publicURL() string {
-	if at := s.config.AdvertiseAddress; at.IsValid() {
-		return "https://" + net.JoinHostPort(at.String(), strconv.Itoa(s.config.SecurePort))
-	}
-	return s.url()
 }
 
 func newWebKey(public any) (webKey, error) {

@@ -1,4 +1,4 @@
-package server
+package controlplane
 
 import (
 	"runtime"
@@ -20,9 +20,9 @@ const (
 // KubernetesVersion is the version as people write it.
 const KubernetesVersion = "v" + kubernetesMajor + "." + kubernetesMinor + ".0"
 
-// build describes this binary. Clients parse the version as a semantic one, so
+// Build describes this binary, whose version is own. Clients parse the version as a semantic one, so
 // our own stands where those have their build metadata.
-func build(own string) telemetry.Build {
+func Build(own string) telemetry.Build {
 	b := telemetry.Build{
 		Major: kubernetesMajor, Minor: kubernetesMinor,
 		GitVersion: KubernetesVersion + "+mainstay-" + own,
