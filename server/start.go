@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"mainstay.dev/mainstay/pki"
@@ -139,6 +140,10 @@ func (h *Host) renew() error {
 	}
 	var err error
 	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, trust)
+	if errors.Is(err, syscall.ENOSPC) {
+		h.logger.Warn("the administrator's kubeconfig stays as it was, since the disk is full", "file", h.kubeconfig, "err", err)
+		return nil
+	}
 	return err
 }
 

@@ -66,10 +66,13 @@ func newDisk(cfg Config) (*disk, error) {
 
 // lock makes the directory if needed and takes it for this process.
 func (d *disk) lock() error {
-	if err := d.fs.MkdirAll(d.dir, 0o700); err != nil {
+	err := makeDir(d.fs, d.dir)
+	if isFull(err) {
+		return fmt.Errorf("make data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
+	}
+	if err != nil {
 		return fmt.Errorf("make data directory %s: %w", d.dir, err)
 	}
-	var err error
 	d.held, err = pebble.LockDirectory(d.dir, d.fs)
 	var opening *fs.PathError
 	switch {
@@ -83,6 +86,44 @@ func (d *disk) lock() error {
 		// The file could be opened, and only the lock was refused.
 		return fmt.Errorf("data directory %s is in use by another process", d.dir)
 	}
+}
+
+// makeDir makes a directory and those it is in, and their names durable.
+func makeDir(fs vfs.FS, dir string) error {
+	var made []string
+	for at := dir; ; at = fs.PathDir(at) {
+		if _, err := fs.Stat(at); err == nil || fs.PathDir(at) == at {
+			break
+		}
+		made = append(made, at)
+	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, at := range made {
+		if err := syncDir(fs, fs.PathDir(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Claim makes dir, where it holds no store, a directory in which one is about to
+// be made, durably. A server claims the directory before it writes anything
+// else: keys without so much as a claim are then those of a store that was lost.
+func Claim(dir string) error {
+	d, err := newDisk(Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	there, err := Exists(dir)
+	if err != nil || there {
+		return err
+	}
+	if err := d.lock(); err != nil {
+		return err
+	}
+	return errors.Join(d.mark(creating), d.unlock())
 }
 
 func (d *disk) unlock() error {
