@@ -267,3 +267,21 @@ func TestNewStoreOnFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestClaim: a directory that was claimed is still one after a power cut, and
+// one that a store can be made in.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	mem := vfs.NewCrashableMem()
+	if err := claim(Config{Dir: "/data/store", FS: mem}); err != nil {
+		t.Fatal(err)
+	}
+	after := mem.CrashClone(vfs.CrashCloneCfg{})
+	if _, err := after.Stat("/data/store/" + creating); err != nil {
+		t.Errorf("the claim is gone: %v", err)
+	}
+	s := open(t, Config{Dir: "/data/store", FS: after})
+	if err := s.Health(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
