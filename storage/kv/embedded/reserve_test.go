@@ -205,7 +205,7 @@ func TestStartOnFullDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := s.Commit(t.Context(), kv.Op{Key: "short", Value: []byte("0:"), TTL: time.Second}); err != nil {
+			if _, err := s.Commit(t.Context(), kv.Op{Key: "short", Value: []byte("0:"), TTL: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 			if crashed {
