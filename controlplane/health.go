@@ -38,7 +38,7 @@ func (l *loop) check(context.Context) error {
 func (i *instance) checks() map[string][]telemetry.Check {
 	hooks := i.postStartHooks()
 	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
-	live = append(live, i.storageCheck("etcd", i.options.EtcdHealthTimeout))
+	live = append(live, alive(i.storageCheck("etcd", i.options.EtcdHealthTimeout)))
 	ready := append(slices.Clone(live), i.storageCheck("etcd-readiness", i.options.EtcdReadyTimeout))
 	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.followed})
 	live, ready = append(live, hooks...), append(ready, hooks...)

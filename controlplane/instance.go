@@ -104,13 +104,21 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	}
 	lifetime, i.stop = context.WithCancel(lifetime)
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
-	if err := i.bootstrap(ctx); err != nil {
+	keepUp := func() {
+		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
+		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
+		i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
+	}
+	err := i.bootstrap(ctx)
+	switch {
+	case err == nil:
+		keepUp()
+	case lacksSpace(err):
+		i.run(lifetime, "what every cluster has", new(loop), func(ctx context.Context) error { return i.bootstrapLater(ctx, err, keepUp) })
+	default:
 		i.stop()
 		return errors.Join(fmt.Errorf("create what every cluster has: %w", err), i.running.Wait())
 	}
-	i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
-	i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
-	i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
 	return nil
 }
 

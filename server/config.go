@@ -47,6 +47,12 @@ type Config struct {
 	// DataDir holds all that the server keeps: the store, keys, certificates
 	// and the administrator's kubeconfig.
 	DataDir string
+	// NewStore makes an empty store in a data directory that has none although
+	// it has keys, or holds files of others.
+	NewStore bool
+	// AcceptLostWrites starts on a store whose newest writes are missing, at a
+	// revision greater than any that clients have seen.
+	AcceptLostWrites bool
 
 	// Listener, if set, is served instead of BindAddress and SecurePort. The
 	// server closes it.

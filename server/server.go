@@ -142,6 +142,11 @@ func (h *Host) open(ctx context.Context) error {
 	if h.dir, err = openDataDir(h.config.DataDir); err != nil {
 		return err
 	}
+	if len(h.config.EtcdServers) == 0 {
+		if err := h.dir.claimStore(h.config.NewStore); err != nil {
+			return err
+		}
+	}
 	var below errgroup.Group // a first start waits for the disk in both
 	below.Go(h.openPKI)
 	below.Go(h.openFrontProxy)

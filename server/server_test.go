@@ -357,7 +357,7 @@ func TestDataDirInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, Config{DataDir: dir})
-	other, err := New(Config{DataDir: dir})
+	other, err := New(Config{DataDir: dir, SecurePort: AnyPort})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"mainstay.dev/mainstay/filters"
@@ -39,13 +40,14 @@ func (h *Host) openStorage(ctx context.Context) error {
 		return h.openEtcd(ctx)
 	}
 	store, err := embedded.Open(embedded.Config{
-		Dir:        h.dir.store(),
-		Retention:  h.config.HistoryRetention,
-		Logger:     h.logger,
-		Registerer: h.registry,
+		Dir:              h.dir.store(),
+		Retention:        h.config.HistoryRetention,
+		AcceptLostWrites: h.config.AcceptLostWrites,
+		Logger:           h.logger,
+		Registerer:       h.registry,
 	})
 	if err != nil {
-		return fmt.Errorf("open the store in %s: %w", h.dir.store(), err)
+		return h.dir.explainStore(err)
 	}
 	h.backend = store
 	return nil
@@ -137,6 +139,10 @@ func (h *Host) renew() error {
 	}
 	var err error
 	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, trust)
+	if errors.Is(err, syscall.ENOSPC) {
+		h.logger.Warn("the administrator's kubeconfig stays as it was, since the disk is full", "file", h.kubeconfig, "err", err)
+		return nil
+	}
 	return err
 }
 

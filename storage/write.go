@@ -74,6 +74,7 @@ func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*pre
 func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
 	res, err := s.commit(ctx, kv.Op{
 		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.note,
+		Removing: write.note.object.GetDeletionTimestamp() != nil,
 	}, options.With)
 	switch {
 	case errors.Is(err, kv.ErrTooLarge):

@@ -97,6 +97,8 @@ func (f *serveFlags) usage(c *cobra.Command) error {
 func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&c.DataDir, "data-dir", "./"+server.DefaultDataDir, "folder for all that the server keeps: the store, keys, certificates, admin.kubeconfig")
+	flags.BoolVar(&c.NewStore, "new-store", false, "make an empty store where --data-dir has keys but no store, or holds files that are not this server's; what is there is left alone")
+	flags.BoolVar(&c.AcceptLostWrites, "accept-lost-writes", false, "start on a store whose newest writes are missing, and go on at a resourceVersion greater than any that clients have seen, so that they list anew")
 	flags.DurationVar(&c.HistoryRetention, "history-retention", 5*time.Minute, "how long replaced and deleted objects can still be watched from in the store in --data-dir; less than 0 keeps them for ever")
 	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, comma-separated, that keeps the objects instead of a store in --data-dir")
 	flags.StringVar(&c.EtcdTLS.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")
