@@ -32,6 +32,7 @@ func TestEmptied(t *testing.T) {
 			}
 			s.put(newEntry(crd, record.Revision()), true)
 			e := s.current.Load().find("a.example.com", "widgets")
+			e.family.conclude() // as if another server had served it
 			objects := instances{newServing(s, e, &e.versions[0]).served}
 			if _, err := objects.Create(ctx, widget("one"), nil, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ type entry struct {
 
 	group      string
 	namespaced bool
-	// wanted are the names asked for, accepted those that were free.
+	// wanted are the names asked for, accepted those of the status.
 	wanted, accepted names
 	versions         []entryVersion // in order of preference
 
@@ -32,14 +32,20 @@ type entry struct {
 	// approvalOpen: the condition of a group of the community is not what the
 	// annotation says.
 	approvalOpen bool
-	// claimed: what the entry says of names is decided, and on its way to
-	// storage.
-	claimed bool
+	// decided is what was decided of the definition's names and is being written;
+	// nil where that is what the status says.
+	decided *decision
 
 	// family is what use has made of this generation; shared with later
 	// entries of the same. fence is shared by all entries of the definition.
 	family *family
 	fence  *fence
+}
+
+// decision is what a definition's status will say of its names.
+type decision struct {
+	names                      names
+	namesAccepted, established bool
 }
 
 type entryVersion struct {
@@ -127,10 +133,30 @@ func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int)
 	return out
 }
 
-// isServed tells whether requests for the resource are answered.
-func (e *entry) isServed() bool {
-	return (e.established || e.namesAccepted && !e.unsafe) && (e.fence == nil || !e.fence.hidden.Load())
+// given returns the names that no other definition of the group is given.
+func (e *entry) given() names {
+	if e.decided != nil {
+		return e.decided.names
+	}
+	return e.accepted
 }
+
+// isServed reports whether requests for the resource are answered. Those that
+// come before the condition is stored wait for that: see served.open.
+func (e *entry) isServed() bool {
+	namesAccepted, established := e.namesAccepted, e.established
+	if e.decided != nil {
+		namesAccepted, established = e.decided.namesAccepted, e.decided.established
+	}
+	return (established || namesAccepted && !e.unsafe) && !e.isHidden()
+}
+
+func (e *entry) isHidden() bool { return e.fence != nil && e.fence.hidden.Load() }
+
+// isDiscovered reports whether discovery and OpenAPI have the resource: once it is
+// stored that it is established, so that whoever finds it there can change the
+// definition without meeting a write of the server's own.
+func (e *entry) isDiscovered() bool { return e.established && !e.isHidden() }
 
 func (e *entry) groupVersion(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: e.group, Version: version}
@@ -166,9 +192,9 @@ func (e *entry) endsAs(marked *entry) bool {
 	return e.uid == marked.uid && !e.terminating && marked.terminating && e.generation+1 == marked.generation
 }
 
-// groupVersions are the group versions that the definition is served in.
+// groupVersions are the group versions that discovery has the definition in.
 func (e *entry) groupVersions() []schema.GroupVersion {
-	if e == nil || !e.isServed() {
+	if e == nil || !e.isDiscovered() {
 		return nil
 	}
 	var served []schema.GroupVersion

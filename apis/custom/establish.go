@@ -172,7 +172,7 @@ func (l *loop) settleEntry(ctx context.Context, e *entry) error {
 // isSettled tells that nothing is to be written of a definition's names, nor
 // anything to be cleaned up.
 func (e *entry) isSettled() bool {
-	return !e.terminating && (e.claimed || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.wanted))
+	return !e.terminating && (e.decided != nil && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.wanted))
 }
 
 // settleRecord is settleEntry with the record of the definition at hand.
@@ -219,10 +219,10 @@ func insist(ctx context.Context, do func() (done bool)) {
 	}
 }
 
-// claim lets what was decided of a definition's names be in effect, before it
-// is written: nobody else is given them, and nobody who reads that the
-// definition is established finds it missing. It tells whether any that it had
-// were given back.
+// claim lets what was decided of a definition's names be in effect before it is
+// written: no other definition is given them, and no client that reads that the
+// definition is established finds its resource missing. It reports whether any
+// that it had were given back.
 func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,13 +232,13 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool)
 		return false
 	}
 	e := *old
-	e.claim(namesOf(&crd.Status.AcceptedNames).own(), definition.IsTrue(crd, apiextensionsv1.NamesAccepted), definition.IsTrue(crd, apiextensionsv1.Established))
+	e.decided = &decision{
+		names:         namesOf(&crd.Status.AcceptedNames).own(),
+		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
+		established:   definition.IsTrue(crd, apiextensionsv1.Established),
+	}
 	l.exchangeLocked(now.with(e.group, e.wanted.plural, &e), old, &e)
-	return old.accepted.kind != "" && !e.accepted.equal(old.accepted)
-}
-
-func (e *entry) claim(accepted names, namesAccepted, established bool) {
-	e.accepted, e.namesAccepted, e.established, e.claimed = accepted, namesAccepted, established, namesAccepted
+	return old.given().kind != "" && !e.given().equal(old.given())
 }
 
 // writeConditions writes what was decided of a definition's names. It tells

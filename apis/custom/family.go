@@ -3,11 +3,15 @@ package custom
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/apis/custom/definition"
@@ -21,9 +25,13 @@ type family struct {
 	// life ends when the definition changes or goes, and with it open watches.
 	life   context.Context
 	retire func()
+	// concluded is closed once it is stored whether the definition is established,
+	// or it is being deleted. It is nil where that was so from the start.
+	concluded chan struct{}
 
 	mu struct {
 		sync.Mutex
+		isConcluded bool
 		// serving are the versions in use; schemas those compiled. Both are nil
 		// while nothing is.
 		serving map[string]*serving
@@ -48,9 +56,12 @@ type compiled struct {
 	keepUnknown bool
 }
 
-func newFamily() *family {
+func newFamily(concluded bool) *family {
 	life, end := context.WithCancel(context.Background())
 	f := &family{life: life}
+	if f.mu.isConcluded = concluded; !concluded {
+		f.concluded = make(chan struct{})
+	}
 	f.retire = func() {
 		end()
 		f.mu.Lock()
@@ -58,6 +69,49 @@ func newFamily() *family {
 		f.dropConverterLocked()
 	}
 	return f
+}
+
+// conclude lets requests go on that wait for the definition to be established.
+func (f *family) conclude() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.mu.isConcluded {
+		f.mu.isConcluded = true
+		close(f.concluded)
+	}
+}
+
+// awaitConcluded waits until it is stored that the definition is established. It
+// returns a NotFound error where the definition turns out not to be served. The
+// wait is that for one write of a status; with it, clients find no resource before
+// the condition, and no condition before the resource.
+func (f *family) awaitConcluded(ctx context.Context, s *Source, resource runtimeschema.GroupResource) error {
+	if f.concluded == nil {
+		return nil
+	}
+	select {
+	case <-f.concluded:
+		return nil
+	default:
+	}
+	select {
+	case <-f.concluded:
+	case <-f.life.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("wait until %s is established: %w", resource, ctx.Err())
+	}
+	if e := s.current.Load().find(resource.Group, resource.Resource); e == nil || !e.isServed() {
+		return notServed()
+	}
+	return nil
+}
+
+// notServed is what clients get for a resource that is not there.
+func notServed() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
+	}}
 }
 
 // resource returns a resource of a version, which is then in use.

@@ -47,7 +47,7 @@ func (s *Source) Digest(gv schema.GroupVersion) string {
 func (s *Source) servedIn(gv schema.GroupVersion) []*entry {
 	var served []*entry
 	for e := range s.current.Load().group(gv.Group) {
-		if e.isServed() && e.version(gv.Version) != nil {
+		if e.isDiscovered() && e.version(gv.Version) != nil {
 			served = append(served, e)
 		}
 	}

@@ -158,6 +158,11 @@ func (sv *served) open(ctx context.Context) (*opened, error) {
 	if o := sv.opened.Load(); o != nil {
 		return o, nil
 	}
+	if !sv.passing { // which is emptied, established or not
+		if err := sv.family.awaitConcluded(ctx, sv.source, sv.group); err != nil {
+			return nil, err
+		}
+	}
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
 	if o := sv.opened.Load(); o != nil {

@@ -148,10 +148,10 @@ func (s *Source) Group(name string) (rest.Group, bool) {
 	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }
 
-// Serves tells whether anything is served in a group version.
+// Serves reports whether discovery has anything in a group version.
 func (s *Source) Serves(gv schema.GroupVersion) bool {
 	for e := range s.current.Load().group(gv.Group) {
-		if e.isServed() && e.version(gv.Version) != nil {
+		if e.isDiscovered() && e.version(gv.Version) != nil {
 			return true
 		}
 	}
@@ -209,11 +209,14 @@ func (s *Source) put(e *entry, watched bool) {
 	}
 	if old != nil && (old.same(e) || old.endsAs(e)) {
 		e.family = old.family
-		if old.claimed && !e.established {
-			e.claim(old.accepted, old.namesAccepted, old.established)
+		if d := old.decided; d != nil && d.namesAccepted && !e.established && !e.terminating {
+			e.decided = d // still being written
+		}
+		if e.established || e.terminating {
+			e.family.conclude()
 		}
 	} else {
-		e.family = newFamily()
+		e.family = newFamily(e.established || e.terminating)
 		if old != nil {
 			old.family.retire()
 		}
@@ -290,9 +293,9 @@ func compareGroupVersions(a, b schema.GroupVersion) int {
 	return 1
 }
 
-// looksSame tells that two entries are served alike.
+// looksSame reports whether discovery shows two entries alike.
 func looksSame(a, b *entry) bool {
-	return a.same(b) && a.isServed() == b.isServed() && a.accepted.equal(b.accepted)
+	return a.same(b) && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
 }
 
 // stored returns a definition as it is stored.

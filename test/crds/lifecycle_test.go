@@ -33,6 +33,7 @@ var living = []behaviour{
 	{"in OpenAPI v2", liveOpenAPI},
 	{"a watch of definitions", liveWatched},
 	{"established means served", liveServed},
+	{"discovered means established", liveDiscoveredEstablished},
 }
 
 func crdGVR(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionResource {
@@ -332,6 +333,30 @@ func liveWatched(t *testing.T, w *world) {
 }
 
 // liveServed uses each definition at the moment it is seen to be established.
+// liveDiscoveredEstablished: who finds a resource in discovery can change its
+// definition, which the server has no more to write into on account of it.
+func liveDiscoveredEstablished(t *testing.T, w *world) {
+	for i := range 40 {
+		crd := define(t, fmt.Sprintf("discovered%d.live.example.com", i), "Note", anything)
+		t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
+		if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
+			t.Fatalf("%d %s", a.code, a.body)
+		}
+		eventually(t, func() error {
+			if a := w.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); a.code != http.StatusOK {
+				return fmt.Errorf("discovery: %d", a.code)
+			}
+			return nil
+		})
+		stored := w.definition(t, crd.Name)
+		stored.APIVersion, stored.Kind = crd.APIVersion, crd.Kind
+		stored.Labels = map[string]string{"changed": "yes"}
+		if a := w.send(t, http.MethodPut, definitionsPath+"/"+crd.Name, encode(t, stored)); a.code != http.StatusOK {
+			t.Fatalf("try %d: %d %s", i, a.code, a.body)
+		}
+	}
+}
+
 func liveServed(t *testing.T, w *world) {
 	for i := range 20 {
 		crd := define(t, fmt.Sprintf("served%d.live.example.com", i), "Note", anything)
