@@ -88,7 +88,7 @@ func (c *compiled) settle(doc map[string]any) error {
 	if !c.keepUnknown {
 		c.Prune(doc, false)
 	}
-	_, err := c.CoerceEmbedded(doc, false, false)
+	_, err := c.CoerceEmbedded(nil, doc, false, false)
 	return err
 }
 

@@ -2,6 +2,7 @@ package custom
 
 import (
 	"context"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,7 +93,7 @@ func (w *watch) Close() error {
 func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
 	leave, open := i.served.fence.enter()
 	if !open {
-		return nil, i.served.refuseCreate()
+		return nil, i.served.refuseCreate(obj.GetName())
 	}
 	defer leave()
 	o, err := i.served.open(ctx)
@@ -119,17 +120,15 @@ func (i instances) Update(ctx context.Context, name types.NamespacedName, update
 	options.AllowCreate = false
 	record, created, err := o.store.Update(ctx, name, update, options)
 	if apierrors.IsNotFound(err) {
-		err = i.served.refuseCreate()
+		err = i.served.refuseCreate(name.Name)
 	}
 	return record, created, err
 }
 
-// refuseCreate is what is said of new objects of a definition that is being
-// deleted.
-func (sv *served) refuseCreate() error {
-	refused := apierrors.NewMethodNotSupported(sv.group, "create")
-	refused.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
-	return refused
+// refuseCreate returns what clients get who create an object of a definition that
+// is being deleted.
+func (sv *served) refuseCreate(name string) error {
+	return apierrors.NewForbidden(sv.group, name, errors.New("create not allowed while custom resource definition is terminating"))
 }
 
 // Delete implements rest.GracefulDeleter.

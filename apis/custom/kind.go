@@ -26,7 +26,7 @@ func content(obj codec.Object) map[string]any { return obj.(*unstructured.Unstru
 // and managed fields are all in the version that clients speak, with all others
 // of the definition beside it, as storage may hold any of them.
 func (sv *served) newKind(e *entry) *codec.Kind {
-	hub := &codec.Version{GVK: sv.gvk, New: newObject, Untyped: true, Accept: sv.accept, Default: sv.completes(sv.version.name)}
+	hub := &codec.Version{GVK: sv.gvk, List: e.wanted.listKind, New: newObject, Untyped: true, Accept: sv.accept, Default: sv.completes(sv.version.name)}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: sv.fields}
 	convert := sv.relabels
 	if e.webhook {
@@ -76,7 +76,7 @@ func (sv *served) completes(version string) func(codec.Object) {
 		doc := content(obj)
 		// What is malformed is dropped: errors are for writers.
 		_, _ = schema.CoerceMetadata(doc, false, true)
-		_, _ = compiled.CoerceEmbedded(doc, false, true)
+		_, _ = compiled.CoerceEmbedded(nil, doc, false, true)
 		compiled.complete(doc)
 	}
 }
@@ -101,7 +101,7 @@ func (sv *served) accept(obj codec.Object, report bool) ([]error, error) {
 	if !compiled.keepUnknown {
 		paths = append(paths, compiled.Prune(u.Object, report)...)
 	}
-	embedded, err := compiled.CoerceEmbedded(u.Object, report, false)
+	embedded, err := compiled.CoerceEmbedded(nil, u.Object, report, false)
 	if err != nil {
 		return nil, err
 	}

@@ -79,8 +79,11 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	main := &rest.Resource{
 		GroupVersion: gvk.GroupVersion(), Name: e.wanted.plural, Singular: e.accepted.singular,
 		ShortNames: e.accepted.shortNames, Categories: e.accepted.categories, Namespaced: e.namespaced,
-		Version: &codec.Version{GVK: gvk, Untyped: true}, Storage: instances{},
-		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.wanted.kind)),
+		Version: &codec.Version{GVK: gvk, List: e.wanted.listKind, Untyped: true}, Storage: instances{},
+		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.wanted.kind)), Custom: true,
+	}
+	if e.terminating {
+		main.WithoutVerbs = []string{"create", "patch", "update"} // in discovery alone
 	}
 	if v.deprecated {
 		main.Warning = e.deprecation(v)
@@ -89,13 +92,13 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	if v.status {
 		status := *main
 		status.Subresource, status.Storage = "status", statuses{}
-		status.ShortNames, status.Categories, status.StorageVersionHash = nil, nil, ""
+		status.ShortNames, status.Categories, status.StorageVersionHash, status.WithoutVerbs = nil, nil, "", nil
 		resources = append(resources, &status)
 	}
 	if v.scale {
 		resources = append(resources, &rest.Resource{
 			GroupVersion: gvk.GroupVersion(), Name: main.Name, Subresource: "scale", Namespaced: e.namespaced,
-			Version: registry.ScaleVersion(), Storage: (*registry.Scale)(nil), Warning: main.Warning,
+			Version: registry.ScaleVersion(), Storage: (*registry.Scale)(nil), Warning: main.Warning, Custom: true,
 		})
 	}
 	return resources
@@ -131,7 +134,7 @@ func (sv *served) equip(r *rest.Resource) {
 	apiVersion := fieldpath.APIVersion(sv.gvk.GroupVersion().String())
 	switch r.Subresource {
 	case "":
-		r.Storage, r.Table = instances{sv}, columns{sv}
+		r.Storage, r.Table, r.WithoutVerbs = instances{sv}, columns{sv}, nil
 		if sv.version.status {
 			r.ResetFields = map[fieldpath.APIVersion]*fieldpath.Set{apiVersion: fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
 		}

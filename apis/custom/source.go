@@ -295,7 +295,7 @@ func compareGroupVersions(a, b schema.GroupVersion) int {
 
 // looksSame reports whether discovery shows two entries alike.
 func looksSame(a, b *entry) bool {
-	return a.same(b) && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
+	return a.same(b) && a.terminating == b.terminating && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
 }
 
 // stored returns a definition as it is stored.

@@ -178,6 +178,14 @@ func liveFinalizers(t *testing.T, w *world) {
 	if !slices.Contains(ending.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer) {
 		t.Errorf("finalizers %v", ending.Finalizers)
 	}
+	eventually(t, func() error {
+		for _, c := range w.definition(t, crd.Name).Status.Conditions {
+			if c.Type == apiextensionsv1.Terminating && c.Reason == "InstanceDeletionInProgress" && c.Message == "CustomResource deletion is in progress" {
+				return nil
+			}
+		}
+		return fmt.Errorf("the condition does not say that objects are waited for")
+	})
 	patch(t, notes, "held", `{"metadata":{"finalizers":null}}`)
 	awaitGone(t, w.definitions, crd.Name)
 }
@@ -189,11 +197,15 @@ func liveTerminating(t *testing.T, w *world) {
 	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if a := w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "late", `{}`))); a.code != http.StatusMethodNotAllowed {
+	const why = `notes.ending.live.example.com "late" is forbidden: create not allowed while custom resource definition is terminating`
+	if a := w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "late", `{}`))); a.code != http.StatusForbidden || a.status().Message != why {
 		t.Errorf("created: %d %s", a.code, a.body)
 	}
+	if a := w.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); strings.Contains(string(a.body), "create") || !strings.Contains(string(a.body), "deletecollection") {
+		t.Errorf("discovery: %s", a.body)
+	}
 	path := pathOf(crd, "v1") + "/%s?fieldManager=m&force=true"
-	if a := w.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusMethodNotAllowed {
+	if a := w.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusForbidden || a.status().Message != why {
 		t.Errorf("a new one applied: %d %s", a.code, a.body)
 	}
 	// What is there may still be changed: somebody has to take its finalizers.

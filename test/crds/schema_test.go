@@ -84,12 +84,12 @@ p: {apiVersion: foo/v1, kind: Foo, metadata: {name: x, unspecified: bar}, more: 
 	wantMembers(t, made, `
 e: {apiVersion: foo/v1, kind: Foo, metadata: {name: x}, spec: {a: b}}
 p: {apiVersion: foo/v1, kind: Foo, metadata: {name: x}, more: 1}`)
-	_, err := notes.Create(t.Context(), object(t, crd, "bad", `{e: {kind: Foo, metadata: {name: no/name, labels: {"no label": x}}}, p: {apiVersion: 5, kind: ""}}`), metav1.CreateOptions{})
+	_, err := notes.Create(t.Context(), object(t, crd, "bad", `{e: {kind: Foo, metadata: {name: no/name, labels: {"no label": x}}}, p: {apiVersion: "", kind: ""}}`), metav1.CreateOptions{})
 	if !apierrors.IsInvalid(err) {
 		t.Fatalf("%v", err)
 	}
 	text := strings.Join(causes(err), "\n")
-	for _, field := range []string{"e.apiVersion: Required", "e.metadata.name: Invalid", "e.metadata.labels: Invalid", "p.kind: "} {
+	for _, field := range []string{"e.apiVersion: Required", "e.metadata.name: Invalid", "e.metadata.labels: Invalid", "p.apiVersion: ", "p.kind: "} {
 		if !strings.Contains(text, field) {
 			t.Errorf("%s is missing in\n%s", field, text)
 		}

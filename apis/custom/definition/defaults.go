@@ -2,6 +2,7 @@ package definition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -95,8 +96,11 @@ func (w *defaults) value(s *props, compiled *schema.Schema, value any, at *field
 		w.errs = append(w.errs, field.Invalid(at, value, "must not have unknown fields"))
 	}
 	if doc, ok := value.(map[string]any); ok {
-		if _, err := compiled.CoerceEmbedded(doc, false, false); err != nil {
-			w.errs = append(w.errs, field.Invalid(at, value, err.Error()))
+		if _, err := compiled.CoerceEmbedded(at, doc, false, false); err != nil {
+			var fault *field.Error
+			if errors.As(err, &fault) {
+				w.errs = append(w.errs, fault)
+			}
 			return
 		}
 	}
