@@ -199,6 +199,7 @@ func compile(crd *apiextensionsv1.CustomResourceDefinition, version string) (*co
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of %s in version %s: %w", crd.Name, version, err)
 	}
+	made.PruneDefaults()
 	return &compiled{Schema: made, rules: rules.New(props, true), keepUnknown: crd.Spec.PreserveUnknownFields}, nil
 }
 

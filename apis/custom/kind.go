@@ -78,6 +78,9 @@ func (sv *served) completes(version string) func(codec.Object) {
 		_, _ = schema.CoerceMetadata(doc, false, true)
 		_, _ = compiled.CoerceEmbedded(nil, doc, false, true)
 		compiled.complete(doc)
+		if obj.GetGeneration() == 0 {
+			obj.SetGeneration(1) // as kube-apiserver: old objects were stored without
+		}
 	}
 }
 

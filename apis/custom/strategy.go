@@ -110,7 +110,7 @@ func (c *compiled) applyRules(ctx context.Context, errs field.ErrorList, doc, wa
 	}
 	options := rules.Options{Budget: rules.Budget}
 	if was != nil {
-		options.Old, options.Ratchet = was, true
+		options.Old, options.Ratchet, options.Schema = was, true, c.Schema
 	}
 	found, _ := c.rules.Validate(ctx, nil, doc, options)
 	return append(errs, found...)

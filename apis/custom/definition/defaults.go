@@ -131,10 +131,7 @@ func (w *defaults) inMetadata(s *props, compiled *schema.Schema, value any, at *
 			doc[name] = word
 		}
 	}
-	unknown, err := schema.CoerceMetadata(doc, true, false)
-	if err == nil && len(unknown) > 0 {
-		err = fmt.Errorf("unknown field %q", unknown[0])
-	}
+	_, err := schema.CoerceMetadata(doc, false, false) // what is unknown in it is dropped when it is used
 	if err == nil {
 		err = schema.ValidateResource(nil, doc).ToAggregate()
 	}

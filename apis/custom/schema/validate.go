@@ -39,7 +39,7 @@ type checker struct {
 // known.
 func (c *checker) check(s *Schema, p *place, value, old any) result {
 	r := c.checkAll(s, p, value, old)
-	if len(r.faults) > 0 && old != nil && reflect.DeepEqual(value, old) {
+	if len(r.faults) > 0 && old != nil && s.Unchanged(value, old) {
 		return result{matched: r.matched}
 	}
 	return r
@@ -142,7 +142,11 @@ func (c *checker) checkObject(r *result, s *Schema, p *place, object, old map[st
 	}
 	for _, name := range s.names {
 		if value, found := object[name]; found {
-			r.merge(c.check(s.Properties[name], &place{above: p, name: name, index: -1}, value, old[name]))
+			was := old[name]
+			if p == nil && (name == "apiVersion" || name == "kind") {
+				was = nil // documents are converted before they are compared
+			}
+			r.merge(c.check(s.Properties[name], &place{above: p, name: name, index: -1}, value, was))
 		}
 	}
 	for _, name := range s.rules.required {
