@@ -2,6 +2,7 @@ package crds
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ var answers = []behaviour{
 	{"status before scale in discovery", answersDiscovery},
 	{"codes", answersCodes},
 	{"faults of embedded metadata", answersEmbedded},
+	{"OpenAPI v2 of what keeps unknown members", answersOpenAPIV2},
 }
 
 func withStatusAndScale(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -121,4 +123,24 @@ func answersEmbedded(t *testing.T, w *world) {
 			t.Errorf("%s: %d %s", test.pod, a.code, a.body)
 		}
 	}
+}
+
+// answersOpenAPIV2: a client that refuses what is not among an object's properties
+// is given none of an object that may have others.
+func answersOpenAPIV2(t *testing.T, w *world) {
+	crd := define(t, "v2.answers.example.com", "Note", `{type: object, description: A note., x-kubernetes-preserve-unknown-fields: true, properties: {spec: {type: object}}}`)
+	w.install(t, crd)
+	eventually(t, func() error {
+		var document struct{ Definitions map[string]json.RawMessage }
+		a := w.send(t, http.MethodGet, "/openapi/v2", nil)
+		if err := json.Unmarshal(a.body, &document); err != nil {
+			t.Fatal(err)
+		}
+		model := string(document.Definitions["com.example.answers.v2.v1.Note"])
+		const want = `{"type":"object","x-kubernetes-group-version-kind":[{"group":"v2.answers.example.com","kind":"Note","version":"v1"}]}`
+		if model != want {
+			return fmt.Errorf("the model is %s", model)
+		}
+		return nil
+	})
 }
