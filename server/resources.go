@@ -95,7 +95,7 @@ func (s *Server) installAPI() (api, error) {
 // added to errs.
 func (s *Server) rowEnv(errs *[]error) *builtin.Env {
 	return &builtin.Env{
-		EventTTL: s.config.EventTTL,
+		EventTTL: s.config.EventTTL, Shared: len(s.config.EtcdServers) > 0,
 		// One processor is left to compactions, and one to other requests: where
 		// all are busy, Go finds out late that there is something to read.
 		Turns:         semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),

@@ -42,6 +42,9 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	row := &e.row
 	partsOf(reflect.TypeFor[T]()).check(reflect.TypeFor[T](), row.Status)
 	kind := e.kind(gv)
+	if env.Shared && e.row.StoredShared != nil {
+		kind.Stored = e.row.StoredShared
+	}
 	resource := schema.GroupResource{Group: gv.Group, Resource: row.Name}
 	path := row.StoragePath
 	if path == "" {

@@ -40,6 +40,8 @@ type Env struct {
 	// Storage opens the storage of a kind under a path below the storage
 	// prefix.
 	Storage func(StorageSpec) storage.Interface
+	// Shared says that kube-apiserver may read, and write, the same storage.
+	Shared bool
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
 	// Turns are taken to validate objects of rows that are Costly; nil: nobody
@@ -106,6 +108,9 @@ type Row[T any] struct {
 	// StoredAlso are versions that objects may be stored in, by others or in
 	// the past, and that are not served.
 	StoredAlso []*codec.Version
+	// StoredShared is the one of StoredAlso that objects are encoded in where
+	// kube-apiserver may have the same storage: what it writes itself.
+	StoredShared *codec.Version
 	// StoredAsJSON is as in codec.Kind.
 	StoredAsJSON bool
 	// HashedAs is the version that the storageVersionHash is made of, where

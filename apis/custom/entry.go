@@ -32,6 +32,9 @@ type entry struct {
 	// approvalOpen: the condition of a group of the community is not what the
 	// annotation says.
 	approvalOpen bool
+	// keepsUnknown: nothing is pruned from any object; nonStructural: the condition
+	// says that the schemas are none. Both are of old definitions alone.
+	keepsUnknown, nonStructural bool
 	// decided is what was decided of the definition's names and is being written;
 	// nil where that is what the status says.
 	decided *decision
@@ -110,6 +113,8 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 		terminating:   crd.DeletionTimestamp != nil,
 		approvalOpen:  approvalOpen(crd),
+		keepsUnknown:  crd.Spec.PreserveUnknownFields,
+		nonStructural: definition.FindCondition(crd, apiextensionsv1.NonStructuralSchema) != nil,
 		webhook:       asksWebhook(crd), unsafe: definition.InvalidCABundle(crd),
 	}
 	for i := range crd.Spec.Versions {

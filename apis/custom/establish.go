@@ -56,13 +56,16 @@ type loop struct {
 	// cleaning are the deleted definitions that are being emptied; it is the
 	// follower's goroutine's. atWork holds as many as may be emptied at a time.
 	cleaning map[types.UID]bool
-	atWork   chan struct{}
-	cleaners sync.WaitGroup
-	writers  errgroup.Group
+	// structures are the generations of old definitions whose schemas were looked
+	// at; it is the follower's goroutine's.
+	structures map[types.UID]int64
+	atWork     chan struct{}
+	cleaners   sync.WaitGroup
+	writers    errgroup.Group
 }
 
 func newLoop(s *Source) (*loop, error) {
-	l := &loop{Source: s, atWork: make(chan struct{}, cleaners), cleaning: map[types.UID]bool{}}
+	l := &loop{Source: s, atWork: make(chan struct{}, cleaners), cleaning: map[types.UID]bool{}, structures: map[types.UID]int64{}}
 	l.writers.SetLimit(writers)
 	var err error
 	l.follower, err = follow.New(follow.Config{
@@ -88,7 +91,7 @@ func (l *loop) replace(_ context.Context, list *rest.List) error {
 	}
 	for e := range l.current.Load().all() {
 		if !there[e.name] {
-			delete(l.cleaning, e.uid)
+			l.forget(e.uid)
 			l.remove(e.name, list.Revision)
 		}
 	}
@@ -131,12 +134,18 @@ func (l *loop) takeNews(ctx context.Context, event *rest.Event) error {
 		return nil
 	}
 	if event.Type == apiwatch.Deleted {
-		delete(l.cleaning, crd.UID)
+		l.forget(crd.UID)
 		l.remove(crd.Name, event.Record.Revision())
 		return l.settleGroup(ctx, crd.Spec.Group)
 	}
 	l.put(newEntry(crd, event.Record.Revision()), true)
 	return l.settle(ctx, crd, event.Record)
+}
+
+// forget drops what is kept of a definition that is gone.
+func (l *loop) forget(uid types.UID) {
+	delete(l.cleaning, uid)
+	delete(l.structures, uid)
 }
 
 func (l *loop) unreadable(record *codec.Record, err error) {
@@ -156,7 +165,7 @@ func (l *loop) settleGroup(ctx context.Context, name string) error {
 
 // settleEntry settles a definition of which the entry says that it is needed.
 func (l *loop) settleEntry(ctx context.Context, e *entry) error {
-	if e.isSettled() {
+	if e.isSettled() && !l.structureOpen(e) {
 		return nil
 	}
 	record, err := l.stored(ctx, e.name)
@@ -177,7 +186,7 @@ func (e *entry) isSettled() bool {
 
 // settleRecord is settleEntry with the record of the definition at hand.
 func (l *loop) settleRecord(ctx context.Context, e *entry, record *codec.Record) error {
-	if e.isSettled() {
+	if e.isSettled() && !l.structureOpen(e) {
 		return nil
 	}
 	crd, err := headOf(record)
@@ -195,15 +204,19 @@ func (l *loop) settle(ctx context.Context, crd *apiextensionsv1.CustomResourceDe
 		l.clean(ctx, crd.Name, crd.UID)
 		return nil
 	}
+	structure, err := l.structureOf(crd, record)
+	if err != nil {
+		return err
+	}
 	trial := *crd
 	trial.Status.Conditions = slices.Clone(crd.Status.Conditions)
-	if !l.judge(&trial) {
+	if !l.judge(&trial, structure) {
 		return nil
 	}
 	freed := l.claim(&trial)
 	uid := crd.UID
 	l.writers.Go(func() error {
-		insist(ctx, func() bool { return l.writeConditions(ctx, record, uid) })
+		insist(ctx, func() bool { return l.writeConditions(ctx, record, uid, structure) })
 		return nil
 	})
 	if freed {
@@ -243,14 +256,14 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool)
 
 // writeConditions writes what was decided of a definition's names. It tells
 // whether that is done.
-func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid types.UID) bool {
+func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid types.UID, s structure) bool {
 	var written *apiextensionsv1.CustomResourceDefinition
 	now, err := l.write(ctx, record.Name().Name, record, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		written = crd
 		if crd.UID != uid || crd.DeletionTimestamp != nil {
 			return false // the watch tells of another one
 		}
-		return l.judge(crd)
+		return l.judge(crd, s)
 	})
 	if errors.Is(err, storage.ErrNotFound) {
 		return true

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -39,4 +40,11 @@ func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiex
 	changed := have.Status != condition.Status || have.Reason != condition.Reason || have.Message != condition.Message
 	*have = condition
 	return changed
+}
+
+// RemoveCondition takes a condition away. It reports whether there was one.
+func RemoveCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
+	had := len(crd.Status.Conditions)
+	crd.Status.Conditions = slices.DeleteFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool { return c.Type == kind })
+	return len(crd.Status.Conditions) != had
 }
