@@ -32,7 +32,7 @@ func V1() builtin.Group {
 			Status: true, Generation: true, RequireResourceVersion: true,
 			Default: definition.Default, Prepare: definition.Prepare, PrepareUpdate: definition.PrepareUpdate,
 			Costly: true, Validate: definition.Validate, ValidateUpdate: definition.ValidateUpdate, ValidateStatus: definition.ValidateStatusUpdate,
-			Warnings: definition.Warnings, Held: definition.Held, OnMark: definition.OnMark,
+			Warnings: definition.Warnings, Columns: columns(), Held: definition.Held, OnMark: definition.OnMark,
 		}),
 	}}
 }

@@ -394,7 +394,7 @@ func (w *openAPI) ruleWords(rule *apiextensions.ValidationRule, at *field.Path) 
 	case strings.ContainsAny(message, "\r\n"):
 		w.add(field.Invalid(at.Child("message"), rule.Message, "must not contain line breaks"))
 	case strings.ContainsAny(text, "\r\n") && message == "":
-		w.add(field.Required(at.Child("message"), "must be specified if rule contains line breaks"))
+		w.add(field.Required(at.Child("message"), "message must be specified if rule contains line breaks"))
 	}
 	if rule.MessageExpression != "" && strings.TrimSpace(rule.MessageExpression) == "" {
 		w.add(field.Required(at.Child("messageExpression"), "must be non-empty if specified"))
