@@ -30,9 +30,9 @@ func (s *Server) openCustom(env *builtin.Env, static *route.Static, documents *o
 	source, err = custom.New(custom.Config{
 		Definitions: direct,
 		Storage: func(spec custom.StorageSpec) (storage.Interface, error) {
-			return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, spec.IndexFields, !spec.Passing)
+			return s.openKind(spec.Path, spec.Kind, spec.Namespaced, spec.Resource, spec.IndexFields, !spec.Uncached)
 		},
-		Foreign: env.Keeps,
+		OthersPath: env.Keeps,
 		Changed: func(versions []schema.GroupVersion) {
 			describeCustom(documents, static, source, versions)
 			s.localChanged(versions)

@@ -39,10 +39,10 @@ type entry struct {
 	// nil where that is what the status says.
 	decided *decision
 
-	// family is what use has made of this generation; shared with later
-	// entries of the same. fence is shared by all entries of the definition.
-	family *family
-	fence  *fence
+	// state is what was made of this generation on use; later entries of the same
+	// share it. barrier is shared by all entries of the definition.
+	state   *generationState
+	barrier *createBarrier
 }
 
 // decision is what a definition's status will say of its names.
@@ -156,11 +156,11 @@ func (e *entry) isServed() bool {
 	return (established || namesAccepted && !e.unsafe) && !e.isHidden()
 }
 
-func (e *entry) isHidden() bool { return e.fence != nil && e.fence.hidden.Load() }
+func (e *entry) isHidden() bool { return e.barrier != nil && e.barrier.hidden.Load() }
 
 // isDiscovered reports whether discovery and OpenAPI have the resource: once it is
-// stored that it is established, so that whoever finds it there can change the
-// definition without meeting a write of the server's own.
+// stored that it is established, so that a client that finds it there can change
+// the definition without meeting a write of the server's own.
 func (e *entry) isDiscovered() bool { return e.established && !e.isHidden() }
 
 func (e *entry) groupVersion(version string) schema.GroupVersion {
@@ -186,12 +186,12 @@ func (e *entry) storageVersion() *entryVersion {
 	return &e.versions[0] // no definition without one is stored
 }
 
-// same tells whether another entry is of the same definition, as it was.
+// same reports whether another entry is of the same definition, as it was.
 func (e *entry) same(other *entry) bool {
 	return e.uid == other.uid && e.generation == other.generation
 }
 
-// endsAs tells that the definition was deleted since, which counts as a generation,
+// endsAs reports that the definition was deleted since, which counts as a generation,
 // and is otherwise the same.
 func (e *entry) endsAs(marked *entry) bool {
 	return e.uid == marked.uid && !e.terminating && marked.terminating && e.generation+1 == marked.generation

@@ -13,7 +13,7 @@ import (
 )
 
 // headOf returns a definition without its schemas, which are most of it: what
-// names, conditions and versions are told by.
+// names, conditions and versions are read from.
 func headOf(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return without("schema", record)
 }

@@ -73,9 +73,9 @@ func (t taken) give(wanted, had names) (given names, why *conflict) {
 	return given, why
 }
 
-// judge writes into a definition's status what follows from its names, its group
+// updateConditions writes into a definition's status what follows from its names, its group
 // and its schemas. It reports whether anything changed.
-func (l *loop) judge(crd *apiextensionsv1.CustomResourceDefinition, s structure) bool {
+func (l *loop) updateConditions(crd *apiextensionsv1.CustomResourceDefinition, s structure) bool {
 	changed := approvalCondition(crd)
 	changed = s.apply(crd) || changed
 	had := namesOf(&crd.Status.AcceptedNames)
@@ -127,7 +127,7 @@ func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return definition.SetCondition(crd, condition)
 }
 
-// approvalOpen tells whether the condition of approval is to be written. The
+// approvalOpen reports whether the condition of approval is to be written. The
 // definition is only looked at.
 func approvalOpen(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	trial := apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Annotations: crd.Annotations}}

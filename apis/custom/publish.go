@@ -160,7 +160,7 @@ func (p *publisher) open(s *openSchema, i int) (end int) {
 		i, more = p.in.Next(i, '}')
 	}
 	if i != jsonplan.Bad {
-		p.settle(s)
+		p.adapt(s)
 	}
 	return i
 }
@@ -240,11 +240,11 @@ func (p *publisher) properties(s *openSchema, i int) int {
 	return i
 }
 
-// isOfEach tells whether a property is one of those that each resource has.
+// isOfEach reports whether a property is one of those that each resource has.
 func isOfEach(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
 
-// settle does to a schema what it says of itself.
-func (p *publisher) settle(s *openSchema) {
+// adapt does to a schema what it says of itself.
+func (p *publisher) adapt(s *openSchema) {
 	if s.intOrString && p.as != openAPIV2 {
 		p.cut(s, typeKeyword)
 		if !s.has(anyOfKeyword) {
@@ -252,7 +252,7 @@ func (p *publisher) settle(s *openSchema) {
 		}
 	}
 	if p.as == openAPIV2 {
-		p.settleV2(s)
+		p.adaptV2(s)
 	}
 	// In version 2, kubectl would refuse unknown fields beside these.
 	if s.embedded && !(s.keepsUnknown && p.as == openAPIV2) {
@@ -263,10 +263,10 @@ func (p *publisher) settle(s *openSchema) {
 	}
 }
 
-// settleV2 takes out of a schema what kubectl reads wrongly in version 2: it knows
+// adaptV2 takes out of a schema what kubectl reads wrongly in version 2: it knows
 // no null, and refuses what an object with properties does not have. As
 // kube-apiserver.
-func (p *publisher) settleV2(s *openSchema) {
+func (p *publisher) adaptV2(s *openSchema) {
 	if s.nullable || s.keepsUnknown {
 		p.cut(s, itemsKeyword)
 		if s.members == nil {

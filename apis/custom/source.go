@@ -34,12 +34,12 @@ type Config struct {
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(StorageSpec) (storage.Interface, error)
-	// Foreign tells whether what is stored under a path belongs to somebody else as
-	// well: it does not go with a definition. nil: it never does.
-	Foreign func(path string) bool
-	// Changed is told of group versions whose resources are not what they were.
+	// OthersPath reports whether another resource stores its objects under a path as
+	// well: they do not go with a definition. nil: none does.
+	OthersPath func(path string) bool
+	// Changed receives group versions whose resources are not what they were.
 	// It is called with a lock held: it may read the Source, and not wait for
-	// it; nil: nobody is told.
+	// it; may be nil.
 	Changed func([]schema.GroupVersion)
 	// Services finds services, for webhooks behind them.
 	Services egress.Resolver
@@ -61,8 +61,8 @@ type StorageSpec struct {
 	Resource   schema.GroupResource
 	// IndexFields are fields of the kind that lists and watches may select.
 	IndexFields []string
-	// Passing: it is read once and then not again; a cache would not pay.
-	Passing bool
+	// Uncached: it is read once and then not again; a cache would not pay.
+	Uncached bool
 }
 
 // Source has the resources that stored definitions define. It is safe for
@@ -77,7 +77,7 @@ type Source struct {
 	current atomic.Pointer[snapshot]
 	loop    *loop
 
-	// mu is held while the snapshot is exchanged, and Changed told of it.
+	// mu is held while the snapshot is exchanged and Changed called.
 	mu struct {
 		sync.Mutex
 		news follow.News // of definitions, by their names
@@ -97,8 +97,8 @@ func New(config Config) (*Source, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}
-	if config.Foreign == nil {
-		config.Foreign = func(string) bool { return false }
+	if config.OthersPath == nil {
+		config.OthersPath = func(string) bool { return false }
 	}
 	if config.Idle == 0 {
 		config.Idle = DefaultIdle
@@ -161,8 +161,8 @@ func (s *Source) Serves(gv schema.GroupVersion) bool {
 // Generation grows with every change of what is served.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Observe takes note of a definition that was just written, so that whoever
-// wrote it finds it in effect. It may be called with old news.
+// Observe takes note of a definition that was just written, so that the client
+// that wrote it finds it in effect. Older revisions than the known one are ignored.
 func (s *Source) Observe(record *codec.Record) error {
 	crd, err := headOf(record)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Source) noted(record *codec.Record) *entry {
 	return nil
 }
 
-// seen notes that the watch tells of an entry that is in effect already.
+// seen notes that the watch has come to an entry that is in effect already.
 func (s *Source) seen(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *Source) replaced(revision int64) {
 	s.mu.news.Replaced(revision)
 }
 
-// put takes an entry in, if it is news. watched tells that the watch reports it.
+// put takes an entry in, if it is news. watched reports that the watch reports it.
 func (s *Source) put(e *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,29 +208,29 @@ func (s *Source) put(e *entry, watched bool) {
 		return
 	}
 	if old != nil && (old.same(e) || old.endsAs(e)) {
-		e.family = old.family
+		e.state = old.state
 		if d := old.decided; d != nil && d.namesAccepted && !e.established && !e.terminating {
 			e.decided = d // still being written
 		}
 		if e.established || e.terminating {
-			e.family.conclude()
+			e.state.markReady()
 		}
 	} else {
-		e.family = newFamily(e.established || e.terminating)
+		e.state = newGenerationState(e.established || e.terminating)
 		if old != nil {
-			old.family.retire()
+			old.state.retire()
 		}
 	}
-	if e.fence = new(fence); old != nil && old.uid == e.uid {
-		e.fence = old.fence
+	if e.barrier = new(createBarrier); old != nil && old.uid == e.uid {
+		e.barrier = old.barrier
 	}
 	if e.terminating {
-		e.fence.close()
+		e.barrier.close()
 	}
 	s.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
 }
 
-// remove takes an entry out, as the watch tells.
+// remove takes an entry out, as the watch reports.
 func (s *Source) remove(name string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,14 +239,14 @@ func (s *Source) remove(name string, revision int64) {
 	if !s.mu.news.Followed(name, revision) || old == nil {
 		return
 	}
-	old.family.retire()
+	old.state.retire()
 	s.exchangeLocked(now.with(old.group, old.wanted.plural, nil), old, nil)
 }
 
-// show lets a definition be served or not, whatever its conditions are. One that
-// is about to be removed is not: nobody who finds it gone finds its resources
-// there.
-func (s *Source) show(name string, uid types.UID, shown bool) {
+// setHidden keeps a definition from being served, or not, whatever its conditions
+// are. One that is about to be removed is hidden: no client that finds it gone finds
+// its resources there.
+func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.current.Load()
@@ -255,14 +255,14 @@ func (s *Source) show(name string, uid types.UID, shown bool) {
 		return
 	}
 	next := now.with(e.group, e.wanted.plural, e)
-	if shown {
-		e.fence.hidden.Store(false)
+	if !hidden {
+		e.barrier.hidden.Store(false)
 		s.exchangeLocked(next, nil, e)
 		return
 	}
 	was := *e
-	was.fence = nil
-	e.fence.hidden.Store(true)
+	was.barrier = nil
+	e.barrier.hidden.Store(true)
 	s.exchangeLocked(next, &was, nil)
 }
 

@@ -37,6 +37,9 @@ func (l *loop) structureOpen(e *entry) bool {
 // structureOf looks at the schemas of a definition, if they are to be looked at;
 // crd is without them.
 func (l *loop) structureOf(crd *apiextensionsv1.CustomResourceDefinition, record *codec.Record) (structure, error) {
+	if l.structures[crd.UID] == max(crd.Generation, 1) {
+		return structure{}, nil // once: another server may say it in other words
+	}
 	if !crd.Spec.PreserveUnknownFields && definition.FindCondition(crd, apiextensionsv1.NonStructuralSchema) == nil {
 		return structure{}, nil
 	}

@@ -18,14 +18,14 @@ func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextens
 	return nil
 }
 
-// IsTrue tells whether a condition is there and true.
+// IsTrue reports whether a condition is there and true.
 func IsTrue(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	condition := FindCondition(crd, kind)
 	return condition != nil && condition.Status == apiextensionsv1.ConditionTrue
 }
 
 // SetCondition sets a condition, and the time of its transition where its
-// status changes. It tells whether anything changed.
+// status changes. It reports whether anything changed.
 func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition) bool {
 	condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
 	have := FindCondition(crd, condition.Type)

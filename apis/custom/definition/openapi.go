@@ -18,7 +18,7 @@ import (
 
 func hasDefault(s *props) bool { return s.Default != nil }
 
-// anySchema tells whether something is true of any schema in the definition.
+// anySchema reports whether something is true of any schema in the definition.
 func (v *validator) anySchema(is func(*props) bool) bool {
 	found := false
 	look := func(s *apiextensions.CustomResourceValidation) {
@@ -68,7 +68,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 	}
 }
 
-// isUnchanged tells whether a version has the schema that it had before.
+// isUnchanged reports whether a version has the schema that it had before.
 func (v *validator) isUnchanged(version string) bool {
 	if v.old == nil {
 		return false

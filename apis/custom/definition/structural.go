@@ -164,7 +164,7 @@ func (v *structural) meta(s *props, l level, at *field.Path) {
 	}
 }
 
-// namesOnly tells that a schema says something of name and generateName alone.
+// namesOnly reports that a schema says something of name and generateName alone.
 func namesOnly(metadata props) bool {
 	for name := range metadata.Properties {
 		if name != "name" && name != "generateName" {

@@ -104,7 +104,7 @@ func (v *validator) requireCABundle() bool {
 	return v.old != nil && IsTrue(v.old, apiextensionsv1.Established) && !InvalidCABundle(v.old)
 }
 
-// InvalidCABundle tells whether a definition has a conversion webhook whose
+// InvalidCABundle reports whether a definition has a conversion webhook whose
 // certificates cannot be read.
 func InvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion

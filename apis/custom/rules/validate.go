@@ -66,7 +66,7 @@ type place struct {
 	// hidden: expressions cannot see it change, so that being the same means
 	// nothing.
 	hidden bool
-	// compared tells that unchanged is known.
+	// compared reports that unchanged is known.
 	compared, unchanged bool
 }
 
@@ -84,7 +84,7 @@ func (p *place) path(at *field.Path) *field.Path {
 	return at.Child(p.name)
 }
 
-// isUnchanged tells whether the value, or the nearest around it of which that can
+// isUnchanged reports whether the value, or the nearest around it of which that can
 // be told, is what it was.
 func (p *place) isUnchanged(root *schema.Schema) bool {
 	for ; p != nil && !p.hidden; p = p.above {
@@ -116,12 +116,12 @@ func (p *place) schema(root *schema.Schema) *schema.Schema {
 	return s.Properties[p.name]
 }
 
-// maxFaults is how many faults are told: nobody misses more, and each of a
+// maxFaults is how many faults are returned: no client needs more, and each of a
 // million entries can have one before the budget is used up.
 const maxFaults = 1 << 10
 
 // value judges a value and all below it. It returns false when the budget is
-// used up, or enough is told.
+// used up, or there are enough faults.
 func (j *judge) value(n *node, p *place) bool {
 	if len(j.errs) >= maxFaults {
 		return false

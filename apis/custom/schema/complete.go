@@ -33,7 +33,7 @@ func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 	return w.unknown
 }
 
-// PruneValue is Prune for a value that is not a whole document. It tells whether
+// PruneValue is Prune for a value that is not a whole document. It reports whether
 // something was dropped.
 func (s *Schema) PruneValue(value any) bool {
 	w := walk{prune: true, report: true}
@@ -49,7 +49,7 @@ type walk struct {
 	unknown []string
 }
 
-// isMeta tells whether a member of a resource belongs to every resource.
+// isMeta reports whether a member of a resource belongs to every resource.
 func isMeta(name string) bool { return name == "metadata" || name == "apiVersion" || name == "kind" }
 
 func (w *walk) value(s *Schema, value any, resource bool) {

@@ -149,7 +149,7 @@ func salvage(raw any) metav1.ObjectMeta {
 	return meta
 }
 
-// isPlainMetadata tells that metadata is just what encoding it would give, so
+// isPlainMetadata reports that metadata is just what encoding it would give, so
 // that nothing has to be done. What it does not recognise it leaves to others.
 func isPlainMetadata(raw any) bool {
 	members, ok := raw.(map[string]any)

@@ -20,31 +20,31 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// family is what use has made of one generation of a definition.
-type family struct {
+// generationState is what was made of one generation of a definition, on use.
+type generationState struct {
 	// life ends when the definition changes or goes, and with it open watches.
 	life   context.Context
 	retire func()
-	// concluded is closed once it is stored whether the definition is established,
+	// ready is closed once it is stored whether the definition is established,
 	// or it is being deleted. It is nil where that was so from the start.
-	concluded chan struct{}
+	ready chan struct{}
 
 	mu struct {
 		sync.Mutex
-		isConcluded bool
-		// serving are the versions in use; schemas those compiled. Both are nil
+		isReady bool
+		// versions are those in use; schemas those compiled. Both are nil
 		// while nothing is.
-		serving map[string]*serving
-		schemas map[string]*compiled
+		versions map[string]*versionResources
+		schemas  map[string]*compiled
 		// converter is the webhook's, nil while it is not in use.
 		converter *conversion.Converter
 	}
 }
 
-// serving is a version in use, with its resources by subresource. It stands
-// apart from served so that nothing that resources refer to refers to them.
-type serving struct {
-	*served
+// versionResources is a version in use, with its resources by subresource. It
+// stands apart from handler so that nothing that resources refer to refers to them.
+type versionResources struct {
+	*handler
 	resources map[string]*rest.Resource
 }
 
@@ -56,47 +56,47 @@ type compiled struct {
 	keepUnknown bool
 }
 
-func newFamily(concluded bool) *family {
+func newGenerationState(ready bool) *generationState {
 	life, end := context.WithCancel(context.Background())
-	f := &family{life: life}
-	if f.mu.isConcluded = concluded; !concluded {
-		f.concluded = make(chan struct{})
+	g := &generationState{life: life}
+	if g.mu.isReady = ready; !ready {
+		g.ready = make(chan struct{})
 	}
-	f.retire = func() {
+	g.retire = func() {
 		end()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.dropConverterLocked()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.dropConverterLocked()
 	}
-	return f
+	return g
 }
 
-// conclude lets requests go on that wait for the definition to be established.
-func (f *family) conclude() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.mu.isConcluded {
-		f.mu.isConcluded = true
-		close(f.concluded)
+// markReady lets requests go on that wait for the definition to be established.
+func (g *generationState) markReady() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.mu.isReady {
+		g.mu.isReady = true
+		close(g.ready)
 	}
 }
 
-// awaitConcluded waits until it is stored that the definition is established. It
+// awaitReady waits until it is stored that the definition is established. It
 // returns a NotFound error where the definition turns out not to be served. The
 // wait is that for one write of a status; with it, clients find no resource before
 // the condition, and no condition before the resource.
-func (f *family) awaitConcluded(ctx context.Context, s *Source, resource runtimeschema.GroupResource) error {
-	if f.concluded == nil {
+func (g *generationState) awaitReady(ctx context.Context, s *Source, resource runtimeschema.GroupResource) error {
+	if g.ready == nil {
 		return nil
 	}
 	select {
-	case <-f.concluded:
+	case <-g.ready:
 		return nil
 	default:
 	}
 	select {
-	case <-f.concluded:
-	case <-f.life.Done():
+	case <-g.ready:
+	case <-g.life.Done():
 	case <-ctx.Done():
 		return fmt.Errorf("wait until %s is established: %w", resource, ctx.Err())
 	}
@@ -116,41 +116,41 @@ func notServed() error {
 
 // resource returns a resource of a version, which is then in use.
 func (s *Source) resource(e *entry, v *entryVersion, subresource string) *rest.Resource {
-	f := e.family
-	f.mu.Lock()
-	in := f.mu.serving[v.name]
+	g := e.state
+	g.mu.Lock()
+	in := g.mu.versions[v.name]
 	if in == nil {
-		in = newServing(s, e, v)
-		if f.mu.serving == nil {
-			f.mu.serving = map[string]*serving{}
+		in = newVersionResources(s, e, v)
+		if g.mu.versions == nil {
+			g.mu.versions = map[string]*versionResources{}
 		}
-		f.mu.serving[v.name] = in
+		g.mu.versions[v.name] = in
 	}
-	f.mu.Unlock()
+	g.mu.Unlock()
 	in.used.Store(time.Now().UnixNano())
 	return in.resources[subresource]
 }
 
 // forget drops what has not been used since a time.
-func (f *family) forget(since time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name, in := range f.mu.serving {
+func (g *generationState) forget(since time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, in := range g.mu.versions {
 		if in.watches.Load() == 0 && in.used.Load() < since.UnixNano() {
-			delete(f.mu.serving, name)
+			delete(g.mu.versions, name)
 		}
 	}
-	if len(f.mu.serving) == 0 {
-		f.mu.serving, f.mu.schemas = nil, nil
-		f.dropConverterLocked()
+	if len(g.mu.versions) == 0 {
+		g.mu.versions, g.mu.schemas = nil, nil
+		g.dropConverterLocked()
 	}
 }
 
 // schema returns the compiled schema of a version of a definition.
-func (f *family) schema(ctx context.Context, s *Source, name, version string) (*compiled, error) {
-	f.mu.Lock()
-	have := f.mu.schemas[version]
-	f.mu.Unlock()
+func (g *generationState) schema(ctx context.Context, s *Source, name, version string) (*compiled, error) {
+	g.mu.Lock()
+	have := g.mu.schemas[version]
+	g.mu.Unlock()
 	if have != nil {
 		return have, nil
 	}
@@ -162,15 +162,15 @@ func (f *family) schema(ctx context.Context, s *Source, name, version string) (*
 	if err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.schemas == nil {
-		f.mu.schemas = map[string]*compiled{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.schemas == nil {
+		g.mu.schemas = map[string]*compiled{}
 	}
-	if have := f.mu.schemas[version]; have != nil {
-		return have, nil // somebody was faster
+	if have := g.mu.schemas[version]; have != nil {
+		return have, nil // another request was faster
 	}
-	f.mu.schemas[version] = made
+	g.mu.schemas[version] = made
 	return made, nil
 }
 
