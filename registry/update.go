@@ -63,7 +63,7 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 	if err := s.checkFresh(strategy, obj, old); err != nil {
 		return nil, err
 	}
-	if err := s.inTurn(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
+	if err := s.limited(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
 		return nil, err
 	}
 	if options.Validate != nil {
@@ -88,7 +88,7 @@ func (s *Store) firstState(ctx context.Context, name types.NamespacedName, updat
 		// there, so this is a conflict with its deletion.
 		return nil, apierrors.NewNotFound(s.Resource, name.Name)
 	}
-	if err := s.inTurn(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
+	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
 	}
 	if options.ValidateCreate != nil {

@@ -98,7 +98,7 @@ func (s *Server) rowEnv(errs *[]error) *builtin.Env {
 		EventTTL: s.config.EventTTL, Shared: len(s.config.EtcdServers) > 0,
 		// One processor is left to compactions, and one to other requests: where
 		// all are busy, Go finds out late that there is something to read.
-		Turns:         semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),
+		Limiter:       semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),
 		StorageHealth: func(ctx context.Context) error { return s.backend.Health(ctx) },
 		Storage: func(spec builtin.StorageSpec) storage.Interface {
 			opened, err := s.openResource(spec)

@@ -54,8 +54,8 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 		Resource: resource, Kind: kind, Strategy: e.strategy(env),
 		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
 	}
-	if row.Costly {
-		store.Turns = env.Turns
+	if row.Expensive {
+		store.Limiter = env.Limiter
 	}
 	env.stores[resource], env.paths[path] = store, true
 	hubLabel := row.FieldLabel

@@ -44,9 +44,9 @@ type Env struct {
 	Shared bool
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
-	// Turns are taken to validate objects of rows that are Costly; nil: nobody
-	// waits.
-	Turns *semaphore.Weighted
+	// Limiter limits how many objects of Expensive rows are validated at a time;
+	// nil is no limit.
+	Limiter *semaphore.Weighted
 	// StorageHealth tells whether the storage works; nil: nobody knows.
 	StorageHealth func(ctx context.Context) error
 
@@ -135,9 +135,9 @@ type Row[T any] struct {
 	// Warning is told to everyone who uses the resource.
 	Warning string
 
-	// Costly says that to validate an object takes milliseconds: not too many are
-	// at a time.
-	Costly bool
+	// Expensive says that to validate an object takes milliseconds: it is done under
+	// Env.Limiter.
+	Expensive bool
 	// ValidateName checks names; nil accepts DNS subdomains.
 	ValidateName func(name string, prefix bool) []string
 	// Default fills what a client may leave out, on decoding and on reading.

@@ -31,7 +31,7 @@ func V1() builtin.Group {
 			StoredAsJSON: true, StoredAlso: []*codec.Version{stored}, StoredShared: stored,
 			Status: true, Generation: true, RequireResourceVersion: true,
 			Default: definition.Default, Prepare: definition.Prepare, PrepareUpdate: definition.PrepareUpdate,
-			Costly: true, Validate: definition.Validate, ValidateUpdate: definition.ValidateUpdate, ValidateStatus: definition.ValidateStatusUpdate,
+			Expensive: true, Validate: definition.Validate, ValidateUpdate: definition.ValidateUpdate, ValidateStatus: definition.ValidateStatusUpdate,
 			Warnings: definition.Warnings, Columns: columns(), Held: definition.Held, OnMark: definition.OnMark,
 		}),
 	}}
