@@ -26,11 +26,16 @@ var protobufMagic = [...]byte{'k', '8', 's', 0}
 // unknown and duplicate fields are reported: the object is complete and err is
 // a runtime strict decoding error. Any other error means that the body is
 // unusable; its text is kube-apiserver's. The object is neither defaulted nor
-// converted. A body without apiVersion and kind is taken to be of version v.
+// converted. A body without apiVersion and kind is taken to be of version v, unless
+// the version has an Accept: kube-apiserver wants to read the kind of a custom
+// resource.
 func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
 	obj, err := v.decode(body, media, strict)
 	if v.Accept == nil || obj == nil {
 		return obj, err
+	}
+	if obj.GetObjectKind().GroupVersionKind().Kind == "" {
+		return nil, asUndecodable(body, v.GVK.Kind, nil, runtime.NewMissingKindErr(string(body)))
 	}
 	return v.accept(obj, strict, err)
 }

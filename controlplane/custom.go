@@ -24,7 +24,7 @@ func (i *instance) openCustom() error {
 	i.custom, err = custom.New(custom.Config{
 		Definitions: definitions,
 		Storage:     i.factory.Open,
-		Foreign:     i.rows.Keeps,
+		OthersPath:  i.rows.Keeps,
 		Changed: func(versions []schema.GroupVersion) {
 			describeCustom(i.documents, i.static, i.custom, versions)
 			i.aggregated.LocalChanged(versions)

@@ -39,9 +39,9 @@ type Env struct {
 	Encodings *codec.Memory
 	// TypeConverter has the merge schemas of built-in kinds.
 	TypeConverter managedfields.TypeConverter
-	// Expensive limits how many validations that take milliseconds run at a
-	// time; nil sets no limit.
-	Expensive *semaphore.Weighted
+	// Limiter limits how many validations that take milliseconds run at a time;
+	// nil sets no limit.
+	Limiter *semaphore.Weighted
 
 	// Gates are the feature gates that are on.
 	Gates feature.Gates

@@ -46,7 +46,8 @@ func (i *instance) rowEnv() *builtin.Env {
 	return &builtin.Env{
 		Gates:             i.env.Gates,
 		EventTTL:          i.options.EventTTL,
-		Turns:             i.env.Expensive,
+		Shared:            i.env.Shared,
+		Limiter:           i.env.Limiter,
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
 		Storage:           i.openRow,
 		Authorize:         i.reviewAccess,

@@ -58,12 +58,12 @@ func (c *call) patchType() (types.PatchType, error) {
 		case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
 			return patchType, nil
 		case types.StrategicMergePatchType:
-			if !c.resource.Version.Untyped {
+			if !c.resource.Version.Untyped && !c.resource.Custom {
 				return patchType, nil
 			}
 		}
 	}
-	if c.resource.Version.Untyped {
+	if c.resource.Version.Untyped || c.resource.Custom {
 		return "", unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 	}
 	return "", errPatchType()

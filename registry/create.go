@@ -44,7 +44,7 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 	if obj.GetResourceVersion() != "" && !isDryRun(options.DryRun) {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
-	if err := s.inTurn(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
+	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
 	}
 	if validate != nil {

@@ -63,7 +63,7 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 	if err := s.checkFresh(strategy, obj, old); err != nil {
 		return nil, err
 	}
-	if err := s.inTurn(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
+	if err := s.limited(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
 		return nil, err
 	}
 	if options.Validate != nil {
@@ -85,7 +85,7 @@ func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, options 
 	}
 	// As in kube-apiserver, a version that the client names is not held against it.
 	obj.SetResourceVersion("")
-	if err := s.inTurn(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
+	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
 	}
 	if options.ValidateCreate != nil {

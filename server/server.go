@@ -106,8 +106,8 @@ func New(config Config) (*Host, error) {
 		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(), Gates: feature.Defaults(),
 		// One processor is left to compactions, and one to other requests: where
 		// all are busy, Go finds out late that there is something to read.
-		Expensive: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),
-		Drain:     h.drain, Tunnels: h.tunnels,
+		Limiter: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),
+		Drain:   h.drain, Tunnels: h.tunnels,
 		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}

@@ -60,6 +60,9 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	row := &e.row
 	partsOf(reflect.TypeFor[T]()).check(reflect.TypeFor[T](), row.Status)
 	kind := e.kind(gv)
+	if env.Shared && e.row.StoredShared != nil {
+		kind.Stored = e.row.StoredShared
+	}
 	resource := schema.GroupResource{Group: gv.Group, Resource: row.Name}
 	path := row.StoragePath
 	if path == "" {
@@ -69,8 +72,8 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 		Resource: resource, Kind: kind, Strategy: e.strategy(env),
 		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
 	}
-	if row.Costly {
-		store.Turns = env.Turns
+	if row.Expensive {
+		store.Limiter = env.Limiter
 	}
 	env.stores[resource] = store
 	hubLabel := row.FieldLabel

@@ -41,13 +41,15 @@ type Env struct {
 	// Storage opens the storage of a kind; nil: resources are described, and
 	// keep nothing.
 	Storage func(storage.Spec) (storage.Interface, error)
+	// Shared says that kube-apiserver may read, and write, the same storage.
+	Shared bool
 	// Gates are the feature gates that are on.
 	Gates feature.Gates
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
-	// Turns are taken to validate objects of rows that are Costly; nil: nobody
-	// waits.
-	Turns *semaphore.Weighted
+	// Limiter limits how many objects of Expensive rows are validated at a time;
+	// nil is no limit.
+	Limiter *semaphore.Weighted
 	// StorageHealth tells whether the storage works; nil: nobody knows.
 	StorageHealth func(ctx context.Context) error
 
@@ -114,6 +116,9 @@ type Row[T any] struct {
 	// StoredAlso are versions that objects may be stored in, by others or in
 	// the past, and that are not served.
 	StoredAlso []*codec.Version
+	// StoredShared is the one of StoredAlso that objects are encoded in where
+	// kube-apiserver may have the same storage: what it writes itself.
+	StoredShared *codec.Version
 	// StoredAsJSON is as in codec.Kind.
 	StoredAsJSON bool
 	// HashedAs is the version that the storageVersionHash is made of, where
@@ -138,9 +143,9 @@ type Row[T any] struct {
 	// Warning is told to everyone who uses the resource.
 	Warning string
 
-	// Costly says that to validate an object takes milliseconds: not too many are
-	// at a time.
-	Costly bool
+	// Expensive says that to validate an object takes milliseconds: it is done under
+	// Env.Limiter.
+	Expensive bool
 	// ValidateName checks names; nil accepts DNS subdomains.
 	ValidateName func(name string, prefix bool) []string
 	// Default fills what a client may leave out, on decoding and on reading.

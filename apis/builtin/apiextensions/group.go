@@ -22,25 +22,25 @@ func V1() builtin.Group {
 		definition.DefaultV1beta1, definition.FromV1beta1, definition.ToV1beta1)
 	return builtin.Group{GroupVersion: apiextensionsv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		// kube-apiserver stores definitions as JSON of v1beta1, and discovery
-		// shows the hash of that version: jfWCUB31mvA=. Here they are JSON of v1,
-		// which kube-apiserver reads as well: clients are sent what is stored, and
-		// who needs a part of a definition finds it in there.
+		// shows the hash of that version: jfWCUB31mvA=. So they are stored in etcd.
+		// In a store of the server's own they are JSON of v1: clients are sent what
+		// is stored, and who needs a part of a definition finds it in there.
 		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
 			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"},
 			Categories:  []string{"api-extensions"},
 			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
-			StoredAsJSON: true, StoredAlso: []*codec.Version{stored},
+			StoredAsJSON: true, StoredAlso: []*codec.Version{stored}, StoredShared: stored,
 			Status: true, Generation: true, RequireResourceVersion: true,
 			Default: definition.Default,
 			Prepare: func(_ *builtin.Operation, crd *apiextensionsv1.CustomResourceDefinition) { definition.Prepare(crd) },
 			PrepareUpdate: func(_ *builtin.Operation, crd, old *apiextensionsv1.CustomResourceDefinition) {
 				definition.PrepareUpdate(crd, old)
 			},
-			Costly: true, Validate: validate, ValidateStatus: validateStatus,
+			Expensive: true, Validate: validate, ValidateStatus: validateStatus,
 			Warnings: func(_ *builtin.Operation, crd, _ *apiextensionsv1.CustomResourceDefinition) []string {
 				return definition.Warnings(crd)
 			},
-			Held: definition.Held, OnMark: definition.OnMark,
+			Columns: columns(), Held: definition.Held, OnMark: definition.OnMark,
 		}),
 	}}
 }

@@ -123,7 +123,7 @@ func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 	})
 }
 
-// Held tells that a definition cannot be deleted at once.
+// Held reports that a definition cannot be deleted at once.
 func Held(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.DeletionTimestamp == nil }
 
 // InternalSchema returns a schema in the form that package schema compiles. It

@@ -98,7 +98,7 @@ x-kubernetes-validations:
 - {rule: "true", fieldPath: ".m['a.b']"}
 - {rule: "true", fieldPath: ".m['a"}`, []string{
 			schemaPath + `.x-kubernetes-validations[0].messageExpression: Required value: must be non-empty if specified`,
-			schemaPath + `.x-kubernetes-validations[2].message: Required value: must be specified if rule contains line breaks`,
+			schemaPath + `.x-kubernetes-validations[2].message: Required value: message must be specified if rule contains line breaks`,
 			schemaPath + `.x-kubernetes-validations[3].fieldPath: Invalid value: " ": must be non-empty if specified`,
 			schemaPath + `.x-kubernetes-validations[3].fieldPath: Invalid value: " ": must be a valid path`,
 			schemaPath + `.x-kubernetes-validations[5].fieldPath: Invalid value: ".m['a": must be a valid path`}},

@@ -18,35 +18,36 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// served is one version of a definition, as it is served. Until it is opened
-// it holds nothing but names.
-type served struct {
-	source  *Source
-	family  *family
-	fence   *fence
-	name    string // of the definition
-	plural  string
-	group   schema.GroupResource
-	version entryVersion
-	gvk     schema.GroupVersionKind
-	scoped  bool // in namespaces
-	kind    *codec.Kind
-	types   typeConverter
-	passing bool // as in storage.Spec.Uncached
+// handler answers requests for one version of a definition. Until it is opened it
+// holds nothing but names.
+type handler struct {
+	source   *Source
+	state    *generationState
+	barrier  *createBarrier
+	name     string // of the definition
+	plural   string
+	group    schema.GroupResource
+	version  entryVersion
+	gvk      schema.GroupVersionKind
+	scoped   bool // in namespaces
+	kind     *codec.Kind
+	types    typeConverter
+	uncached bool // as in storage.Spec
 
 	// used is when it was last looked up, in Unix nanoseconds; watches are those
 	// open.
 	used, watches atomic.Int64
 
 	mu     sync.Mutex // held while opening
-	opened atomic.Pointer[opened]
+	opened atomic.Pointer[openHandler]
 	// compiled is the schema, nil until there is an object to read or to write:
 	// most of what is listed and watched has none.
 	compiled atomic.Pointer[compiled]
 }
 
-// opened is what is made of the definition itself, but for its schema.
-type opened struct {
+// openHandler is what a handler has made of the definition itself, but for its
+// schema.
+type openHandler struct {
 	store      *registry.Store
 	status     *registry.Part // nil without a /status
 	table      *table
@@ -56,18 +57,18 @@ type opened struct {
 	replicasPaths map[string]fieldpath.Path
 }
 
-// newServing makes the resources of a version, without opening it.
-func newServing(s *Source, e *entry, v *entryVersion) *serving {
-	sv := &served{
-		source: s, family: e.family, fence: e.fence, name: e.name, plural: e.wanted.plural, version: *v, scoped: e.namespaced,
+// newVersionResources makes the resources of a version, without opening it.
+func newVersionResources(s *Source, e *entry, v *entryVersion) *versionResources {
+	h := &handler{
+		source: s, state: e.state, barrier: e.barrier, name: e.name, plural: e.wanted.plural, version: *v, scoped: e.namespaced,
 		group: schema.GroupResource{Group: e.group, Resource: e.wanted.plural},
 		gvk:   e.groupVersion(v.name).WithKind(e.wanted.kind),
 	}
-	sv.kind = sv.newKind(e)
-	sv.types.served = sv
-	in := &serving{served: sv, resources: map[string]*rest.Resource{}}
+	h.kind = h.newKind(e)
+	h.types.handler = h
+	in := &versionResources{handler: h, resources: map[string]*rest.Resource{}}
 	for _, r := range e.describe(v) {
-		sv.equip(r)
+		h.equip(r)
 		in.resources[r.Subresource] = r
 	}
 	return in
@@ -80,8 +81,11 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	main := &rest.Resource{
 		GroupVersion: gvk.GroupVersion(), Name: e.wanted.plural, Singular: e.accepted.singular,
 		ShortNames: e.accepted.shortNames, Categories: e.accepted.categories, Namespaced: e.namespaced,
-		Version: &codec.Version{GVK: gvk, Untyped: true}, Storage: instances{},
-		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.wanted.kind)),
+		Version: &codec.Version{GVK: gvk, List: e.wanted.listKind, Untyped: true}, Storage: instances{},
+		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.wanted.kind)), Custom: true,
+	}
+	if e.terminating {
+		main.WithoutVerbs = []string{"create", "patch", "update"} // in discovery alone
 	}
 	if v.deprecated {
 		main.Warning = e.deprecation(v)
@@ -90,19 +94,19 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	if v.status {
 		status := *main
 		status.Subresource, status.Storage = "status", statuses{}
-		status.ShortNames, status.Categories, status.StorageVersionHash = nil, nil, ""
+		status.ShortNames, status.Categories, status.StorageVersionHash, status.WithoutVerbs = nil, nil, "", nil
 		resources = append(resources, &status)
 	}
 	if v.scale {
 		resources = append(resources, &rest.Resource{
 			GroupVersion: gvk.GroupVersion(), Name: main.Name, Subresource: "scale", Namespaced: e.namespaced,
-			Version: registry.ScaleVersion(), Storage: (*registry.Scale)(nil), Warning: main.Warning,
+			Version: registry.ScaleVersion(), Storage: (*registry.Scale)(nil), Warning: main.Warning, Custom: true,
 		})
 	}
 	return resources
 }
 
-// deprecation is what users of a deprecated version are told.
+// deprecation is the warning that users of a deprecated version get.
 func (e *entry) deprecation(v *entryVersion) string {
 	if v.deprecationNotice != "" {
 		return v.deprecationNotice
@@ -128,24 +132,24 @@ func storageVersionHash(gvk schema.GroupVersionKind) string {
 }
 
 // equip gives a resource what it takes to answer requests.
-func (sv *served) equip(r *rest.Resource) {
-	apiVersion := fieldpath.APIVersion(sv.gvk.GroupVersion().String())
+func (h *handler) equip(r *rest.Resource) {
+	apiVersion := fieldpath.APIVersion(h.gvk.GroupVersion().String())
 	switch r.Subresource {
 	case "":
-		r.Storage, r.Table = instances{sv}, columns{sv}
-		if sv.version.status {
+		r.Storage, r.Table, r.WithoutVerbs = instances{h}, columns{h}, nil
+		if h.version.status {
 			r.ResetFields = map[fieldpath.APIVersion]*fieldpath.Set{apiVersion: fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
 		}
 	case "status":
-		r.Storage, r.Table = statuses{sv}, columns{sv}
+		r.Storage, r.Table = statuses{h}, columns{h}
 		r.ResetFields = map[fieldpath.APIVersion]*fieldpath.Set{apiVersion: fieldpath.NewSet(
 			fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"))}
 	case "scale":
 		kind := &codec.Kind{Hub: registry.ScaleVersion()}
-		r.Storage, r.Kind, r.Version = &registry.Scale{Kind: kind, Open: sv.scalable}, kind, kind.Hub
+		r.Storage, r.Kind, r.Version = &registry.Scale{Kind: kind, Open: h.scalable}, kind, kind.Hub
 		return
 	}
-	r.Kind, r.Version, r.TypeConverter, r.FieldLabel = sv.kind, sv.kind.Hub, &sv.types, sv.fieldLabel
+	r.Kind, r.Version, r.TypeConverter, r.FieldLabel = h.kind, h.kind.Hub, &h.types, h.fieldLabel
 }
 
 // storagePath is where the objects of a resource are stored, below the storage
@@ -155,38 +159,43 @@ func storagePath(resource schema.GroupResource) string {
 }
 
 // open makes what requests need of the stored definition, once.
-func (sv *served) open(ctx context.Context) (*opened, error) {
-	if o := sv.opened.Load(); o != nil {
+func (h *handler) open(ctx context.Context) (*openHandler, error) {
+	if o := h.opened.Load(); o != nil {
 		return o, nil
 	}
-	sv.mu.Lock()
-	defer sv.mu.Unlock()
-	if o := sv.opened.Load(); o != nil {
+	if !h.uncached { // whose objects are deleted, established or not
+		if err := h.state.awaitReady(ctx, h.source, h.group); err != nil {
+			return nil, err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o := h.opened.Load(); o != nil {
 		return o, nil
 	}
-	crd, err := sv.source.read(ctx, sv.name, "schema")
+	crd, err := h.source.read(ctx, h.name, "schema")
 	if err != nil {
 		return nil, err
 	}
-	v, err := versionOf(crd, sv.version.name)
+	v, err := versionOf(crd, h.version.name)
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{table: newTable(v), selectable: newSelectable(v), replicasPaths: replicasPaths(crd)}
+	o := &openHandler{table: newTable(v), selectable: newSelectable(v), replicasPaths: replicasPaths(crd)}
 	if v.Subresources != nil {
 		o.scale = v.Subresources.Scale
 	}
-	kept, err := sv.source.config.Storage(storage.Spec{
-		Path: storagePath(sv.group), Kind: sv.kind, Namespaced: sv.scoped, Resource: sv.group,
-		IndexFields: o.selectableLabels(), Uncached: sv.passing,
+	kept, err := h.source.config.Storage(storage.Spec{
+		Path: storagePath(h.group), Kind: h.kind, Namespaced: h.scoped, Resource: h.group,
+		IndexFields: o.selectableLabels(), Uncached: h.uncached,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the storage of %s: %w", sv.group, err)
+		return nil, fmt.Errorf("open the storage of %s: %w", h.group, err)
 	}
-	o.store = &registry.Store{Resource: sv.group, Kind: sv.kind, Strategy: sv.strategy(o), Storage: kept}
-	if sv.version.status {
-		o.status = &registry.Part{Store: o.store, Strategy: sv.statusStrategy(o)}
+	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: kept}
+	if h.version.status {
+		o.status = &registry.Part{Store: o.store, Strategy: h.statusStrategy(o)}
 	}
-	sv.opened.Store(o)
+	h.opened.Store(o)
 	return o, nil
 }

@@ -14,15 +14,15 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// TestEmptied: the objects of a definition go before it does, also where it is not
+// TestObjectsGoWithTheirDefinition: the objects of a definition go before it does, also where it is not
 // stored yet that it was established; those of others stay.
-func TestEmptied(t *testing.T) {
+func TestObjectsGoWithTheirDefinition(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]bool{"its own": false, "those of others": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := sourceOver(t, newBackend(t), 0)
-			s.config.Foreign = func(path string) bool { return foreign && path == "a.example.com/widgets" }
+			s.config.OthersPath = func(path string) bool { return foreign && path == "a.example.com/widgets" }
 			ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
 			crd := widgetDefinition("a.example.com")
 			crd.Finalizers = []string{definition.CleanupFinalizer}
@@ -32,17 +32,18 @@ func TestEmptied(t *testing.T) {
 			}
 			s.put(newEntry(crd, record.Revision()), true)
 			e := s.current.Load().find("a.example.com", "widgets")
-			objects := instances{newServing(s, e, &e.versions[0]).served}
+			e.state.markReady() // as if another server had served it
+			objects := instances{newVersionResources(s, e, &e.versions[0]).handler}
 			if _, err := objects.Create(ctx, widget("one"), nil, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if left, err := s.loop.emptyOnce(ctx, crd.Name, crd.UID); left || err != nil {
+			if left, err := s.loop.finalizeOnce(ctx, crd.Name, crd.UID); left || err != nil {
 				t.Fatalf("left %v, error %v", left, err)
 			}
 			if _, err := s.config.Definitions.Get(ctx, types.NamespacedName{Name: crd.Name}, storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
 				t.Errorf("the definition: %v", err)
 			}
-			o, err := objects.served.open(ctx)
+			o, err := objects.handler.open(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,35 +17,35 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// clean begins to remove the objects of a deleted definition, and then the
-// definition. Many are deleted at once; few are emptied at a time.
-func (l *loop) clean(ctx context.Context, name string, uid types.UID) {
-	if l.cleaning[uid] {
+// startFinalizing begins to delete the objects of a deleted definition, and then the
+// definition. Of many that are deleted at once, few are worked on at a time.
+func (l *loop) startFinalizing(ctx context.Context, name string, uid types.UID) {
+	if l.finalizing[uid] {
 		return
 	}
-	l.cleaning[uid] = true
-	l.cleaners.Go(func() { // objects with finalizers are waited for
-		insist(ctx, func() bool { return l.empty(ctx, name, uid) })
+	l.finalizing[uid] = true
+	l.finalizers.Go(func() { // objects with finalizers are waited for
+		retry(ctx, func() bool { return l.finalize(ctx, name, uid) })
 	})
 }
 
-// empty tells whether nothing is left.
-func (l *loop) empty(ctx context.Context, name string, uid types.UID) bool {
+// finalize reports whether nothing is left.
+func (l *loop) finalize(ctx context.Context, name string, uid types.UID) bool {
 	select {
 	case l.atWork <- struct{}{}:
 		defer func() { <-l.atWork }()
 	case <-ctx.Done():
 		return false
 	}
-	left, err := l.emptyOnce(ctx, name, uid)
+	left, err := l.finalizeOnce(ctx, name, uid)
 	if err != nil && ctx.Err() == nil {
 		l.logger.Warn("the objects of a definition cannot be removed yet", "definition", name, "err", err)
 	}
 	return err == nil && !left
 }
 
-// emptyOnce deletes what can be deleted; left tells that it is not all.
-func (l *loop) emptyOnce(ctx context.Context, name string, uid types.UID) (left bool, err error) {
+// finalizeOnce deletes what can be deleted; left reports that objects are left.
+func (l *loop) finalizeOnce(ctx context.Context, name string, uid types.UID) (left bool, err error) {
 	crd, err := l.readHead(ctx, name)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (crd.UID != uid || !slices.Contains(crd.Finalizers, definition.CleanupFinalizer)) {
 		return false, nil
@@ -53,20 +53,20 @@ func (l *loop) emptyOnce(ctx context.Context, name string, uid types.UID) (left 
 	if err != nil {
 		return true, err
 	}
-	// Established or not: it is served, and has objects, before that is stored.
-	if !l.config.Foreign(storagePath(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})) {
+	// Established or not: the condition may have been taken away again.
+	if !l.config.OthersPath(storagePath(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})) {
 		if left, err = l.deleteObjects(ctx, crd); left || err != nil {
 			return true, err
 		}
 	}
 	if len(crd.Finalizers) == 1 {
-		l.show(name, uid, false)
+		l.setHidden(name, uid, true)
 	}
 	_, err = l.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		return withoutFinalizer(current, uid)
 	}, storage.UpdateOptions{})
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		l.show(name, uid, true)
+		l.setHidden(name, uid, false)
 		return true, fmt.Errorf("let go of definition %s: %w", name, err)
 	}
 	return false, nil
@@ -107,11 +107,11 @@ func (l *loop) deleteObjects(ctx context.Context, crd *apiextensionsv1.CustomRes
 	if e == nil || e.uid != crd.UID || len(e.versions) == 0 {
 		return false, fmt.Errorf("definition %s is not known yet", crd.Name)
 	}
-	e.fence.close()
-	e.fence.wait()
-	in := newServing(l.Source, e, e.storageVersion())
-	in.passing = true
-	objects := instances{in.served}
+	e.barrier.close()
+	e.barrier.wait()
+	in := newVersionResources(l.Source, e, e.storageVersion())
+	in.uncached = true
+	objects := instances{in.handler}
 	everything := rest.ListOptions{}
 	deleted, err := objects.DeleteCollection(ctx, "", nil, metav1.DeleteOptions{}, everything)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 		created <- err
 	}()
 	<-entered
-	open := s.current.Load().find("a.example.com", "widgets").fence
+	open := s.current.Load().find("a.example.com", "widgets").barrier
 
 	name := types.NamespacedName{Name: crd.Name}
 	if _, err := s.config.Definitions.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
@@ -77,7 +77,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 			break
 		}
 	}
-	if _, err := widgets.Create(ctx, widget("later"), nil, metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
+	if _, err := widgets.Create(ctx, widget("later"), nil, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("created at the end: %v", err)
 	}
 	close(release)
@@ -110,9 +110,9 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestShown: what is hidden is not served, whatever is told of it later, until it is
+// TestHidden: what is hidden is not served, whatever is told of it later, until it is
 // shown again.
-func TestShown(t *testing.T) {
+func TestHidden(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, newBackend(t), 0)
 	var changed []schema.GroupVersion
@@ -132,19 +132,19 @@ func TestShown(t *testing.T) {
 		changed = nil
 	}
 	check("at first", true, 1)
-	s.show(crd.Name, "another", false)
+	s.setHidden(crd.Name, "another", true)
 	check("another is hidden", true, 0)
 	generation := s.Generation()
-	s.show(crd.Name, crd.UID, false)
+	s.setHidden(crd.Name, crd.UID, true)
 	check("hidden", false, 1)
 	if s.Generation() == generation {
 		t.Error("the generation has not grown")
 	}
 	s.put(newEntry(crd, 2), true)
 	check("hidden, and told of", false, 0)
-	s.show(crd.Name, crd.UID, true)
+	s.setHidden(crd.Name, crd.UID, false)
 	check("shown", true, 1)
-	s.show(crd.Name, crd.UID, false)
+	s.setHidden(crd.Name, crd.UID, true)
 	crd.UID = "new"
 	s.put(newEntry(crd, 3), true)
 	check("defined anew", true, 1+1)
@@ -155,22 +155,22 @@ func TestDeletionChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := sourceOver(t, newBackend(t), 0)
 	crd := widgetDefinition("a.example.com")
-	familyOf := func(revision int64) *family {
+	stateOf := func(revision int64) *generationState {
 		s.put(newEntry(crd, revision), true)
-		return s.current.Load().named(crd.Name).family
+		return s.current.Load().named(crd.Name).state
 	}
-	first := familyOf(1)
+	first := stateOf(1)
 	now := metav1.Now()
 	crd.DeletionTimestamp = &now
 	crd.Generation++
-	if familyOf(2) != first || first.life.Err() != nil {
+	if stateOf(2) != first || first.life.Err() != nil {
 		t.Error("what is open ended with the deletion")
 	}
-	if familyOf(3) != first {
+	if stateOf(3) != first {
 		t.Error("what is open ended with a status")
 	}
 	crd.Generation++
-	if familyOf(4) == first || first.life.Err() == nil {
+	if stateOf(4) == first || first.life.Err() == nil {
 		t.Error("what is open outlived a change")
 	}
 }
