@@ -41,7 +41,10 @@ func (i *instance) checks() map[string][]telemetry.Check {
 	live = append(live, alive(i.storageCheck("etcd", i.options.EtcdHealthTimeout)))
 	ready := append(slices.Clone(live), i.storageCheck("etcd-readiness", i.options.EtcdReadyTimeout))
 	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.followed})
-	live, ready = append(live, hooks...), append(ready, hooks...)
+	ready = append(ready, hooks...)
+	for _, hook := range hooks {
+		live = append(live, alive(hook))
+	}
 	ready = append(ready, i.env.Ready...)
 	return map[string][]telemetry.Check{"/healthz": live, "/livez": live, "/readyz": ready}
 }

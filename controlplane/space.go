@@ -12,13 +12,13 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// alive returns a check of the store that passes where a restart would not help:
+// alive returns a check that passes where a restart would not help:
 // a full disk or a damaged file is there afterwards, too, and until then what can
 // be read is.
 func alive(check telemetry.Check) telemetry.Check {
 	return telemetry.Check{Name: check.Name, Run: func(ctx context.Context) error {
 		err := check.Run(ctx)
-		if errors.Is(err, kv.ErrNoSpace) || errors.Is(err, kv.ErrCorrupt) {
+		if lacksSpace(err) || errors.Is(err, kv.ErrCorrupt) {
 			return nil
 		}
 		return err

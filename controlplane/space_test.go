@@ -65,12 +65,12 @@ func TestOpenWithoutSpace(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		namespace, _ := send(t, c, "GET", "/api/v1/namespaces/kube-system", "")
 		published, _ := send(t, c, "GET", "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", "")
-		if namespace == http.StatusOK && published == http.StatusOK {
+		ready, checks := send(t, c, "GET", "/readyz", "")
+		if namespace == http.StatusOK && published == http.StatusOK && ready == http.StatusOK {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("what every cluster has is not there: %d, %d", namespace, published)
+			t.Fatalf("what every cluster has is not there: %d, %d; %s", namespace, published, checks)
 		}
 	}
-	want(http.StatusOK, "GET", "/readyz", "")
 }

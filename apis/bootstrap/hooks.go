@@ -69,15 +69,21 @@ type Hook struct {
 	every int
 	run   func(ctx context.Context) error
 	done  atomic.Bool
+	// failure is why it is not done, of the last attempt; nil before the first.
+	failure atomic.Pointer[error]
 }
 
 // ErrNotFinished is returned by Check until a hook is done.
 var ErrNotFinished = errors.New("not finished")
 
-// Check returns nil once the hook has done its work for the first time.
+// Check returns nil once the hook has done its work for the first time, and until
+// then an ErrNotFinished with what has kept it from that.
 func (h *Hook) Check(context.Context) error {
 	if h.done.Load() {
 		return nil
+	}
+	if failure := h.failure.Load(); failure != nil {
+		return fmt.Errorf("%w: %w", ErrNotFinished, *failure)
 	}
 	return ErrNotFinished
 }
@@ -179,6 +185,7 @@ func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) {
 	case err == nil:
 		hook.done.Store(true)
 	case ctx.Err() == nil:
+		hook.failure.Store(&err)
 		b.config.Logger.Error("what every cluster has cannot be made yet", "hook", hook.Name, "err", err)
 	}
 }
