@@ -47,13 +47,25 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
 	}
-	if validate != nil {
-		if err := validate(ctx, obj, nil); err != nil {
-			return nil, err
-		}
-	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	record, err := s.Storage.Create(ctx, obj, s.writeOptions(obj, options.DryRun))
+	var record *codec.Record
+	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+		candidate := obj
+		if s.Strategy.Begin != nil { // it may be written more than once
+			candidate = obj.DeepCopyObject().(codec.Object)
+		}
+		write := s.writeOptions(candidate, options.DryRun)
+		if write.With, err = begin(candidate, nil); err != nil {
+			return err
+		}
+		if validate != nil {
+			if err := validate(ctx, candidate, nil); err != nil {
+				return err
+			}
+		}
+		record, err = s.Storage.Create(ctx, candidate, write)
+		return err
+	})
 	if errors.Is(err, storage.ErrExists) {
 		return nil, s.existsError(ctx, name)
 	}

@@ -19,22 +19,45 @@ import (
 // finalizer does, or when it is deleted again with a grace period of zero.
 func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	gone := false
-	record, err := s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-		gone = false
-		if current == nil {
-			return nil, storage.WriteOptions{}, storage.ErrNotFound
-		}
-		obj, err := s.dyingState(ctx, current, validate, options)
-		if err != nil {
-			gone = errors.As(err, &storage.Remove{})
-			return nil, storage.WriteOptions{}, err
-		}
-		return obj, s.writeOptions(obj, options.DryRun), nil
-	}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
+	var record *codec.Record
+	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+			gone = false
+			if current == nil {
+				return nil, storage.WriteOptions{}, storage.ErrNotFound
+			}
+			obj, err := s.dyingState(ctx, current, validate, options)
+			if err == nil {
+				return obj, s.writeOptions(obj, options.DryRun), nil
+			}
+			var write storage.WriteOptions
+			if gone = errors.As(err, &storage.Remove{}); gone {
+				err = s.beginRemoval(current, begin, &write, err)
+			}
+			return nil, write, err
+		}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
+		return err
+	})
 	if err != nil {
 		return nil, false, s.apiError(err, name.Name, "delete")
 	}
 	return record, gone, nil
+}
+
+// beginRemoval adds what is written when an object goes. It returns remove, or why
+// the object cannot go.
+func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.WriteOptions, remove error) error {
+	if s.Strategy.Begin == nil {
+		return remove
+	}
+	old, err := current.Shared()
+	if err != nil {
+		return err
+	}
+	if write.With, err = begin(nil, old); err != nil {
+		return err
+	}
+	return remove
 }
 
 // dyingState makes the marked object, or returns storage.Remove where the

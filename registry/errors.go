@@ -27,8 +27,11 @@ func (s *Store) apiError(err error, name, verb string) error {
 		return err
 	}
 	var precondition *storage.PreconditionError
+	var other *storage.OpConflictError
 	var fault *field.Error
 	switch {
+	case errors.As(err, &other):
+		return apierrors.NewConflict(s.Resource, name, other)
 	case errors.Is(err, storage.ErrNotFound):
 		return apierrors.NewNotFound(s.Resource, name)
 	case errors.Is(err, storage.ErrExists):

@@ -62,6 +62,10 @@ type Strategy struct {
 	// OnMark changes an object that is being marked as deleted.
 	OnMark func(obj codec.Object)
 
+	// Begin is called when a creation, an update or a removal is about to be
+	// written, after validation; nil: objects are written alone.
+	Begin Begin
+
 	// TTL returns how long an object lives after each write; nil: for ever.
 	TTL func(obj codec.Object) time.Duration
 }

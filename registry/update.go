@@ -24,14 +24,14 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update re
 
 func (s *Store) update(ctx context.Context, strategy *Strategy, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	created := false
-	record, err := s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-		created = current == nil
-		obj, err := s.nextState(ctx, strategy, name, current, update, options)
-		if err != nil {
-			return nil, storage.WriteOptions{}, err
-		}
-		return obj, s.writeOptions(obj, options.DryRun), nil
-	}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
+	var record *codec.Record
+	err := s.transact(ctx, strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
+		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+			created = current == nil
+			return s.nextState(ctx, strategy, name, current, update, begin, options)
+		}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
+		return err
+	})
 	if err != nil {
 		if created && errors.Is(err, storage.ErrExists) {
 			return nil, false, s.existsError(ctx, name)
@@ -41,59 +41,72 @@ func (s *Store) update(ctx context.Context, strategy *Strategy, name types.Names
 	return record, created, nil
 }
 
-// nextState makes the object that is to follow the current one.
-func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
+// nextState makes the object that is to follow the current one, and says how it
+// is written.
+func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, begin begin, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
 	if current == nil {
 		if p := options.Preconditions; p != nil && p.UID != nil {
-			return nil, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)}
+			return nil, write, &storage.PreconditionError{Field: "UID", Want: string(*p.UID)}
 		}
 		if !options.AllowCreate {
-			return nil, apierrors.NewNotFound(s.Resource, name.Name)
+			return nil, write, apierrors.NewNotFound(s.Resource, name.Name)
 		}
-		return s.firstState(ctx, update, options)
+		return s.firstState(ctx, update, begin, options)
 	}
 	old, err := current.Shared()
 	if err != nil {
-		return nil, err
+		return nil, write, err
 	}
 	obj, err := update(ctx, old)
 	if err != nil {
-		return nil, err
+		return nil, write, err
 	}
 	if err := s.checkFresh(strategy, obj, old); err != nil {
-		return nil, err
+		return nil, write, err
 	}
 	if err := s.limited(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
-		return nil, err
+		return nil, write, err
+	}
+	next := obj
+	if strategy.released(obj, old) {
+		next = nil
+	}
+	write = s.writeOptions(obj, options.DryRun)
+	if write.With, err = begin(next, old); err != nil {
+		return nil, write, err
 	}
 	if options.Validate != nil {
 		if err := options.Validate(ctx, obj, old); err != nil {
-			return nil, err
+			return nil, write, err
 		}
 	}
-	if strategy.released(obj, old) {
-		return nil, storage.Remove{Last: obj}
+	if next == nil {
+		return nil, write, storage.Remove{Last: obj}
 	}
-	return obj, nil
+	return obj, write, nil
 }
 
 // firstState makes an object that an update or apply creates.
-func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
+func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin begin, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
 	obj, err := update(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, write, err
 	}
 	// As in kube-apiserver, a version that the client names is not held against it.
 	obj.SetResourceVersion("")
 	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
-		return nil, err
+		return nil, write, err
+	}
+	write = s.writeOptions(obj, options.DryRun)
+	if write.With, err = begin(obj, nil); err != nil {
+		return nil, write, err
 	}
 	if options.ValidateCreate != nil {
 		if err := options.ValidateCreate(ctx, obj, nil); err != nil {
-			return nil, err
+			return nil, write, err
 		}
 	}
-	return obj, nil
+	return obj, write, nil
 }
 
 // checkFresh is optimistic concurrency: an object that names its version must

@@ -191,6 +191,13 @@ func fieldLabels(selectable []string) func(label, value string) (string, string,
 
 func typed[T any, P object[T]](obj codec.Object) *T { return (*T)(obj.(P)) }
 
+func typedOrNil[T any, P object[T]](obj codec.Object) *T {
+	if obj == nil {
+		return nil
+	}
+	return typed[T, P](obj)
+}
+
 // strategy makes the rules of the resource itself.
 func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 	row, p := e.row, partsOf(reflect.TypeFor[T]())
@@ -210,7 +217,7 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 			p.clearStatus(obj)
 		}
 		if row.Prepare != nil {
-			row.Prepare(&Operation{ctx, env}, typed[T, P](obj))
+			row.Prepare(&Operation{Context: ctx, Env: env}, typed[T, P](obj))
 		}
 	}
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
@@ -218,7 +225,7 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 			p.keepStatus(obj, old)
 		}
 		if row.PrepareUpdate != nil {
-			row.PrepareUpdate(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
+			row.PrepareUpdate(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
 		}
 	}
 	if row.Validate != nil {
@@ -229,6 +236,11 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 	s.ValidateUpdate = validateUpdate[T, P](env, row.Validate)
 	e.warnings(env, s)
 	e.deletion(s)
+	if row.Begin != nil {
+		s.Begin = func(ctx context.Context, obj, old codec.Object, dryRun bool) (registry.Transaction, error) {
+			return row.Begin(&Operation{Context: ctx, Env: env, DryRun: dryRun}, typedOrNil[T, P](obj), typedOrNil[T, P](old))
+		}
+	}
 	if row.TTL != nil {
 		s.TTL = func(obj codec.Object) time.Duration { return row.TTL(env, typed[T, P](obj)) }
 	}
@@ -241,10 +253,10 @@ func (e rowEntry[T, P]) warnings(env *Env, s *registry.Strategy) {
 		return
 	}
 	s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) []string {
-		return row.Warnings(&Operation{ctx, env}, typed[T, P](obj), nil)
+		return row.Warnings(&Operation{Context: ctx, Env: env}, typed[T, P](obj), nil)
 	}
 	s.WarningsOnUpdate = func(ctx context.Context, obj, old codec.Object) []string {
-		return row.Warnings(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
+		return row.Warnings(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
 	}
 }
 
@@ -269,14 +281,14 @@ func (e rowEntry[T, P]) statusStrategy(env *Env, main *registry.Strategy) *regis
 		keeps = append(keeps, keepMetadata(name))
 	}
 	s := *main
-	s.SpecChanged = nil // a status does not count
+	s.SpecChanged, s.Begin = nil, nil // a status does not count, and is given nothing
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
 		p.keepAllButStatus(obj, old)
 		for _, keep := range keeps {
 			keep(obj, old)
 		}
 		if row.PrepareStatus != nil {
-			row.PrepareStatus(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
+			row.PrepareStatus(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
 		}
 	}
 	s.ValidateUpdate = validateUpdate[T, P](env, row.ValidateStatus)

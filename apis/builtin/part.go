@@ -32,7 +32,7 @@ func PartSubresource[T any, P object[T]](part Part[T]) Subresource {
 		written := &registry.Part{Store: store, Strategy: &registry.Strategy{
 			Namespaced: main.Namespaced, Generation: main.Generation, SpecChanged: main.SpecChanged, Held: main.Held,
 			PrepareForUpdate: func(ctx context.Context, obj, old codec.Object) {
-				part.Prepare(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
+				part.Prepare(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
 			},
 			ValidateUpdate: validateUpdate[T, P](env, part.Validate),
 		}}

@@ -82,6 +82,8 @@ type Operation struct {
 	Context context.Context
 	// Env is that of the control plane that is written to.
 	Env *Env
+	// DryRun: nothing is written. It is known to Begin alone.
+	DryRun bool
 }
 
 // Store finds the store of a resource that was built with the same Env; nil
@@ -184,6 +186,9 @@ type Row[T any] struct {
 	// OrphanWarning is told to who deletes without saying what is to become of
 	// dependents.
 	OrphanWarning string
+	// Begin is called when an object is about to be written, after validation: see
+	// registry.Begin. obj is nil where the object goes, old on creation.
+	Begin func(op *Operation, obj, old *T) (registry.Transaction, error)
 	// TTL returns how long an object lives after each write.
 	TTL func(env *Env, obj *T) time.Duration
 
