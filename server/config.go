@@ -9,12 +9,16 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -112,6 +116,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Checks are added to the health checks.
 	Checks []telemetry.Check
+	// Expensive limits work that takes a processor for milliseconds, such as the
+	// validation of definitions; nil: one processor is left to other requests.
+	// Where all are busy, Go finds out late that there is something to read.
+	Expensive registry.Limiter
 	// OnServing is called once, when the server is ready.
 	OnServing func(Serving)
 }
@@ -166,6 +174,9 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Version, "unknown")
 	if len(c.ServiceClusterIPRange) == 0 {
 		c.ServiceClusterIPRange = []netip.Prefix{netip.MustParsePrefix(DefaultServiceClusterIPRange)}
+	}
+	if c.Expensive == nil {
+		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 
-	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -95,10 +93,8 @@ func (s *Server) installAPI() (api, error) {
 // added to errs.
 func (s *Server) rowEnv(errs *[]error) *builtin.Env {
 	return &builtin.Env{
-		EventTTL: s.config.EventTTL,
-		// One processor is left to compactions, and one to other requests: where
-		// all are busy, Go finds out late that there is something to read.
-		Turns:         semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),
+		EventTTL:      s.config.EventTTL,
+		Turns:         s.config.Expensive,
 		StorageHealth: func(ctx context.Context) error { return s.backend.Health(ctx) },
 		Storage: func(spec builtin.StorageSpec) storage.Interface {
 			opened, err := s.openResource(spec)

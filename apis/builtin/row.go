@@ -10,7 +10,6 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,7 +43,7 @@ type Env struct {
 	EventTTL time.Duration
 	// Turns are taken to validate objects of rows that are Costly; nil: nobody
 	// waits.
-	Turns *semaphore.Weighted
+	Turns registry.Limiter
 	// StorageHealth tells whether the storage works; nil: nobody knows.
 	StorageHealth func(ctx context.Context) error
 
