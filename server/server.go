@@ -5,7 +5,7 @@
 //
 // Imports: admission, admission/plugin, apis/aggregated, apis/builtin,
 // apis/builtin/all, apis/custom, codec, discovery, egress, endpoints, endpoints/apply, filters, filters/authn,
-// filters/authz, http2, openapi, pki, request, rest, route, storage, storage/cache,
+// filters/authz, http2, openapi, pki, registry, request, rest, route, storage, storage/cache,
 // storage/follow, storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
