@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec/jsonplan"
+	"mainstay.dev/mainstay/codec/quantity"
 )
 
 // protobufMagic opens every protobuf encoding of an API object.
@@ -25,11 +26,16 @@ var protobufMagic = [...]byte{'k', '8', 's', 0}
 // unknown and duplicate fields are reported: the object is complete and err is
 // a runtime strict decoding error. Any other error means that the body is
 // unusable; its text is kube-apiserver's. The object is neither defaulted nor
-// converted. A body without apiVersion and kind is taken to be of version v.
+// converted. A body without apiVersion and kind is taken to be of version v, unless
+// the version has an Accept: kube-apiserver wants to read the kind of a custom
+// resource.
 func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
 	obj, err := v.decode(body, media, strict)
 	if v.Accept == nil || obj == nil {
 		return obj, err
+	}
+	if obj.GetObjectKind().GroupVersionKind().Kind == "" {
+		return nil, asUndecodable(body, v.GVK.Kind, nil, runtime.NewMissingKindErr(string(body)))
 	}
 	return v.accept(obj, strict, err)
 }
@@ -65,6 +71,14 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 			return obj, nil
 		}
 	}
+	if media == YAML {
+		if err := checkAliases(body); err != nil {
+			return nil, err
+		}
+	}
+	if err := v.checkQuantities(body, media); err != nil {
+		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
+	}
 	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.into())
 	if err != nil && !runtime.IsStrictDecodingError(err) {
 		return nil, asUndecodable(body, v.GVK.Kind, gvk, err)
@@ -78,6 +92,31 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
 	return obj, err
+}
+
+// checkQuantities refuses amounts that apimachinery must not see.
+func (v *Version) checkQuantities(body []byte, media Media) error {
+	if v.Untyped {
+		return nil
+	}
+	shape := quantity.ShapeOf(v.New())
+	if shape == nil {
+		return nil
+	}
+	switch media {
+	case Protobuf:
+		if message, ok := bytes.CutPrefix(body, protobufMagic[:]); ok {
+			return shape.CheckProtobuf(message)
+		}
+		return nil
+	case YAML:
+		converted, err := yaml.YAMLToJSON(body)
+		if err != nil {
+			return nil
+		}
+		body = converted
+	}
+	return shape.CheckJSON(body)
 }
 
 // into is what the serializers decode into: only untyped objects need one, a
@@ -96,6 +135,9 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 	}
 	if jsonplan.Decode(body, obj) {
 		return obj, v.claim(obj)
+	}
+	if v.checkQuantities(body, JSON) != nil {
+		return nil, false
 	}
 	obj = v.New() // the other was spoilt
 	if strict {
@@ -220,16 +262,20 @@ func excerpt(body []byte) string {
 }
 
 // UnmarshalDocument reads a JSON or YAML document as it comes, integers as
-// int64; isJSON tells which it was.
-func UnmarshalDocument(body []byte, into *map[string]any) (isJSON bool, err error) {
+// int64. unique says that no member is there twice, in any object of it; where it
+// is false that is not known.
+func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		if document, ok := jsonplan.DecodeDocument(body); ok {
 			*into = document
 			return true, nil
 		}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, into); err == nil {
-			return true, nil
+			return false, nil
 		}
+	}
+	if err := checkAliases(body); err != nil {
+		return false, err
 	}
 	converted, err := yaml.YAMLToJSON(body)
 	if err != nil {
@@ -245,6 +291,9 @@ func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Ob
 	if v.Untyped {
 		obj.(*unstructured.Unstructured).Object = document
 		return obj, nil, nil
+	}
+	if err := quantity.ShapeOf(obj).CheckDocument(document); err != nil {
+		return nil, nil, err
 	}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document, obj, wantStrict)
 	if found, ok := runtime.AsStrictDecodingError(err); ok {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"mainstay.dev/mainstay/codec"
@@ -103,4 +104,39 @@ func FuzzDecodeStored(f *testing.F) {
 			t.Errorf("resourceVersion %q", obj.GetResourceVersion())
 		}
 	})
+}
+
+// TestDecodeAbsurdQuantities: an amount with a billion digits is refused before
+// it is computed, whichever way it comes, and one of a cluster is not.
+func TestDecodeAbsurdQuantities(t *testing.T) {
+	t.Parallel()
+	const want = `Pod in version "v1" cannot be handled as a Pod: a quantity may have at most 128 characters and an exponent of at most 128`
+	body := func(q string) string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":` + q + `}}}]}}`
+	}
+	for _, q := range []string{`"1e999999999"`, `"1e-999999999"`, `1e999999999`, `"\u0031e-999999999"`, `" 1e999999999 "`, `"0.` + strings.Repeat("1", 1<<20) + `"`} {
+		for _, media := range []codec.Media{codec.JSON, codec.YAML} {
+			for _, text := range []string{body(q), strings.Replace(body(q), "spec", `unknown":1,"spec`, 1)} {
+				if _, err := podVersion().Decode([]byte(text), media, true); err == nil || err.Error() != want {
+					t.Errorf("%.30s: %v", q, err)
+				}
+			}
+		}
+		if _, _, err := podVersion().FromDocument(map[string]any{"spec": map[string]any{"overhead": map[string]any{"cpu": "1e-999999999"}}}, true); err == nil {
+			t.Error("passed as a document")
+		}
+	}
+	pod := testPod()
+	pod.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("98765432101")}
+	encoded, err := codec.AppendObject(nil, pod, codec.Protobuf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if obj, err := podVersion().Decode(encoded, codec.Protobuf, true); err != nil || obj.(*corev1.Pod).Spec.Overhead.Cpu().Value() != 98765432101 {
+		t.Errorf("a legal amount: %v", err)
+	}
+	hostile := strings.ReplaceAll(string(encoded), "98765432101", "1e-99999999")
+	if _, err := podVersion().Decode([]byte(hostile), codec.Protobuf, true); err == nil || err.Error() != want {
+		t.Errorf("protobuf: %v", err)
+	}
 }

@@ -4,7 +4,7 @@
 // from which readers take bytes that are already there, or an object of their
 // own. It knows no keys, no HTTP and no rules of any resource.
 //
-// Imports: codec/jsonplan.
+// Imports: codec/jsonplan, codec/quantity.
 package codec
 
 import (
@@ -40,6 +40,9 @@ type Version struct {
 	// and returns what that was where report is set. An error that is an API
 	// error is told as it is. nil takes any document whose type is right.
 	Accept func(obj Object, report bool) (unknown []error, err error)
+	// List is the kind of a collection of v, where that is not the kind with "List"
+	// after it.
+	List string
 	// Untyped says that objects are *unstructured.Unstructured: they have no
 	// protobuf form and no strategic merge patch.
 	Untyped bool
@@ -99,6 +102,9 @@ func (k *Kind) Version(gv schema.GroupVersion) *Version {
 
 // ListKind is the kind of a collection of v.
 func (v *Version) ListKind() schema.GroupVersionKind {
+	if v.List != "" {
+		return v.GVK.GroupVersion().WithKind(v.List)
+	}
 	return v.GVK.GroupVersion().WithKind(v.GVK.Kind + "List")
 }
 

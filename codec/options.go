@@ -19,6 +19,11 @@ func DecodeDeleteOptions(body []byte, media Media) (*metav1.DeleteOptions, error
 	if media == Protobuf {
 		decoder = protobuf.NewSerializer(optionTypes{}, optionTypes{})
 	}
+	if media == YAML {
+		if err := checkAliases(body); err != nil {
+			return nil, err
+		}
+	}
 	defaults := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
 	obj, _, err := decoder.Decode(body, &defaults, nil)
 	if err != nil {

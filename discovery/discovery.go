@@ -33,13 +33,21 @@ func apiGroup(g group) metav1.APIGroup {
 	return out
 }
 
-// resourceList is the document of one version.
+// resourceList is the document of one version: resources by name, subresources of
+// built-in ones as well; those of custom resources are in the order they come in,
+// which is kube-apiserver's: status, then scale.
 func resourceList(v rest.Version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{GroupVersion: v.GroupVersion.String(), APIResources: []metav1.APIResource{}}
+	sortedAs := map[string]string{}
 	for _, r := range v.Resources {
-		list.APIResources = append(list.APIResources, apiResource(r))
+		resource := apiResource(r)
+		list.APIResources = append(list.APIResources, resource)
+		sortedAs[resource.Name] = resource.Name
+		if r.Custom {
+			sortedAs[resource.Name] = r.Name
+		}
 	}
-	slices.SortStableFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(sortedAs[a.Name], sortedAs[b.Name]) })
 	return list
 }
 

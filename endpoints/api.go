@@ -3,11 +3,12 @@
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
 //
-// Imports: admission, codec, endpoints/apply, endpoints/mergepatch, request,
-// rest, telemetry.
+// Imports: admission, codec, endpoints/apply, endpoints/jsonpatch,
+// endpoints/mergepatch, endpoints/strategic, request, rest, telemetry.
 package endpoints
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -48,7 +49,10 @@ type Config struct {
 	MinWatchTimeout time.Duration
 	// OnWatchEvents is told of events sent; nil: nobody is.
 	OnWatchEvents func(resource *rest.Resource, events, bytes int)
-	Logger        *slog.Logger
+	// ControllersRun reports whether there are controllers that finish deletions;
+	// clients are warned where there are none. nil: there are.
+	ControllersRun func(ctx context.Context) bool
+	Logger         *slog.Logger
 }
 
 // API answers requests for resources. It is safe for concurrent use.

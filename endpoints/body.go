@@ -23,22 +23,45 @@ func (c *call) readBody() ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	reader := io.LimitReader(c.r.Body, limit+1)
-	var body []byte
-	var err error
-	if n := c.r.ContentLength; n > 0 {
-		body = make([]byte, n)
-		var read int
-		read, err = io.ReadFull(reader, body)
-		body = body[:read]
-	} else {
-		body, err = io.ReadAll(reader)
-	}
+	body, err := readAll(reader, c.r.ContentLength)
 	var maxBytes *http.MaxBytesError
 	switch {
 	case errors.As(err, &maxBytes), int64(len(body)) > limit:
 		return nil, tooLarge(limit)
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
+	}
+	return body, nil
+}
+
+// firstBodyBuffer is what a body that announces at least as much is read into
+// first: nearly all bodies fit.
+const firstBodyBuffer = 32 << 10
+
+// readAll reads all of r, which is to have length bytes, or as many as there are if
+// length is not positive.
+// Memory grows with what has come, and not with what was announced, which costs a
+// client nothing.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	if length <= 0 {
+		return io.ReadAll(r)
+	}
+	body := make([]byte, 0, min(length, firstBodyBuffer))
+	for int64(len(body)) < length {
+		if len(body) == cap(body) {
+			grown := make([]byte, len(body), min(length, 2*int64(cap(body))))
+			copy(grown, body)
+			body = grown
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) == length:
+		case err == io.EOF:
+			return body, io.ErrUnexpectedEOF
+		case err != nil:
+			return body, err
+		}
 	}
 	return body, nil
 }
@@ -117,20 +140,26 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))
 	}
 	for _, problem := range strict.Errors() {
-		// YAML's faults come as a list of lines in one error.
-		for line := range strings.SplitSeq(strings.TrimPrefix(problem.Error(), "yaml: unmarshal errors:\n"), "\n") {
-			request.AddWarning(c.r.Context(), strings.TrimSpace(line))
-		}
+		c.warnOfFaults(problem.Error())
 	}
 	return nil
 }
 
+// warnOfFaults adds a warning for each line of what strict reading found: YAML's
+// faults come as a list of lines in one error.
+func (c *call) warnOfFaults(faults string) {
+	for line := range strings.SplitSeq(strings.TrimPrefix(faults, "yaml: unmarshal errors:\n"), "\n") {
+		request.AddWarning(c.r.Context(), strings.TrimSpace(line))
+	}
+}
+
 // place puts an object that a client sent where the request's path says, and
-// refuses one that says otherwise of itself.
+// refuses one that names another namespace. One of a cluster-scoped kind loses
+// the namespace it names, as in kube-apiserver: clients fill it in for all kinds.
 func (c *call) place(obj codec.Object) error {
 	if !c.resource.Namespaced {
 		if obj.GetNamespace() != "" {
-			return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+			obj.SetNamespace("")
 		}
 		return nil
 	}

@@ -114,8 +114,33 @@ func TestBadBodies(t *testing.T) {
 	deep := `{"metadata":{"name":"d"},"x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "}"
 	got := a.do("POST "+inA+"configmaps", deep)
 	got.want(400, prefix+`couldn't get version/kind; json parse error: invalid character '[' exceeded max depth ({"metadata":{"name":"d"},"x":[ ...)`)
-	a.do("POST /api/v1/nodes", `{"metadata":{"name":"n","namespace":"a"}}`).
-		want(400, "the namespace of the provided object does not match the namespace sent on the request")
+}
+
+// TestNamespaceOfClusterScoped: a namespace in an object that is in none is
+// dropped, by every way to write.
+func TestNamespaceOfClusterScoped(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, endpoints.Config{})
+	const body = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","namespace":"a","labels":{"%d":""}}}`
+	for i, test := range []struct{ line, contentType string }{
+		{"POST /api/v1/nodes", jsonType},
+		{"PUT /api/v1/nodes/n", jsonType},
+		{"PATCH /api/v1/nodes/n", mergeT},
+		{"PATCH /api/v1/nodes/n", smpT},
+		{"PATCH /api/v1/nodes/n?fieldManager=m&force=true", applyT},
+		{"PATCH /api/v1/nodes/n?fieldManager=m", applyT}, // nothing changes
+		{"DELETE /api/v1/nodes/n", jsonType},
+		{"PATCH /api/v1/nodes/n?fieldManager=m", applyT}, // creates
+	} {
+		sent := fmt.Sprintf(body, min(i, 4))
+		if strings.HasPrefix(test.line, "DELETE") {
+			sent = ""
+		}
+		got := a.must(test.line, sent, "Content-Type", test.contentType)
+		if strings.Contains(got.Body.String(), "namespace") {
+			t.Errorf("%s: %s", test.line, got.Body)
+		}
+	}
 }
 
 // TestFieldValidation: unknown and duplicate fields are ignored, warned of or
@@ -139,6 +164,8 @@ func TestFieldValidation(t *testing.T) {
 		{"merge patch, duplicate", "PATCH " + inA + "configmaps/a", mergeT, `{"data":{"k":"1","k":"2"}}`, []string{duplicate}, 400},
 		{"strategic patch", "PATCH " + inA + "configmaps/a", smpT, `{"nope":1}`, []string{unknown}, 422},
 		{"JSON patch", "PATCH " + inA + "configmaps/a", jsonT, `[{"op":"add","path":"/nope","value":1}]`, []string{unknown}, 422},
+		{"apply, duplicate", "PATCH " + inA + "configmaps/a", applyT, "apiVersion: v1\nkind: ConfigMap\ndata: {k: a, k: b}\n", []string{`line 3: key "k" already set in map`}, 400},
+		{"apply, JSON, duplicate", "PATCH " + inA + "configmaps/a", applyT, `{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"1","k":"2"}}`, []string{`line 1: key "k" already set in map`}, 400},
 		{"JSON patch, of its own", "PATCH " + inA + "configmaps/a", jsonT, `[{"op":"add","path":"/data","value":{},"nope":1}]`, []string{`json patch unknown field "[0].nope"`}, 400},
 	} {
 		for mode, want := range map[string]want{
@@ -148,9 +175,9 @@ func TestFieldValidation(t *testing.T) {
 				t.Parallel()
 				a := newAPI(t, endpoints.Config{})
 				a.configMap("a", "")
-				line := test.line
+				line := test.line + "?fieldManager=tester"
 				if mode != "" {
-					line += "?fieldValidation=" + mode
+					line += "&fieldValidation=" + mode
 				}
 				got := a.do(line, test.body, "Content-Type", test.contentType)
 				if want.code == 200 && strings.HasPrefix(line, "POST") {
@@ -164,7 +191,7 @@ func TestFieldValidation(t *testing.T) {
 				}
 				if mode == "Strict" {
 					for _, fault := range test.faults {
-						if !strings.Contains(got.status().Message, "strict decoding error: ") || !strings.Contains(got.status().Message, fault) {
+						if !strings.Contains(got.status().Message, "strict decoding ") || !strings.Contains(got.status().Message, fault) {
 							t.Errorf("message %s; want %s", got.status().Message, fault)
 						}
 					}
@@ -253,6 +280,20 @@ func TestDeleteOptions(t *testing.T) {
 		got.want(test.code, test.message)
 	}
 	a.do("DELETE "+inA+"configmaps/d", `{"kind":"Nope","apiVersion":"v1"}`).want(400, "")
+}
+
+// TestExport: a form of the object that is no longer made is refused.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, endpoints.Config{})
+	a.configMap("a", "")
+	for query, code := range map[string]int{"export=true": 400, "export": 400, "export=1&exact=true": 400, "export=false": 200, "export=0": 200, "x=export": 200} {
+		message := ""
+		if code == 400 {
+			message = "the export parameter, deprecated since v1.14, is no longer supported"
+		}
+		a.do("GET "+inA+"configmaps/a?"+query, "").want(code, message)
+	}
 }
 
 func TestListOptions(t *testing.T) {

@@ -33,6 +33,9 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	if gone && !c.resource.ReturnDeleted {
 		return c.respondDeleted(t, record)
 	}
+	if !gone {
+		c.warnHeld(record, options)
+	}
 	code := http.StatusOK
 	if !gone && options.OrphanDependents != nil && !*options.OrphanDependents {
 		code = http.StatusAccepted // as kube-apiserver, for old clients that ask for cascading deletion this way
@@ -99,5 +102,6 @@ func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 	if err != nil {
 		return err
 	}
+	c.warnHeldCollection(options)
 	return c.respondList(t, deleted, true)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,6 +54,7 @@ func StatusOf(err error) *metav1.Status {
 		if status.Code == 0 {
 			status.Code = http.StatusInternalServerError
 		}
+		limitQuotes(&status)
 		return &status
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -60,6 +62,36 @@ func StatusOf(err error) *metav1.Status {
 		return &status
 	}
 	return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+}
+
+// maxQuote is how much of an object or list a message shows that quotes it, in
+// bytes.
+const maxQuote = 64 << 10
+
+// limitQuotes cuts the messages of a status short: some quote what a client
+// sent, more than once, and escape it each time.
+func limitQuotes(status *metav1.Status) {
+	status.Message = shortened(status.Message)
+	if status.Details == nil {
+		return
+	}
+	for i := range status.Details.Causes {
+		if len(status.Details.Causes[i].Message) > maxQuote {
+			details := status.Details.DeepCopy() // the error's own
+			for k := range details.Causes {
+				details.Causes[k].Message = shortened(details.Causes[k].Message)
+			}
+			status.Details = details
+			return
+		}
+	}
+}
+
+func shortened(message string) string {
+	if len(message) <= maxQuote {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxQuote], "") + " ..."
 }
 
 // statusError is an API error made of its parts, for those that apierrors has

@@ -161,7 +161,7 @@ func (a *api) resources(backend kv.Backend) []*rest.Resource {
 		withTable(resource("pods", pods, true)),
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "status", Namespaced: true, Kind: kind, Version: kind.Hub,
 			Storage: &registry.Part{Store: pods, Strategy: podStatusStrategy()}, ResetFields: reset("spec")},
-		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "eviction", Namespaced: true, Version: evictionVersion(), Storage: evictions{pods}},
+		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "eviction", Namespaced: true, Version: evictionVersion(), WithoutTable: true, Storage: evictions{pods}},
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "log", Namespaced: true, Version: kind.Hub, Storage: logs{}},
 		resource("nodes", a.store(backend, "nodes", kindOf("", "v1", "Node", func() codec.Object { return new(corev1.Node) }), false, &registry.Strategy{}), false),
 		resource("horizontalpodautoscalers", hpas, true),

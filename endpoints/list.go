@@ -43,9 +43,6 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 		return c.respondTable(t, list)
 	case partialList:
 		return c.respondPartialList(t, list)
-	case partial:
-		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
-			"you requested PartialObjectMetadata, but the requested object is a list (%s)", c.listTypeName())
 	}
 	// What others convert may fail, and is told before the first byte is sent.
 	asks := c.resource.Kind != nil && c.resource.Kind.Convert != nil

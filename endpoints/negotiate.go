@@ -53,19 +53,46 @@ type clause struct {
 	quality   float64
 }
 
-// negotiate reads the Accept header of a request for the resource.
+// forms are what objects can be shown as, besides JSON and YAML. Where a form is
+// missing, the client's next choice counts.
+type forms struct {
+	// protobuf of whole objects.
+	protobuf bool
+	table    bool
+}
+
+// negotiate reads the Accept header of a request for the resource. All that can
+// be refused of it is refused here, before anything is done.
 func (c *call) negotiate(purpose int) (target, error) {
-	return negotiateAmong(c.r, purpose, !c.resource.Version.Untyped)
+	t, err := negotiateAmong(c.r, purpose, forms{protobuf: !c.resource.Version.Untyped, table: !c.resource.WithoutTable})
+	if err != nil {
+		return t, err
+	}
+	return t, c.checkView(t, purpose)
+}
+
+// checkView refuses a view that the response cannot have.
+func (c *call) checkView(t target, purpose int) error {
+	switch {
+	case t.view == partialList && purpose != forList:
+		return notOfList(t, c.resource)
+	case t.view == partial && purpose == forList:
+		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+			"you requested PartialObjectMetadata, but the requested object is a list (%s)", c.listTypeName())
+	case t.view == table:
+		_, err := c.includeObject()
+		return err
+	}
+	return nil
 }
 
 // negotiate reads the Accept header of a request for what has every form.
 func negotiate(r *http.Request, purpose int) (target, error) {
-	return negotiateAmong(r, purpose, true)
+	return negotiateAmong(r, purpose, forms{protobuf: true, table: true})
 }
 
-// negotiateAmong reads the Accept header. hasProtobuf tells whether whole
-// objects have a protobuf form; where not, the client's next choice counts.
-func negotiateAmong(r *http.Request, purpose int, hasProtobuf bool) (target, error) {
+// negotiateAmong reads the Accept header.
+func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
 	pretty := wantsPretty(r)
 	header := r.Header.Get("Accept")
 	if values := r.Header.Values("Accept"); len(values) > 1 {
@@ -88,11 +115,22 @@ func negotiateAmong(r *http.Request, purpose int, hasProtobuf bool) (target, err
 		if pp, ok := c.params["pretty"]; ok {
 			t.pretty = pp == "1" || pp == "true"
 		}
-		if t.setView(c.params) && (hasProtobuf || t.media != codec.Protobuf || t.view != whole) {
+		if t.setView(c.params) && has.allow(t) {
 			return t, nil
 		}
 	}
 	return target{}, notAcceptable(known, purpose)
+}
+
+// allow reports whether objects that have these forms can be shown as t wants.
+func (f forms) allow(t target) bool {
+	switch t.view {
+	case whole:
+		return f.protobuf || t.media != codec.Protobuf
+	case table:
+		return f.table
+	}
+	return true
 }
 
 // setView reads the parameters as, g and v; it reports whether they can be met.

@@ -121,6 +121,41 @@ func kindIn(t testing.TB, body []byte, media string) string {
 	return meta.Kind
 }
 
+// TestRefusedBeforeTheWrite: an answer that cannot be given is refused before
+// anything is done.
+func TestRefusedBeforeTheWrite(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, endpoints.Config{})
+	a.configMap("a", "")
+	a.must("POST "+inA+"pods", `{"metadata":{"name":"p"}}`)
+	before := a.must("GET "+inA+"configmaps", "").Body.String() + a.must("GET "+inA+"pods", "").Body.String()
+	for _, test := range []struct {
+		line, body, contentType, accept string
+		code                            int
+	}{
+		{"POST " + inA + "pods/p/eviction", `{"metadata":{"name":"p"}}`, jsonType, tableT, 406},
+		{"POST " + inA + "pods/p/eviction", `{"metadata":{"name":"p"}}`, jsonType, listT, 406},
+		{"POST " + inA + "configmaps", `{"metadata":{"name":"b"}}`, jsonType, listT, 406},
+		{"POST " + inA + "configmaps?includeObject=Nope", `{"metadata":{"name":"b"}}`, jsonType, tableT, 400},
+		{"PUT " + inA + "configmaps/a", `{"metadata":{"name":"a","labels":{"a":"b"}}}`, jsonType, listT, 406},
+		{"PATCH " + inA + "configmaps/a", `{"metadata":{"labels":{"a":"b"}}}`, mergeT, listT, 406},
+		{"PATCH " + inA + "configmaps/a?includeObject=Nope", `{"metadata":{"labels":{"a":"b"}}}`, mergeT, tableT, 400},
+		{"DELETE " + inA + "configmaps/a", "", jsonType, listT, 406},
+		{"DELETE " + inA + "configmaps", "", jsonType, partialT, 406},
+		{"DELETE " + inA + "configmaps?includeObject=Nope", "", jsonType, tableT, 400},
+	} {
+		a.do(test.line, test.body, "Content-Type", test.contentType, "Accept", test.accept).want(test.code, "")
+		if after := a.must("GET "+inA+"configmaps", "").Body.String() + a.must("GET "+inA+"pods", "").Body.String(); after != before {
+			t.Fatalf("%s, %s: changed\n%s\n%s", test.line, test.accept, before, after)
+		}
+	}
+	// The next choice of the client counts, as kubectl asks.
+	got := a.must("POST "+inA+"pods/p/eviction", `{"metadata":{"name":"p"}}`, "Accept", tableT+","+jsonType)
+	if got.status().Kind != "Status" {
+		t.Errorf("%s", got.Body)
+	}
+}
+
 func TestSeveralAcceptHeaders(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -45,7 +46,25 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 }
 
 func (c *call) getOptions() (metav1.GetOptions, error) {
+	if strings.Contains(c.r.URL.RawQuery, "export") {
+		if err := refuseExport(c.r.URL.Query()["export"]); err != nil {
+			return metav1.GetOptions{}, err
+		}
+	}
 	return decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_GetOptions)
+}
+
+// refuseExport refuses a read of an object without what belongs to its cluster,
+// which is no longer there: who wants that must not get the whole object.
+func refuseExport(values []string) error {
+	var export bool
+	if err := runtime.Convert_Slice_string_To_bool(&values, &export, nil); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the export parameter cannot be parsed: %v", err))
+	}
+	if export {
+		return apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+	}
+	return nil
 }
 
 func (c *call) createOptions() (metav1.CreateOptions, error) {
@@ -98,7 +117,7 @@ func (c *call) decodeDeleteOptions(body []byte) (metav1.DeleteOptions, error) {
 	}
 	options, err := codec.DecodeDeleteOptions(body, media)
 	if err != nil {
-		return metav1.DeleteOptions{}, apierrors.NewBadRequest(err.Error())
+		return metav1.DeleteOptions{}, asBadRequest(err)
 	}
 	return *options, nil
 }
@@ -114,6 +133,7 @@ func (c *call) listOptions() (rest.ListOptions, metav1.ListOptions, error) {
 	if err := metainternal.Convert_v1_ListOptions_To_internalversion_ListOptions(&raw, &parsed, nil); err != nil {
 		return rest.ListOptions{}, raw, apierrors.NewBadRequest(err.Error())
 	}
+	metainternal.SetListOptionsDefaults(&parsed, true)
 	errs := listvalidation.ValidateListOptions(&parsed, true)
 	if raw.Watch && raw.Continue != "" && raw.ResourceVersionMatch == "" {
 		errs = append(errs, field.Forbidden(field.NewPath("resourceVersionMatch"), "resourceVersionMatch is forbidden when continue is provided"))

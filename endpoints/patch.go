@@ -58,12 +58,12 @@ func (c *call) patchType() (types.PatchType, error) {
 		case types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType:
 			return patchType, nil
 		case types.StrategicMergePatchType:
-			if !c.resource.Version.Untyped {
+			if !c.resource.Version.Untyped && !c.resource.Custom {
 				return patchType, nil
 			}
 		}
 	}
-	if c.resource.Version.Untyped {
+	if c.resource.Version.Untyped || c.resource.Custom {
 		return "", unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 	}
 	return "", errPatchType()
@@ -121,10 +121,15 @@ func invalidPatch(document string, err error) error {
 	})
 }
 
-// inapplicable answers a patch that does not fit the object as it is.
-func inapplicable() error {
-	return detailed(statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
-		"the server rejected our request due to an error in our request"))
+// inapplicable answers a patch that does not fit the object as it is, or that
+// exceeds a limit, which why names. As kube-apiserver, it says no more about
+// what does not fit.
+func inapplicable(why error) error {
+	message := "the server rejected our request due to an error in our request"
+	if why != nil {
+		message += ": " + why.Error()
+	}
+	return detailed(statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "%s", message))
 }
 
 // asBadRequest makes a bad request of an error that is not an API error: what

@@ -2,7 +2,9 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,18 +26,19 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 	if m == nil {
 		return nil, errPatchType()
 	}
-	content, isJSON, err := decodeApplied(body)
+	content, unique, err := decodeApplied(body)
 	if err != nil {
 		return nil, err
 	}
-	if options.FieldValidation == metav1.FieldValidationStrict {
-		if err := checkStrictDocument(body, isJSON); err != nil {
+	if !unique {
+		if err := c.checkDuplicates(body, options.FieldValidation); err != nil {
 			return nil, err
 		}
 	}
 	force := options.Force != nil && *options.Force
 	return func(_ context.Context, current codec.Object) (codec.Object, error) {
-		if current == nil {
+		create := current == nil
+		if create {
 			current = c.newHub()
 		}
 		applied := (&unstructured.Unstructured{Object: content}).DeepCopy()
@@ -49,46 +52,93 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 		if err != nil {
 			return nil, asBadRequest(err)
 		}
+		if uid := merged.GetUID(); create && uid != "" {
+			return nil, apierrors.NewConflict(c.resource.GroupResource(), c.info.Name,
+				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		}
 		return c.completed(merged), nil
 	}, nil
 }
 
 // decodeApplied reads a configuration. JSON is YAML too, but much sooner read
-// as what it is.
-func decodeApplied(body []byte) (content map[string]any, isJSON bool, err error) {
+// as what it is. unique is as in codec.UnmarshalDocument.
+func decodeApplied(body []byte) (content map[string]any, unique bool, err error) {
 	content = map[string]any{}
-	isJSON, err = codec.UnmarshalDocument(body, &content)
+	unique, err = codec.UnmarshalDocument(body, &content)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return nil, false, err
+	}
 	if err != nil {
-		return nil, isJSON, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	if len(content) == 0 {
-		return nil, isJSON, apierrors.NewBadRequest("an applied configuration must be an object with apiVersion, kind and metadata.name")
+		return nil, false, apierrors.NewBadRequest("an applied configuration must be an object with apiVersion, kind and metadata.name")
 	}
-	return content, isJSON, nil
+	return content, unique, nil
 }
 
-// checkStrictDocument refuses members that are there twice. What JSON has no
-// fault in is no YAML with one; faults get YAML's words.
-func checkStrictDocument(body []byte, isJSON bool) error {
-	if isJSON {
-		if strict, err := kjson.UnmarshalStrict(body, &map[string]any{}); err == nil && len(strict) == 0 {
-			return nil
-		}
+// checkDuplicates warns of members that are there twice, or refuses them. What
+// JSON has no fault in is no YAML with one; faults get YAML's words.
+func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
+	if fieldValidation == metav1.FieldValidationIgnore {
+		return nil
 	}
-	if err := yaml.UnmarshalStrict(body, &map[string]any{}); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+	if strict, err := kjson.UnmarshalStrict(body, &map[string]any{}); err == nil && len(strict) == 0 {
+		return nil
 	}
+	err := yaml.UnmarshalStrict(body, &map[string]any{})
+	if err == nil {
+		return nil
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
+	}
+	c.warnOfFaults(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	return nil
 }
 
 // completed gives the fields that nobody applied their defaults. Typed objects
-// have them from when they got their type.
+// have them from when they got their type. What was applied as null and has no
+// default stays null: unlike one in an object that is sent, which is taken for a
+// field that is left out, it must be allowed.
 func (c *call) completed(merged codec.Object) codec.Object {
 	v := c.resource.Version
-	if !v.Untyped || v.Default == nil {
+	u, ok := merged.(*unstructured.Unstructured)
+	if !ok || !v.Untyped || v.Default == nil {
 		return merged
 	}
-	merged = merged.DeepCopyObject().(codec.Object) // may share memory with the live object
-	v.Default(merged)
-	return merged
+	out := u.DeepCopy() // merged may share memory with the live object
+	v.Default(out)
+	keepNulls(u.Object, out.Object)
+	return out
+}
+
+// keepNulls puts members of before that are null into after, where they are
+// missing. Metadata of resources stays as it is: it may not have them.
+func keepNulls(before, after any) {
+	switch before := before.(type) {
+	case map[string]any:
+		after, ok := after.(map[string]any)
+		if !ok {
+			return
+		}
+		_, isResource := before["kind"]
+		for name, v := range before {
+			if name == "metadata" && isResource {
+				continue
+			}
+			if left, found := after[name]; found {
+				keepNulls(v, left)
+			} else if v == nil {
+				after[name] = nil
+			}
+		}
+	case []any:
+		if after, ok := after.([]any); ok && len(after) == len(before) {
+			for i := range before {
+				keepNulls(before[i], after[i])
+			}
+		}
+	}
 }

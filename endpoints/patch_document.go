@@ -2,16 +2,17 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	kjson "sigs.k8s.io/json"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/jsonpatch"
 	"mainstay.dev/mainstay/endpoints/mergepatch"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -30,7 +31,7 @@ type documentPatcher interface {
 // object is written in the version asked for, changed, and read again.
 func (c *call) documentPatch(patch documentPatcher, manager string, options metav1.PatchOptions) rest.UpdateFunc {
 	v := c.resource.Version
-	return func(_ context.Context, current codec.Object) (codec.Object, error) {
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if current == nil {
 			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
 		}
@@ -58,6 +59,9 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 			strict = append(strict, found.Errors()...)
 		}
 		if err := c.reportStrict(strict, options.FieldValidation); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		hub, err := c.toHub(v, obj)
@@ -135,8 +139,8 @@ func decodePatch(body []byte, into any, fieldValidation string) (strict []error,
 
 // jsonPatch is a JSON patch (RFC 6902).
 type jsonPatch struct {
-	operations jsonpatch.Patch
-	strict     []error
+	patch  *jsonpatch.Patch
+	strict []error
 }
 
 // jsonPatchOp is what an operation of a JSON patch may hold.
@@ -159,22 +163,25 @@ func parseJSONPatch(body []byte, fieldValidation string) (documentPatcher, error
 	for i, problem := range strict {
 		strict[i] = fmt.Errorf("json patch %w", problem)
 	}
-	operations, err := jsonpatch.DecodePatch(body)
+	patch, err := jsonpatch.Parse(body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	for _, op := range known {
 		if op.Path == "" && op.Value == nil && (op.Op == "add" || op.Op == "replace") {
-			return nil, inapplicable() // the whole object by nothing, which the library trips over
+			return nil, inapplicable(nil) // the whole object by nothing
 		}
 	}
-	return jsonPatch{operations, strict}, nil
+	return jsonPatch{patch, strict}, nil
 }
 
 func (p jsonPatch) apply(document []byte) ([]byte, []error, error) {
-	changed, err := p.operations.Apply(document)
+	changed, err := p.patch.Apply(make([]byte, 0, len(document)+256), document)
+	if errors.Is(err, jsonpatch.ErrCopied) || errors.Is(err, jsonpatch.ErrWork) {
+		return nil, nil, inapplicable(err)
+	}
 	if err != nil {
-		return nil, nil, inapplicable()
+		return nil, nil, inapplicable(nil)
 	}
 	return changed, p.strict, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/strategic"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -27,7 +28,7 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 	if err != nil {
 		return nil, err
 	}
-	return func(_ context.Context, current codec.Object) (codec.Object, error) {
+	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if current == nil {
 			return nil, apierrors.NewNotFound(c.resource.GroupResource(), c.info.Name)
 		}
@@ -43,6 +44,9 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		merged, err := mergeStrategic(original, runtime.DeepCopyJSON(patch), schema)
 		if err != nil {
 			return nil, strategicError(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		obj, found, err := v.FromDocument(merged, options.FieldValidation != metav1.FieldValidationIgnore)
 		if err != nil {
@@ -62,17 +66,18 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 	}, nil
 }
 
-// mergeStrategic merges a patch into a document. The library panics on some
+// mergeStrategic merges a patch into a document. The merge panics on some
 // patches that are none, such as a list with a null among its members.
-func mergeStrategic(original, patch map[string]any, schema strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
+func mergeStrategic(original, patch map[string]any, schema strategic.Schema) (merged map[string]any, err error) {
 	defer func() {
 		if recover() != nil {
-			merged, err = nil, inapplicable()
+			merged, err = nil, inapplicable(nil)
 		}
 	}()
-	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(original, patch, schema)
+	return strategic.Merge(original, patch, schema)
 }
 
+// strategicError answers a patch that cannot be merged.
 func strategicError(err error) error {
 	if mergepatch.IsPreconditionFailed(err) || err == mergepatch.ErrBadJSONDoc || err == mergepatch.ErrBadPatchFormatForPrimitiveList {
 		return apierrors.NewBadRequest(err.Error())

@@ -300,6 +300,53 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
+// TestApplyOfAnObjectThatWas: who names the uid of an object means that one, and
+// not another; who names a version of one that is gone creates it anew.
+func TestApplyOfAnObjectThatWas(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, endpoints.Config{})
+	apply := func(metadata string) answer {
+		t.Helper()
+		return a.do("PATCH "+inA+"configmaps/a?fieldManager=m", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{`+metadata+`}}`, "Content-Type", applyT)
+	}
+	const none = `Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid x, and no existing object was found`
+	apply(`"uid":"x"`).want(409, none)
+	apply(`"uid":"x","resourceVersion":"1"`).want(409, none)
+	a.do("GET "+inA+"configmaps/a", "").want(404, "")
+	created := apply(`"resourceVersion":"1"`)
+	created.want(201, "")
+	apply(`"uid":"x"`).want(422, `ConfigMap "a" is invalid: metadata.uid: Invalid value: "x": field is immutable`)
+	apply(fmt.Sprintf(`"uid":%q`, created.configMap().UID)).want(200, "")
+}
+
+// TestApplyOfEmpty: an empty map that is applied over one that was not stays, by
+// each of the two ways that an apply may go (names that are not ASCII go the
+// other). Without it a volume has no source.
+func TestApplyOfEmpty(t *testing.T) {
+	t.Parallel()
+	for _, manager := range []string{"m", "%C3%BCber"} {
+		a := newAPI(t, endpoints.Config{})
+		apply := func(manager, volumes, more string) *corev1.Pod {
+			t.Helper()
+			body := `{"apiVersion":"v1","kind":"Pod","spec":{"volumes":[` + volumes + `]` + more + `}}`
+			return a.must("PATCH "+inA+"pods/p?force=true&fieldManager="+manager, body, "Content-Type", applyT).pod()
+		}
+		apply(manager, `{"name":"v","emptyDir":{"medium":"Memory"}}`, `,"securityContext":{"runAsUser":1}`)
+		for range 2 {
+			got := apply(manager, `{"name":"v","emptyDir":{}}`, `,"securityContext":{}`)
+			if v := got.Spec.Volumes[0]; v.EmptyDir == nil || v.EmptyDir.Medium != "" || got.Spec.SecurityContext == nil || got.Spec.SecurityContext.RunAsUser != nil {
+				t.Errorf("%s: %+v", manager, got.Spec)
+			}
+		}
+		// Who takes all it had away leaves what another wants empty.
+		apply("other", `{"name":"w","emptyDir":{}}`, "")
+		apply(manager, `{"name":"w","emptyDir":{"medium":"Memory"}}`, "")
+		if got := apply(manager, "", ""); len(got.Spec.Volumes) != 1 || got.Spec.Volumes[0].EmptyDir == nil || got.Spec.Volumes[0].EmptyDir.Medium != "" {
+			t.Errorf("%s: %+v", manager, got.Spec)
+		}
+	}
+}
+
 // TestApplyOfYAML: what people write.
 func TestApplyOfYAML(t *testing.T) {
 	t.Parallel()

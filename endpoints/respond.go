@@ -36,8 +36,6 @@ func (c *call) respondRecord(t target, code int, record *codec.Record) error {
 		body, err = c.encodeTableOf(t, record)
 	case partial:
 		body, err = encodePartial(t, record)
-	case partialList:
-		err = notOfList(t, c.resource)
 	}
 	if err != nil {
 		return err

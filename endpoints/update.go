@@ -79,11 +79,18 @@ func (c *call) updateRules(options metav1.UpdateOptions, allowCreate bool) rest.
 }
 
 // admitted lets mutating admission have its say after a change, and forgets a
-// change that is none but for the time in managed fields.
+// change that is none but for the time in managed fields. Changes of large
+// objects take their time: none is begun or gone on with once ctx has ended.
 func (c *call) admitted(change rest.UpdateFunc, dryRun bool) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		obj, err := change(ctx, current)
 		if err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		dedupOwnerReferences(ctx, obj)

@@ -15,6 +15,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -24,9 +25,6 @@ func (c *call) watch(s rest.Watcher) error {
 	t, err := c.negotiate(forWatch)
 	if err != nil {
 		return err
-	}
-	if t.view == partialList {
-		return notOfList(t, c.resource)
 	}
 	options, raw, err := c.listOptions()
 	if err != nil {
@@ -72,6 +70,7 @@ func (c *call) streamEvents(ctx context.Context, w rest.Watch, framer *framer, t
 	if err := flusher.Flush(); err != nil {
 		return nil // the client is gone
 	}
+	request.Release(c.r)
 	for {
 		events, err := w.Next(ctx)
 		if done := c.sendEvents(framer, flusher, events, err); done {
@@ -266,6 +265,9 @@ func (f *framer) appendObject(dst []byte, kind apiwatch.EventType, obj runtime.O
 
 func (f *framer) appendError(dst []byte, err error) []byte {
 	status := StatusOf(err)
+	if status.Code == http.StatusInternalServerError && status.Reason == "" {
+		status.Reason = metav1.StatusReasonInternalError // as kube-apiserver's watches; clients see no code
+	}
 	status.Kind, status.APIVersion = "Status", "v1"
 	framed, failed := f.appendObject(dst, apiwatch.Error, status)
 	if failed != nil {

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"mainstay.dev/mainstay/codec"
@@ -39,10 +40,11 @@ func (e event) String() string {
 	var object struct {
 		Kind     string
 		Message  string
+		Reason   string
 		Metadata metav1.ObjectMeta
 	}
 	_ = json.Unmarshal(e.Object, &object)
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Type, object.Kind, object.Metadata.Name, object.Message))
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Type, object.Kind, object.Metadata.Name+object.Reason, object.Message))
 }
 
 // watching is a watch of a served API.
@@ -143,6 +145,14 @@ func TestWatchBegins(t *testing.T) {
 		w := a.watch(target + "&timeoutSeconds=1")
 		w.want("ADDED ConfigMap b")
 		w.ended()
+	}
+	// With bookmarks the end of the initial state is marked.
+	for _, query := range []string{"", "&resourceVersion=0"} {
+		w := a.watch(inA + "configmaps?watch=1&allowWatchBookmarks=true" + query)
+		w.want("ADDED ConfigMap a", "ADDED ConfigMap b")
+		if mark := w.next(); mark.Type != "BOOKMARK" || !strings.Contains(string(mark.Object), metav1.InitialEventsAnnotationKey) {
+			t.Errorf("%q: %s %s", query, mark.Type, mark.Object)
+		}
 	}
 	a.do("GET /api/v1/watch/namespaces/a/configmaps/b?fieldSelector=metadata.name%3Da", "").
 		want(400, `both a name and a field selector provided ("b", "metadata.name=a"); please provide one or the other`)
@@ -324,10 +334,10 @@ func TestWatchErrors(t *testing.T) {
 		err  error
 		want string // the last event; empty: none
 	}{
-		"expired": {&storage.ExpiredError{Message: "too old resource version: 1 (5)"}, "ERROR Status  too old resource version: 1 (5)"},
-		"future":  {&storage.FutureRevisionError{Asked: 9, Current: 5}, "ERROR Status  Timeout: Too large resource version: 9, current: 5"},
+		"expired": {&storage.ExpiredError{Message: "too old resource version: 1 (5)"}, "ERROR Status Expired too old resource version: 1 (5)"},
+		"future":  {&storage.FutureRevisionError{Asked: 9, Current: 5}, "ERROR Status Timeout Timeout: Too large resource version: 9, current: 5"},
 		"closed":  {rest.ErrWatchClosed, ""},
-		"trouble": {io.ErrUnexpectedEOF, "ERROR Status  unexpected EOF"},
+		"trouble": {io.ErrUnexpectedEOF, "ERROR Status InternalError unexpected EOF"},
 	} {
 		for _, media := range []string{jsonType, protobufType, tableT} {
 			t.Run(name+"/"+media, func(t *testing.T) {
@@ -355,6 +365,27 @@ func TestWatchErrors(t *testing.T) {
 	}
 }
 
+// TestWatchOfWhatCannotBeRead: an object that cannot be decoded is an error in
+// the stream, after the events before it, and the end.
+func TestWatchOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, media := range []string{jsonType, protobufType, tableT, partialT} {
+		broken := codec.NewRecord(record(t, "b", 6).Kind(), types.NamespacedName{Namespace: "a", Name: "b"}, []byte("nonsense"), 6)
+		store := &scripted{events: make(chan []rest.Event, 2), err: rest.ErrWatchClosed}
+		store.events <- []rest.Event{{Type: "ADDED", Record: record(t, "a", 5)}, {Type: "ADDED", Record: broken}, {Type: "ADDED", Record: record(t, "c", 7)}}
+		store.events <- []rest.Event{{Type: "ADDED", Record: record(t, "d", 8)}}
+		close(store.events)
+		w := httptest.NewRecorder()
+		r := newRequest("GET "+inA+"configmaps?watch=1", nil)
+		r.Header.Set("Accept", media)
+		serve(w, r, store, endpoints.Config{})
+		got := events(t, w.Body.Bytes(), media)
+		if len(got) != 2 || !strings.HasPrefix(got[0], "ADDED") || !strings.HasPrefix(got[1], "ERROR Status InternalError ") {
+			t.Errorf("%s: %q", media, got)
+		}
+	}
+}
+
 // events reads a whole watch.
 func events(t testing.TB, body []byte, media string) []string {
 	t.Helper()
@@ -377,7 +408,7 @@ func events(t testing.TB, body []byte, media string) []string {
 		text := kind + " " + obj.GetObjectKind().GroupVersionKind().Kind
 		switch obj := obj.(type) {
 		case *metav1.Status:
-			text = kind + " Status  " + obj.Message
+			text = kind + " Status " + string(obj.Reason) + " " + obj.Message
 		case metav1.Object:
 			text += " " + obj.GetName()
 		}

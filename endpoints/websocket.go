@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/websocket"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -45,6 +46,7 @@ func (c *call) serveWebSocket(ctx context.Context, w rest.Watch, framer *framer,
 }
 
 func (c *call) sendMessages(ctx context.Context, conn *websocket.Conn, w rest.Watch, framer *framer) {
+	request.Release(c.r)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {

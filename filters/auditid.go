@@ -2,6 +2,7 @@ package filters
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -22,7 +23,7 @@ func AuditID(next http.Handler) http.Handler {
 			id = uuid.NewString()
 		}
 		if len(id) > maxAuditIDLength {
-			id = id[:maxAuditIDLength]
+			id = strings.Clone(id[:maxAuditIDLength]) // and not all of it, for as long as a watch lives
 		}
 		response := wrap(w)
 		response.Header()[auditIDHeader] = []string{id}

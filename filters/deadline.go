@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,37 +14,50 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/telemetry"
 )
 
-// Deadline ends requests that take longer than max, or than their ?timeout=,
+// DeadlineConfig says how long requests may take.
+type DeadlineConfig struct {
+	// Max is the longest time, however long the client asks for.
+	Max     time.Duration
+	Metrics *telemetry.Requests
+	Logger  *slog.Logger
+	OnError ErrorWriter
+}
+
+// Deadline ends requests that take longer than Max, or than their ?timeout=,
 // whichever is less. The handler learns of it by its context; a handler that is
 // waiting for the request's body, or for the client to take the response, is
 // woken up. Requests that have not been answered by then get a 504; answers
 // under way break off.
 //
-// Handlers run on the goroutine of their request all the time: there is none to
-// be left behind, and none to be paid for.
-func Deadline(max time.Duration, onError ErrorWriter) Filter {
+// A handler that does not notice, because it computes, is answered for a moment
+// later: its client has the 504 and the handler goes on by itself, counted and
+// logged until it returns. Handlers run on the goroutine of their request all
+// the time, so that no other need be paid for.
+func Deadline(config DeadlineConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if LongRunning(request.InfoFrom(r.Context())) {
 				next.ServeHTTP(w, r)
 				return
 			}
-			timeout, err := timeoutOf(r.URL, max)
+			timeout, err := timeoutOf(r.URL, config.Max)
 			if err != nil {
-				onError(w, r, apierrors.NewBadRequest(err.Error()))
+				config.OnError(w, r, apierrors.NewBadRequest(err.Error()))
 				return
 			}
 			ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))
 			defer cancel()
-			response := wrap(w)
-			var waker waker
-			stop := context.AfterFunc(ctx, func() { waker.wake(ctx, r, response) })
 			timed := r.WithContext(ctx)
-			next.ServeHTTP(response, timed)
+			k := &waker{config: &config, request: timed, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
+			k.response.withGuard(&k.guard)
+			stop := context.AfterFunc(ctx, k.wake)
+			defer k.end(false) // if the handler panics
+			next.ServeHTTP(k.response, timed)
 			stop()
-			waker.finish(ctx, timed, response, onError)
+			k.finish()
 		})
 	}
 }
@@ -57,51 +71,118 @@ func ErrTimeout() error {
 // be sent.
 const writeGrace = 5 * time.Second
 
-// waker interrupts the I/O of a handler at its deadline, unless the handler has
-// returned: its ResponseWriter must not be touched then.
+// answerGrace is how long a handler may take to answer by itself after its
+// deadline.
+const answerGrace = 250 * time.Millisecond
+
+// waker interrupts the I/O of a handler at its deadline, and answers for it if
+// that does not help, unless the handler has returned: its ResponseWriter must
+// not be touched then.
 type waker struct {
+	config   *DeadlineConfig
+	request  *http.Request
+	response *response
+	// accept and agent are of the request's header, which the handler may change.
+	accept, agent []string
+	guard         guard
+
 	mu       sync.Mutex
 	finished bool
 	cutOff   bool // a response under way was broken off
+	left     bool // it was answered in the handler's place
 }
 
-func (k *waker) wake(ctx context.Context, r *http.Request, response *response) {
+func (k *waker) wake() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.finished || !errors.Is(ctx.Err(), context.DeadlineExceeded) || response.started.Load() == http.StatusSwitchingProtocols {
+	started := k.response.started.Load()
+	if k.finished || !k.expired() || started == http.StatusSwitchingProtocols {
 		return // in another protocol, a connection is its handler's own
 	}
 	// Errors of the controller only say that this connection cannot be
 	// interrupted.
-	control := http.NewResponseController(response.ResponseWriter)
-	if succeeded(response.started.Load()) {
+	control := http.NewResponseController(k.response.ResponseWriter)
+	if succeeded(started) {
 		k.cutOff = control.SetWriteDeadline(longAgo()) == nil
 		return
 	}
 	_ = control.SetReadDeadline(longAgo())
-	if r.ProtoMajor >= 2 { // in HTTP/1 a deadline would outlive the request
+	if k.request.ProtoMajor >= 2 { // in HTTP/1 a deadline would outlive the request
 		_ = control.SetWriteDeadline(time.Now().Add(writeGrace))
+	}
+	if started == 0 {
+		time.AfterFunc(answerGrace, k.answer)
 	}
 }
 
-func longAgo() time.Time { return time.Unix(1, 0) }
+func (k *waker) expired() bool { return errors.Is(k.request.Context().Err(), context.DeadlineExceeded) }
+
+// answer answers for a handler that has not.
+func (k *waker) answer() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.finished || k.response.started.Load() != 0 {
+		return
+	}
+	ctx := k.request.Context()
+	asked := (&http.Request{
+		Method: k.request.Method, URL: k.request.URL, Proto: k.request.Proto, ProtoMajor: k.request.ProtoMajor, ProtoMinor: k.request.ProtoMinor,
+		Header: http.Header{"Accept": k.accept, "User-Agent": k.agent},
+	}).WithContext(ctx)
+	a := &reply{header: http.Header{}}
+	if id := request.AuditID(ctx); id != "" {
+		a.header[auditIDHeader] = []string{id}
+	}
+	k.config.OnError(a, asked, ErrTimeout())
+	if k.left = k.response.answerFor(a); k.left {
+		k.note(slog.LevelWarn, "request timed out, and its handler has not returned", telemetry.PostTimeoutPending)
+	}
+}
+
+func (k *waker) note(level slog.Level, message string, status telemetry.PostTimeout) {
+	if k.config.Metrics != nil {
+		k.config.Metrics.AfterTimeout(status)
+	}
+	ctx := k.request.Context()
+	k.config.Logger.LogAttrs(ctx, level, message, slog.String("verb", k.request.Method), slog.String("URI", k.request.RequestURI),
+		slog.String("audit-ID", request.AuditID(ctx)), slog.Duration("since", time.Since(request.Received(ctx))))
+}
+
+// end keeps the response from being touched any more. It may be called again.
+func (k *waker) end(returned bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.finished {
+		return
+	}
+	k.finished = true
+	if !k.left {
+		return
+	}
+	status := telemetry.PostTimeoutOK
+	if !returned {
+		status = telemetry.PostTimeoutPanic
+	}
+	k.note(slog.LevelInfo, "handler of a request that timed out has returned", status)
+}
 
 // finish answers for the handler that has just returned, if its time is up.
-func (k *waker) finish(ctx context.Context, r *http.Request, response *response, onError ErrorWriter) {
-	k.mu.Lock()
-	k.finished = true
-	k.mu.Unlock()
-	if !k.cutOff && !errors.Is(ctx.Err(), context.DeadlineExceeded) || response.status == http.StatusSwitchingProtocols {
+func (k *waker) finish() {
+	k.end(true)
+	response := k.response
+	if k.left || !k.cutOff && !k.expired() || response.status == http.StatusSwitchingProtocols {
 		return
 	}
 	switch {
 	case response.status == 0:
-		onError(response, r, ErrTimeout())
+		k.config.OnError(response, k.request, ErrTimeout())
 	case succeeded(int32(response.status)):
 		// It may have been cut short, and must not look complete.
 		panic(http.ErrAbortHandler)
 	}
 }
+
+func longAgo() time.Time { return time.Unix(1, 0) }
 
 // succeeded tells answers with a result from those with an error and from none.
 func succeeded(status int32) bool { return status >= 100 && status < 300 }

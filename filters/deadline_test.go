@@ -4,15 +4,22 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/http2"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 func TestTimeoutOf(t *testing.T) {
@@ -92,7 +99,7 @@ func TestDeadline(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewUnstartedServer(Chain(tt.handler, AuditID, RequestInfo(writeError), Deadline(time.Minute, writeError)))
+			server := httptest.NewUnstartedServer(Chain(tt.handler, AuditID, RequestInfo(writeError), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError})))
 			server.EnableHTTP2 = true
 			server.StartTLS()
 			defer server.Close()
@@ -148,12 +155,12 @@ func TestDeadlineLeavesWatchesAlone(t *testing.T) {
 			t.Error("a watch has a deadline")
 		}
 	})
-	get(t, final, httptest.NewRequest("GET", "/api/v1/pods?watch=1&timeout=1s", nil), Deadline(time.Minute, writeError))
+	get(t, final, httptest.NewRequest("GET", "/api/v1/pods?watch=1&timeout=1s", nil), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}))
 }
 
 func TestDeadlineRefusesNonsense(t *testing.T) {
 	t.Parallel()
-	got := get(t, answer(200, ""), httptest.NewRequest("GET", "/api/v1/pods?timeout=nonsense", nil), Deadline(time.Minute, writeError))
+	got := get(t, answer(200, ""), httptest.NewRequest("GET", "/api/v1/pods?timeout=nonsense", nil), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}))
 	if status := statusOf(t, got.Body); got.Code != 400 || !strings.HasPrefix(status.Message, "invalid timeout specified in the request URL") {
 		t.Errorf("answered %d %s", got.Code, status.Message)
 	}
@@ -172,4 +179,109 @@ func TestResponseReachesBelow(t *testing.T) {
 	if _, _, err := w.Hijack(); !errors.Is(err, http.ErrNotSupported) {
 		t.Errorf("hijack what cannot be: %v", err)
 	}
+}
+
+// TestDeadlineOfComputation: the client of a handler that does not notice its
+// deadline has its answer while that goes on, over each protocol, and what the
+// handler does later is counted, logged and not sent.
+func TestDeadlineOfComputation(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			registry := prometheus.NewRegistry()
+			metrics := telemetry.NewRequests(registry)
+			var log bytes.Buffer
+			var logged sync.Mutex
+			logger := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+				logged.Lock()
+				defer logged.Unlock()
+				return log.Write(p)
+			}), nil))
+			answered, written, done := make(chan struct{}), make(chan error, 1), make(chan struct{})
+			handler := func(w http.ResponseWriter, r *http.Request) {
+				for i := 0; ; i++ { // a computation that has to do with the header all the time
+					w.Header().Set("X-Round", strconv.Itoa(i))
+					r.Header.Set("Accept", "nothing")
+					select {
+					case <-answered:
+						_, err := io.WriteString(w, "late")
+						written <- err
+						return
+					default:
+					}
+				}
+			}
+			chain := Chain(http.HandlerFunc(handler), func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					defer close(done)
+					next.ServeHTTP(w, r)
+				})
+			}, AuditID, RequestInfo(writeError), Deadline(DeadlineConfig{Max: time.Minute, Metrics: metrics, Logger: logger, OnError: writeError}))
+			server := httptest.NewUnstartedServer(chain)
+			if server.EnableHTTP2 = protocol == "HTTP/2.0"; server.EnableHTTP2 {
+				if err := http2.Configure(server.Config); err != nil {
+					t.Fatal(err)
+				}
+			}
+			server.StartTLS()
+			defer server.Close()
+			resp, err := server.Client().Post(server.URL+"/api/v1/namespaces/a/pods?timeout=20ms", "application/json", strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != 504 || resp.Proto != protocol || resp.Header.Get("Audit-Id") == "" || resp.Header.Get("X-Round") != "" {
+				t.Errorf("answered %d %s by %s with %v, %v", resp.StatusCode, body, resp.Proto, resp.Header, err)
+			}
+			if status := statusOf(t, bytes.NewReader(body)); status.Reason != metav1.StatusReasonTimeout {
+				t.Errorf("answered %s", body)
+			}
+			if got := postTimeouts(t, registry); got["pending"] != 1 || got["ok"] != 0 {
+				t.Errorf("while the handler runs: %v", got)
+			}
+			close(answered)
+			if err := <-written; !errors.Is(err, http.ErrHandlerTimeout) {
+				t.Errorf("the handler's write: %v", err)
+			}
+			<-done
+			if got := postTimeouts(t, registry); got["pending"] != 1 || got["ok"] != 1 {
+				t.Errorf("when the handler has returned: %v", got)
+			}
+			logged.Lock()
+			defer logged.Unlock()
+			if text := log.String(); !strings.Contains(text, "its handler has not returned") || !strings.Contains(text, "timed out has returned") {
+				t.Errorf("the log says %s", text)
+			}
+		})
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// postTimeouts returns how many handlers were left behind, and how many of them
+// have ended, by status.
+func postTimeouts(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "apiserver_request_post_timeout_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "status" {
+					got[label.GetValue()] = metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return got
 }

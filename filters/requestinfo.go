@@ -17,6 +17,7 @@ func RequestInfo(onError ErrorWriter) Filter {
 			info, err := request.Parse(r)
 			ctx := request.NewContext(r.Context(), &info, time.Now())
 			request.SetAuditID(ctx, auditIDOf(w))
+			request.SetOriginal(ctx, r)
 			r = r.WithContext(ctx)
 			if err != nil {
 				onError(w, r, apierrors.NewBadRequest(err.Error()))

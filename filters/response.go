@@ -24,6 +24,7 @@ type response struct {
 	status  int             // 0 until the header is written
 	size    int64           // bytes of the body
 	started atomic.Int32    // status, for other goroutines than the handler's
+	guard   *guard          // of a request with a deadline
 }
 
 // wrap returns the response that is already around w, or puts one around it.
@@ -34,20 +35,45 @@ func wrap(w http.ResponseWriter) *response {
 	return &response{ResponseWriter: w}
 }
 
+// Header implements http.ResponseWriter.
+func (r *response) Header() http.Header {
+	if r.guard == nil {
+		return r.ResponseWriter.Header()
+	}
+	r.guard.mu.Lock()
+	defer r.guard.mu.Unlock()
+	return r.headerLocked()
+}
+
 func (r *response) WriteHeader(status int) {
+	if !r.lock() {
+		return
+	}
+	defer r.unlock()
+	r.writeHeaderLocked(status)
+}
+
+func (r *response) writeHeaderLocked(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		if r.status == 0 {
+			r.writeWarnings(r.headerLocked())
+			r.publishHeaderLocked()
 			r.status = status
 			r.started.Store(int32(status))
-			r.writeWarnings()
 		}
+	} else {
+		r.publishHeaderLocked()
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
 
 func (r *response) Write(p []byte) (int, error) {
+	if !r.lock() {
+		return 0, http.ErrHandlerTimeout
+	}
+	defer r.unlock()
 	if r.status == 0 {
-		r.WriteHeader(http.StatusOK)
+		r.writeHeaderLocked(http.StatusOK)
 	}
 	n, err := r.ResponseWriter.Write(p)
 	r.size += int64(n)
@@ -59,14 +85,22 @@ func (r *response) Flush() { _ = r.FlushError() }
 
 // FlushError is what http.ResponseController looks for.
 func (r *response) FlushError() error {
+	if !r.lock() {
+		return http.ErrHandlerTimeout
+	}
+	defer r.unlock()
 	if r.status == 0 {
-		r.WriteHeader(http.StatusOK)
+		r.writeHeaderLocked(http.StatusOK)
 	}
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
 // Hijack implements http.Hijacker; over HTTP/2 it returns http.ErrNotSupported.
 func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if !r.lock() {
+		return nil, nil, http.ErrHandlerTimeout
+	}
+	defer r.unlock()
 	conn, buffer, err := http.NewResponseController(r.ResponseWriter).Hijack()
 	if err == nil && r.status == 0 {
 		r.status = http.StatusSwitchingProtocols
@@ -85,7 +119,7 @@ const (
 	maxWarning  = 256
 )
 
-func (r *response) writeWarnings() {
+func (r *response) writeWarnings(header http.Header) {
 	if r.ctx == nil {
 		return
 	}
@@ -105,8 +139,8 @@ func (r *response) writeWarnings() {
 		// A text that cannot be a header value (control characters, no UTF-8)
 		// is left out.
 		value, err := utilnet.NewWarningHeader(299, "-", text)
-		if err == nil && !slices.Contains(r.Header()["Warning"], value) {
-			r.Header().Add("Warning", value)
+		if err == nil && !slices.Contains(header["Warning"], value) {
+			header.Add("Warning", value)
 		}
 	}
 }

@@ -1,13 +1,18 @@
 package filters
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/telemetry"
 )
+
+// maxUserAgent is how much of a client's name is logged, in bytes.
+const maxUserAgent = 1 << 10
 
 // TrackConfig says how requests are counted and logged.
 type TrackConfig struct {
@@ -25,6 +30,7 @@ func Track(config TrackConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			t := tracked{config: &config, response: wrap(w), info: request.InfoFrom(r.Context()), start: time.Now()}
+			t.line = lineOf(r, config.Logger.Enabled(r.Context(), level))
 			t.labels = telemetry.Describe(r, t.info, config.Known != nil && config.Known(t.info))
 			t.longRunning = LongRunning(t.info)
 			if t.longRunning {
@@ -36,7 +42,7 @@ func Track(config TrackConfig) Filter {
 				mark.Begin()
 				defer mark.End()
 			}
-			defer t.done(r, level) // also when the handler panics
+			defer t.done(r.Context(), level) // also when the handler panics
 			next.ServeHTTP(t.response, r)
 			t.returned = true
 		})
@@ -52,6 +58,24 @@ type tracked struct {
 	trace                 *telemetry.Trace
 	start                 time.Time
 	longRunning, returned bool
+	line                  line
+}
+
+// line is what a log line says of a request. The request itself must not be kept
+// along with a long-running handler, which releases its header.
+type line struct {
+	method, uri, remote string
+	userAgent           string
+}
+
+// lineOf reads a request. Without the user agent it costs nothing.
+func lineOf(r *http.Request, userAgent bool) line {
+	l := line{method: r.Method, uri: r.RequestURI, remote: r.RemoteAddr}
+	if userAgent {
+		name := r.UserAgent()
+		l.userAgent = strings.Clone(name[:min(len(name), maxUserAgent)])
+	}
+	return l
 }
 
 func (t *tracked) inFlight() *telemetry.Watermark {
@@ -71,7 +95,7 @@ func mutating(info *request.Info) bool {
 	return true
 }
 
-func (t *tracked) done(r *http.Request, level slog.Level) {
+func (t *tracked) done(ctx context.Context, level slog.Level) {
 	status := t.response.status
 	switch {
 	case status == 0 && t.returned:
@@ -84,14 +108,14 @@ func (t *tracked) done(r *http.Request, level slog.Level) {
 	took := time.Since(t.start)
 	t.config.Metrics.Done(t.labels, status, took, t.response.size)
 
-	ctx, logger := r.Context(), t.config.Logger
+	logger := t.config.Logger
 	if !t.longRunning && took >= telemetry.SlowRequest {
-		t.trace.LogSlow(ctx, logger, slog.String("verb", r.Method), slog.String("URI", r.RequestURI),
+		t.trace.LogSlow(ctx, logger, slog.String("verb", t.line.method), slog.String("URI", t.line.uri),
 			slog.String("audit-ID", request.AuditID(ctx)), slog.Int("resp", status))
 	}
 	if logger.Enabled(ctx, level) {
-		logger.LogAttrs(ctx, level, "HTTP", slog.String("verb", r.Method), slog.String("URI", r.RequestURI),
-			slog.Duration("latency", took), slog.String("userAgent", r.UserAgent()), slog.String("audit-ID", request.AuditID(ctx)),
-			slog.String("srcIP", r.RemoteAddr), slog.Int("resp", status))
+		logger.LogAttrs(ctx, level, "HTTP", slog.String("verb", t.line.method), slog.String("URI", t.line.uri),
+			slog.Duration("latency", took), slog.String("userAgent", t.line.userAgent), slog.String("audit-ID", request.AuditID(ctx)),
+			slog.String("srcIP", t.line.remote), slog.Int("resp", status))
 	}
 }

@@ -18,15 +18,15 @@ const firstBuffer = 4 << 10
 // body is a request's. The goroutine that reads the connection fills it, the
 // handler empties it, both under the connection's lock.
 type body struct {
-	stream   *stream
-	none     bool   // there is none
-	buf      []byte // what has come, from off on not read
-	off      int
-	err      error // what follows buf; nil as long as more may come
-	closed   bool
-	expected bool  // the client waits for 100 Continue
-	declared int64 // -1 if the length is not known
-	received int64
+	stream        *stream
+	empty         bool   // there is none
+	buf           []byte // what has come, from off on not read
+	off           int
+	err           error // what follows buf; nil as long as more may come
+	closed        bool
+	needsContinue bool  // the client waits for 100 Continue
+	declared      int64 // -1 if the length is not known
+	received      int64
 
 	trailer http.Header // as received
 }
@@ -36,8 +36,8 @@ func (b *body) Read(p []byte) (int, error) {
 	c := b.stream.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if b.expected && b.stream.err == nil && !b.closed {
-		b.expected = false
+	if b.needsContinue && b.stream.err == nil && !b.closed {
+		b.needsContinue = false
 		c.appendHeader(b.stream.id, []hpack.HeaderField{{Name: ":status", Value: "100"}}, false)
 		c.flush()
 	}
@@ -52,6 +52,7 @@ func (b *body) Read(p []byte) (int, error) {
 			c.flush()
 			return n, nil
 		case b.err == io.EOF:
+			b.buf, b.off = nil, 0 // the request may go on for long
 			b.publishTrailer()
 			return 0, io.EOF
 		case b.err != nil:
@@ -76,6 +77,9 @@ func (b *body) Close() error {
 
 // publishTrailer fills in the trailers that the client has announced.
 func (b *body) publishTrailer() {
+	if b.stream.request == nil {
+		return // the handler has returned
+	}
 	announced := b.stream.request.Trailer
 	for key, values := range b.trailer {
 		if _, ok := announced[key]; ok {
@@ -89,7 +93,7 @@ func (b *body) publishTrailer() {
 func (b *body) add(p []byte) {
 	b.received += int64(len(p))
 	if b.closed || b.err != nil {
-		b.stream.conn.in.give(len(p)) // but not to the stream: nobody reads it
+		b.stream.conn.in.give(len(p)) // but not to the stream, which is not read
 		return
 	}
 	if b.buf == nil {
@@ -107,14 +111,13 @@ func (b *body) add(p []byte) {
 	b.stream.wake.Broadcast()
 }
 
-// exceeded tells whether n more bytes are more than declared.
+// exceeded reports whether n more bytes are more than declared.
 func (b *body) exceeded(n int) bool {
 	return b.declared >= 0 && b.received+int64(n) > b.declared
 }
 
-// end notes that the client has sent all.
+// end notes that all of the body has come.
 func (b *body) end() {
-	b.stream.remoteEnded = true
 	if b.declared >= 0 && b.received != b.declared {
 		b.fail(fmt.Errorf("http2: the request declared a Content-Length of %d, but has %d bytes: %w",
 			b.declared, b.received, io.ErrUnexpectedEOF))
@@ -133,7 +136,7 @@ func (b *body) fail(err error) {
 
 // drop ends the body along with its stream.
 func (b *body) drop() {
-	if b.none {
+	if b.empty {
 		return
 	}
 	b.fail(b.stream.err)
@@ -161,14 +164,14 @@ func (b *body) refill(n int) {
 	}
 }
 
-// widen tells the client about room for the connection.
+// widen announces room in the connection's window.
 func (c *conn) widen() {
 	if n := c.in.refill(); n > 0 {
 		_ = c.frames.WriteWindowUpdate(0, n)
 	}
 }
 
-// widen tells the client about room for the stream.
+// widen announces room in the stream's window.
 func (s *stream) widen() {
 	if n := s.in.refill(); n > 0 {
 		_ = s.conn.frames.WriteWindowUpdate(s.id, n)

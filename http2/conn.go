@@ -11,7 +11,6 @@ import (
 	"time"
 
 	h2 "golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
 // Why a stream is over before its handler is. Handlers see them as errors of
@@ -36,17 +35,18 @@ type conn struct {
 
 	// Of the goroutine that reads.
 	framer  *h2.Framer
+	headers *headerDecoder
 	flood   flood
 	unacked int // our settings that the client has not acknowledged
 
 	mu sync.Mutex // guards what follows, and the streams
 
-	streams   map[uint32]*stream
-	lastID    uint32    // the highest that the client has used
-	handlers  int       // running, for streams of the map or not
-	unstarted []*stream // whose handlers wait for others to return
-	leaving   bool      // a GOAWAY has been sent; streams after lastID are ignored
-	err       error     // set once the connection is of no use
+	streams    map[uint32]*stream
+	lastID     uint32    // the highest that the client has used
+	handlers   int       // running, for streams of the map or not
+	unstarted  []*stream // whose handlers wait for others to return
+	goAwaySent bool      // a GOAWAY has been sent; streams after lastID are ignored
+	err        error     // set once the connection is of no use
 
 	in         inflow
 	out        outflow
@@ -54,7 +54,7 @@ type conn struct {
 
 	output
 
-	keeper
+	keepalive
 }
 
 func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, state *tls.ConnectionState, h http.Handler) *conn {
@@ -74,8 +74,7 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 		out:        minWindow,
 		peerWindow: minWindow,
 	}
-	c.framer.ReadMetaHeaders = hpack.NewDecoder(c.settings.decodeTable, nil)
-	c.framer.MaxHeaderListSize = c.settings.headerList
+	c.headers = newHeaderDecoder(c.framer, &c.settings)
 	c.framer.SetMaxReadFrameSize(c.settings.frame)
 	c.output.init(c)
 	return c
@@ -84,30 +83,30 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 // clock is the time since the connection began.
 func (c *conn) clock() time.Duration { return time.Since(c.began) }
 
-// serve speaks with the client until one of both has enough. A connection that
-// comes late, when the server stops, is only greeted.
-func (c *conn) serve(late bool) {
+// serve runs the connection until it ends. One that begins while the server shuts
+// down gets a GOAWAY with the server's preface.
+func (c *conn) serve(shuttingDown bool) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	c.ctx = ctx
-	defer c.end()
+	defer c.teardown()
 	if why := weakTLS(c.tls, c.hs.HTTP2); why != "" {
-		c.refuse(h2.ErrCodeInadequateSecurity, why)
+		c.closeWithError(h2.ErrCodeInadequateSecurity, why)
 		return
 	}
 	// net/http has left the deadlines of the handshake.
 	_ = c.net.SetDeadline(time.Time{})
-	c.greet(late)
+	c.sendPreface(shuttingDown)
 	if err := c.readPreface(); err != nil {
 		logTo(c.hs, "http2: reading the preface of %s: %v", c.remote, err)
 		return
 	}
-	c.keep()
+	c.startKeepalive()
 	c.readFrames()
 }
 
-// greet sends what a server says first.
-func (c *conn) greet(late bool) {
+// sendPreface sends the server's connection preface: SETTINGS, and the window.
+func (c *conn) sendPreface(shuttingDown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.frames.WriteSettings(
@@ -122,10 +121,10 @@ func (c *conn) greet(late bool) {
 		_ = c.frames.WriteWindowUpdate(0, uint32(more))
 		c.in.avail += more
 	}
-	if late {
+	if shuttingDown {
 		c.goAway()
 	}
-	c.flushElsewhere()
+	c.flushAsync()
 }
 
 // readPreface reads the fixed bytes that every client begins with; the settings
@@ -146,33 +145,34 @@ func (c *conn) readPreface() error {
 	return nil
 }
 
-// goAway tells the client that streams after lastID are not answered, and ends
-// the connection when the others are. c.mu is held.
+// goAway sends GOAWAY: streams after lastID are not processed. The connection ends
+// with the last of the others. c.mu is held.
 func (c *conn) goAway() {
-	if c.leaving || c.err != nil {
+	if c.goAwaySent || c.err != nil {
 		return
 	}
-	c.leaving = true
+	c.goAwaySent = true
 	_ = c.frames.WriteGoAway(c.lastID, h2.ErrCodeNo, nil)
-	c.hangUpIfDone()
+	c.closeIfDone()
 }
 
-// hangUpIfDone ends a connection that is being left when its last stream is
-// over. c.mu is held.
-func (c *conn) hangUpIfDone() {
-	if c.leaving && len(c.streams) == 0 && c.err == nil {
-		c.srv.workers.start(farewell{c})
+// closeIfDone closes a connection after GOAWAY when its last stream is over. c.mu
+// is held.
+func (c *conn) closeIfDone() {
+	if c.goAwaySent && len(c.streams) == 0 && c.err == nil {
+		c.srv.workers.start(lingeringClose{c})
 	}
 }
 
-// farewell hangs up in the background; the goroutine that reads notices.
-type farewell struct{ *conn }
+// lingeringClose is the job of closing our side; the goroutine that reads ends with
+// the client's.
+type lingeringClose struct{ *conn }
 
-func (f farewell) run() { f.hangUp() }
+func (f lingeringClose) run() { f.closeWrites() }
 
-// hangUp sends what is waiting and the end of our side, and gives the client
-// some time to end its own.
-func (c *conn) hangUp() {
+// closeWrites sends what is pending, then TLS's close_notify, and leaves the client
+// lingerTimeout to close its side.
+func (c *conn) closeWrites() {
 	c.mu.Lock()
 	c.flush()
 	for c.writing {
@@ -185,8 +185,8 @@ func (c *conn) hangUp() {
 	}
 }
 
-// refuse ends the connection for what the client has done wrong.
-func (c *conn) refuse(code h2.ErrCode, why string) {
+// closeWithError ends the connection for what the client has done wrong.
+func (c *conn) closeWithError(code h2.ErrCode, why string) {
 	c.mu.Lock()
 	if c.err == nil {
 		_ = c.frames.WriteGoAway(c.lastID, code, []byte(why))
@@ -194,7 +194,7 @@ func (c *conn) refuse(code h2.ErrCode, why string) {
 	c.closeStreams(errConnClosed)
 	c.mu.Unlock()
 	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout)) // whether it reads or not
-	c.hangUp()
+	c.closeWrites()
 	var rest [4 << 10]byte
 	for { // until the deadline
 		if _, err := c.net.Read(rest[:]); err != nil {
@@ -203,11 +203,11 @@ func (c *conn) refuse(code h2.ErrCode, why string) {
 	}
 }
 
-// end lets go of everything.
-func (c *conn) end() {
+// teardown releases everything.
+func (c *conn) teardown() {
 	c.mu.Lock()
 	c.closeStreams(errConnClosed)
-	c.stopKeeping()
+	c.stopKeepalive()
 	c.mu.Unlock()
 	_ = c.net.Close()
 }
@@ -224,9 +224,9 @@ func (c *conn) closeStreams(err error) {
 	c.progress.Broadcast()
 }
 
-// admit lets a stream's handler run, now or when another one returns; false if
+// startHandler lets a stream's handler run, now or when another one returns; false if
 // too many wait. c.mu is held.
-func (c *conn) admit(s *stream) bool {
+func (c *conn) startHandler(s *stream) bool {
 	limit := int(c.settings.streams)
 	if c.handlers < limit {
 		c.handlers++
@@ -240,10 +240,11 @@ func (c *conn) admit(s *stream) bool {
 	return true
 }
 
-// handlerDone lets the next handler run.
-func (c *conn) handlerDone() {
+// handlerDone lets the next handler run after that of done.
+func (c *conn) handlerDone(done *stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	done.request = nil
 	c.handlers--
 	for len(c.unstarted) > 0 {
 		s := c.unstarted[0]

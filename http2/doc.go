@@ -2,10 +2,10 @@
 // implementation that comes with it: Configure, and net/http hands over every
 // connection that has agreed on "h2". Handlers see what they see there.
 //
-// It is made for many streams that each say little: watches. A response is
-// written by the goroutine that made it, without a loop or channels in between,
-// and whoever writes takes along what the other streams of the connection have
-// ready. What is read and how headers are coded is golang.org/x/net/http2's.
+// It is made for many streams that each send little at a time: watches. A response
+// is written by the goroutine that made it, without a loop or channels in between,
+// and a write carries what all streams of the connection have pending. Parsing of
+// frames and HPACK are golang.org/x/net/http2's.
 //
 // A connection (conn) has one goroutine that reads, and one lock, which guards
 // its streams, windows and the bytes waiting to be written; it is never held

@@ -19,7 +19,7 @@ func (w *outflow) add(n int32) bool {
 // inflow is a window for bytes that are received.
 type inflow struct {
 	avail  int32 // what the client may send
-	unsent int32 // what has been read and the client has not been told
+	unsent int32 // what has been read and not announced by WINDOW_UPDATE
 }
 
 // take notes that n bytes have come; false if they exceed the window.
@@ -34,8 +34,8 @@ func (w *inflow) take(n uint32) bool {
 // give notes that n bytes have been read.
 func (w *inflow) give(n int) { w.unsent += int32(n) }
 
-// refill returns by how much the client's window is to be widened: nothing while
-// it has more left than it would get, so that it hears of it twice a window.
+// refill returns the increment for the next WINDOW_UPDATE: 0 while the client has
+// more left than that, so that there are two of them per window.
 func (w *inflow) refill() (n uint32) {
 	if w.unsent == 0 || w.unsent < w.avail {
 		return 0

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// names knows header names as HTTP/2 writes them, in lower case. A server uses
-// few, so that each is worked out once; knownNames bounds a server that does
+// headerNames knows header names as HTTP/2 writes them, in lower case. A server uses
+// few, so that each is worked out once; maxCachedNames bounds a server that does
 // not.
-type names struct {
+type headerNames struct {
 	lower sync.Map // of string by string; "" if the name is not to be sent
 	mu    sync.Mutex
 	count int
 }
 
-const knownNames = 1000
+const maxCachedNames = 1000
 
-func (n *names) get(key string) string {
+func (n *headerNames) get(key string) string {
 	if name, ok := n.lower.Load(key); ok {
 		return name.(string)
 	}
@@ -33,7 +33,7 @@ func (n *names) get(key string) string {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.count < knownNames {
+	if n.count < maxCachedNames {
 		n.count++
 		n.lower.Store(strings.Clone(key), name)
 	}
@@ -47,22 +47,22 @@ func hopByHopNames() []string {
 
 // appendFields appends the values of a header, but for those that cannot be
 // sent.
-func (n *names) appendFields(fields []hpack.HeaderField, key string, values []string) []hpack.HeaderField {
+func (n *headerNames) appendFields(fields []hpack.HeaderField, key string, values []string) []hpack.HeaderField {
 	name := n.get(key)
 	if name == "" {
 		return fields
 	}
 	for _, value := range values {
 		if httpguts.ValidHeaderFieldValue(value) {
-			fields = append(fields, hpack.HeaderField{Name: name, Value: value, Sensitive: unique(name)})
+			fields = append(fields, hpack.HeaderField{Name: name, Value: value, Sensitive: neverIndexed(name)})
 		}
 	}
 	return fields
 }
 
-// unique tells values that hardly come twice. They stay out of the table that
-// client and server share, so that others stay in.
-func unique(name string) bool {
+// neverIndexed reports whether values of a field hardly come twice. They stay out
+// of HPACK's dynamic table, so that others stay in.
+func neverIndexed(name string) bool {
 	switch name {
 	case "audit-id", "content-length", "etag":
 		return true
@@ -70,8 +70,8 @@ func unique(name string) bool {
 	return false
 }
 
-// date is the time as the Date header says it, good for one second.
-type date struct {
+// cachedDate is the time as the Date header says it, good for one second.
+type cachedDate struct {
 	second int64
 	text   string
 }
@@ -81,7 +81,7 @@ func (srv *server) now() string {
 	if d := srv.date.Load(); d != nil && d.second == now.Unix() {
 		return d.text
 	}
-	d := &date{second: now.Unix(), text: now.UTC().Format(http.TimeFormat)}
+	d := &cachedDate{second: now.Unix(), text: now.UTC().Format(http.TimeFormat)}
 	srv.date.Store(d)
 	return d.text
 }
@@ -101,5 +101,5 @@ func statusText(code int) string {
 	return strconv.Itoa(code)
 }
 
-// validTrailer tells whether a field may come after the body.
+// validTrailer reports whether a field may be a trailer.
 func validTrailer(key string) bool { return httpguts.ValidTrailerHeader(key) }

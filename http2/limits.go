@@ -2,13 +2,26 @@ package http2
 
 import "time"
 
+// MaxHeaderFields is how many fields the header of a request may have, repeated
+// ones counted each time; more are answered with 431. A field costs the server
+// several times its bytes. The limit leaves room for users with a thousand groups,
+// which a front proxy sends in a field each.
+const MaxHeaderFields = 2000
+
 // What a client may make this server wait for or keep.
 const (
 	prefaceTimeout  = 10 * time.Second // for the first bytes of a connection
 	settingsTimeout = 2 * time.Second  // for the frame after them
-	// lingerTimeout is how long a connection that has been said good-bye to may
-	// still send, so that the client reads the good-bye before it is closed.
+	// lingerTimeout is how long a client may still send when our side is closed or a
+	// response is complete, so that it reads what we sent before TCP or the stream
+	// is reset.
 	lingerTimeout = time.Second
+
+	// The rest of a body that is still coming when the response is complete is read
+	// and dropped, up to drainBytes and for drainTimeout. drainBytes is more than
+	// the largest body that handlers take.
+	drainBytes   = 4 << 20
+	drainTimeout = 10 * time.Second
 
 	// unstartedPerStream bounds the requests that wait for handlers of streams
 	// which the client has reset: as many times the concurrent streams.
@@ -32,7 +45,7 @@ type flood struct {
 	frames int
 }
 
-// add counts one frame, and tells whether it was one too many.
+// add counts one frame, and reports whether it was one too many.
 func (f *flood) add(now time.Duration) (tooMany bool) {
 	if now-f.since > floodPeriod {
 		f.since, f.frames = now, 0

@@ -10,32 +10,32 @@ import (
 )
 
 const (
-	// enough is how many bytes wait at most, but for one more frame: who has
-	// others waits until they are written.
-	enough = 64 << 10
-	// dataFrame is the most that one DATA frame carries, so that streams take
+	// maxPending is how many bytes wait to be written at most, but for one more
+	// frame: handlers with more of them block.
+	maxPending = 64 << 10
+	// maxDataFrame is the most that one DATA frame carries, so that streams take
 	// turns.
-	dataFrame = 16 << 10
-	chunkSize = enough + dataFrame + 4<<10
-	// turns is how often a handler writes what others have left meanwhile,
-	// before it goes on with its own affairs.
-	turns = 8
+	maxDataFrame    = 16 << 10
+	writeBufferSize = maxPending + maxDataFrame + 4<<10
+	// maxWriteRounds is how often a handler writes what other streams have appended
+	// meanwhile, before another goroutine takes over and the handler goes on.
+	maxWriteRounds = 8
 )
 
-// chunk is memory for bytes on their way.
-type chunk struct{ b []byte }
+// writeBuffer holds frames that are to be written.
+type writeBuffer struct{ b []byte }
 
 // output is the sending side of a connection. Frames are appended under the
-// connection's lock. Who finds nobody writing writes, everything that has been
-// appended up to then in one go and again until nothing is left, without the
-// lock; everybody else leaves their frames and goes on.
+// connection's lock. A goroutine that has appended and finds no writer becomes the
+// writer: without the lock, it writes all that has been appended, and repeats that
+// until nothing is pending. All others return once they have appended.
 type output struct {
 	conn     *conn
-	pending  *chunk     // nil when nothing waits
-	replies  int        // bytes of pending that only answer the client
-	writing  bool       // somebody is
-	progress sync.Cond  // something was written, or the connection's window is wider
-	frames   *h2.Framer // appends to pending
+	pending  *writeBuffer // nil when nothing waits
+	replies  int          // bytes of pending that only answer the client
+	writing  bool         // there is a writer
+	progress sync.Cond    // something was written, or the connection's window is wider
+	frames   *h2.Framer   // appends to pending
 
 	maxFrame int // that the client takes
 	encoder  *hpack.Encoder
@@ -46,7 +46,7 @@ func (o *output) init(c *conn) {
 	o.conn = c
 	o.progress.L = &c.mu
 	o.frames = h2.NewFramer(o, nil)
-	o.maxFrame = dataFrame
+	o.maxFrame = maxDataFrame
 	o.encoder = hpack.NewEncoder(&o.block)
 	o.encoder.SetMaxDynamicTableSizeLimit(c.settings.encodeTable)
 }
@@ -54,14 +54,14 @@ func (o *output) init(c *conn) {
 // Write appends a frame. The connection's lock is held.
 func (o *output) Write(p []byte) (int, error) {
 	if o.pending == nil {
-		o.pending = o.conn.srv.chunks.Get().(*chunk)
+		o.pending = o.conn.srv.writeBuffers.Get().(*writeBuffer)
 	}
 	o.pending.b = append(o.pending.b, p...)
 	return len(p), nil
 }
 
-// full tells appenders to wait.
-func (o *output) full() bool { return o.pending != nil && len(o.pending.b) >= enough }
+// full reports whether appenders have to wait.
+func (o *output) full() bool { return o.pending != nil && len(o.pending.b) >= maxPending }
 
 // waitRoom waits while too much waits to be written. c.mu is held, but not while
 // it waits.
@@ -103,40 +103,39 @@ func (o *output) appendHeader(id uint32, fields []hpack.HeaderField, end bool) {
 		block = block[len(next):]
 		_ = o.frames.WriteContinuation(id, len(block) == 0, next)
 	}
-	if o.block.Cap() > enough {
+	if o.block.Cap() > maxPending {
 		o.block = bytes.Buffer{}
 	}
 }
 
-// reply counts n bytes that answer the client's own frames; false when it lets
+// countReply counts n bytes that answer the client's own frames; false when it lets
 // them pile up.
-func (o *output) reply(n int) bool {
+func (o *output) countReply(n int) bool {
 	o.replies += n
 	return o.replies <= maxReplies
 }
 
-// flush writes what waits, unless somebody is at it. c.mu is held, but not while
-// writing: true tells that it was let go of.
+// flush writes what is pending, unless there is a writer. c.mu is held, but not
+// while writing; flush reports whether it was unlocked in between.
 func (c *conn) flush() bool {
 	if c.writing || c.pending == nil {
 		return false
 	}
 	c.writing = true
-	c.writeFrom = c.clock()
+	c.writeStarted = c.clock()
 	c.write()
 	return true
 }
 
-// flushSoon is flush after everybody else that could run has: what they are about
-// to say goes out along with it, in particular an event that many streams hear
-// of at once. A stream that is alone does not wait: while processors are busy with
-// other things, its turn would come late.
-func (c *conn) flushSoon() {
+// flushBatched is flush after a yield, so that streams which are about to append
+// share the write: one event wakes many watches at once. A stream that is alone
+// does not yield: while processors are busy it would run again late.
+func (c *conn) flushBatched() {
 	if c.writing || c.pending == nil {
 		return
 	}
 	c.writing = true
-	c.writeFrom = c.clock()
+	c.writeStarted = c.clock()
 	if c.handlers > 1 {
 		c.mu.Unlock()
 		runtime.Gosched()
@@ -145,18 +144,18 @@ func (c *conn) flushSoon() {
 	c.write()
 }
 
-// flushElsewhere is flush for those who must not wait for the client, such as
-// the goroutine that reads.
-func (c *conn) flushElsewhere() {
+// flushAsync is flush on another goroutine, for callers that must not wait for the
+// client, such as the goroutine that reads.
+func (c *conn) flushAsync() {
 	if c.writing || c.pending == nil {
 		return
 	}
 	c.writing = true
-	c.writeFrom = c.clock()
+	c.writeStarted = c.clock()
 	c.srv.workers.start((*flusher)(c))
 }
 
-// flusher is a connection that somebody else writes for.
+// flusher is the job of being a connection's writer.
 type flusher conn
 
 func (f *flusher) run() {
@@ -168,8 +167,8 @@ func (f *flusher) run() {
 
 // write writes until nothing waits. c.writing has been set, and c.mu is held.
 func (c *conn) write() {
-	for turn := 0; c.pending != nil; turn++ {
-		if turn == turns {
+	for round := 0; c.pending != nil; round++ {
+		if round == maxWriteRounds {
 			c.srv.workers.start((*flusher)(c))
 			return
 		}
@@ -183,7 +182,7 @@ func (c *conn) write() {
 		}
 		c.srv.free(out)
 		c.mu.Lock()
-		c.writeFrom = c.clock()
+		c.writeStarted = c.clock()
 		if err != nil {
 			c.closeStreams(errConnClosed)
 			c.pending = nil
@@ -194,10 +193,10 @@ func (c *conn) write() {
 }
 
 // free gives memory back for others to use.
-func (srv *server) free(k *chunk) {
-	if cap(k.b) > 2*chunkSize {
+func (srv *server) free(k *writeBuffer) {
+	if cap(k.b) > 2*writeBufferSize {
 		return
 	}
 	k.b = k.b[:0]
-	srv.chunks.Put(k)
+	srv.writeBuffers.Put(k)
 }

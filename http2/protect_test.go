@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"slices"
@@ -58,9 +59,9 @@ func TestFloods(t *testing.T) {
 			r.post(3)
 			r.ok(r.frames.WriteRSTStream(3, h2.ErrCodeCancel))
 			var calm bool
-			told := make(chan struct{})
+			seen := make(chan struct{})
 			go func() {
-				defer close(told)
+				defer close(seen)
 				for got := range r.got {
 					calm = calm || strings.HasPrefix(got, "GOAWAY") && strings.HasSuffix(got, "ENHANCE_YOUR_CALM")
 				}
@@ -70,7 +71,7 @@ func TestFloods(t *testing.T) {
 					break
 				}
 			}
-			<-told
+			<-seen
 			if !calm {
 				t.Error("the connection did not end for the flood")
 			}
@@ -121,6 +122,25 @@ func TestBrokenConnections(t *testing.T) {
 					return
 				}
 			}
+		}, h2.ErrCodeEnhanceYourCalm},
+		{"continuation after too many bytes", func(r *raw) {
+			_ = r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, BlockFragment: r.encode("x-a", strings.Repeat("a", 3000))})
+			for range 3 {
+				_ = r.frames.WriteContinuation(1, false, bytes.Repeat([]byte{0x80 | 62}, 200)) // the field above
+			}
+		}, h2.ErrCodeProtocol},
+		{"empty continuations", func(r *raw) {
+			_ = r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, BlockFragment: r.encode("a", "b")})
+			for range 100 {
+				_ = r.frames.WriteContinuation(1, false, nil)
+			}
+		}, h2.ErrCodeEnhanceYourCalm},
+		{"padding longer than HEADERS", func(r *raw) {
+			r.ok(r.frames.WriteRawFrame(h2.FrameHeaders, h2.FlagHeadersPadded|h2.FlagHeadersEndHeaders, 1, []byte{200, 0x82}))
+		}, h2.ErrCodeProtocol},
+		{"padding longer than DATA", func(r *raw) {
+			r.post(1)
+			r.ok(r.frames.WriteRawFrame(h2.FrameData, h2.FlagDataPadded, 1, []byte{200, 'x'}))
 		}, h2.ErrCodeProtocol},
 		{"interrupted header", func(r *raw) {
 			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, BlockFragment: r.encode("a", "b")}))
@@ -173,6 +193,14 @@ func TestBrokenStreams(t *testing.T) {
 		{"pseudo field late", func(r *raw) { r.request(1, true, with("a", "b", ":x", "y")...) }, "RST 1 PROTOCOL_ERROR"},
 		{"upper case", func(r *raw) { r.request(1, true, with("A", "b")...) }, "RST 1 PROTOCOL_ERROR"},
 		{"line break", func(r *raw) { r.request(1, true, with("a", "b\r\nc: d")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"content-lengths differ", func(r *raw) { r.post(1, "content-length", "1", "content-length", "2") }, "RST 1 PROTOCOL_ERROR"},
+		{"negative content-length", func(r *raw) { r.post(1, "content-length", "-1") }, "RST 1 PROTOCOL_ERROR"},
+		{"list of content-lengths", func(r *raw) { r.post(1, "content-length", "1, 1") }, "RST 1 PROTOCOL_ERROR"},
+		{"content-length without a body", func(r *raw) { r.request(1, true, with("content-length", "5")...) }, "RST 1 PROTOCOL_ERROR"},
+		{"the same content-length twice", func(r *raw) {
+			r.request(1, false, with("content-length", "2", "content-length", "2")...)
+			r.ok(r.frames.WriteData(1, true, []byte("12")))
+		}, "HEADERS 1 200 end"},
 		{"hosts differ", func(r *raw) { r.request(1, true, with("host", "b")...) }, "RST 1 PROTOCOL_ERROR"},
 		{"two hosts", func(r *raw) { r.request(1, true, with("host", "a", "host", "a")...) }, "RST 1 PROTOCOL_ERROR"},
 		{"user in the authority", func(r *raw) {
@@ -185,8 +213,18 @@ func TestBrokenStreams(t *testing.T) {
 		{"connection header", func(r *raw) { r.request(1, true, with("connection", "close")...) }, "HEADERS 1 400"},
 		{"long header", func(r *raw) {
 			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
-				BlockFragment: r.encode(append(with(), slices.Repeat([]string{"a", strings.Repeat("x", 1000)}, 20)...)...)}))
+				BlockFragment: r.encode(append(with(), slices.Repeat([]string{"a", strings.Repeat("x", 1000)}, 110)...)...)}))
 		}, "HEADERS 1 431"},
+		{"many fields", func(r *raw) {
+			r.request(1, true, with(slices.Repeat([]string{"a", ""}, MaxHeaderFields)...)...)
+		}, "HEADERS 1 431"},
+		{"many trailers announced", func(r *raw) {
+			r.request(1, true, with("trailer", strings.Repeat("a,", MaxHeaderFields))...)
+		}, "HEADERS 1 431"},
+		{"many trailers", func(r *raw) {
+			r.post(1)
+			r.request(1, true, slices.Repeat([]string{"a", ""}, MaxHeaderFields+1)...)
+		}, "RST 1 PROTOCOL_ERROR"},
 		{"depends on itself", func(r *raw) {
 			r.ok(r.frames.WriteHeaders(h2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
 				BlockFragment: r.encode(with()...), Priority: h2.PriorityParam{StreamDep: 1}}))
@@ -240,7 +278,7 @@ func TestBrokenStreams(t *testing.T) {
 					<-r.Context().Done()
 				}
 			}, func(s *http.Server) {
-				s.MaxHeaderBytes = 10_000
+				s.MaxHeaderBytes = 100_000
 				s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 2, MaxReceiveBufferPerStream: 64 << 10}
 			})
 			tt.send(r)
@@ -340,7 +378,7 @@ func TestAnswersKeep(t *testing.T) {
 	})
 }
 
-// awaitPings answers n pings, whose data it takes from the server's keeper.
+// awaitPings answers n pings, whose data it takes from the server's keepalive.
 func (r *raw) awaitPings(n int, each func(*[8]byte)) {
 	r.t.Helper()
 	for range n {

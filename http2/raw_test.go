@@ -85,7 +85,7 @@ func (r *raw) ok(err error) {
 	}
 }
 
-// read tells what the server sends, in short.
+// read passes on what the server sends, in short.
 func (r *raw) read() {
 	defer close(r.got)
 	f := h2.NewFramer(nil, r.net)

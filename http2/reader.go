@@ -8,33 +8,61 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// tooMuch ends connections of clients that only make work.
-const tooMuch = h2.ConnectionError(h2.ErrCodeEnhanceYourCalm)
+// errEnhanceYourCalm ends connections of clients that only make work.
+const errEnhanceYourCalm = h2.ConnectionError(h2.ErrCodeEnhanceYourCalm)
 
-// readFrames takes what the client sends until the connection ends.
+// readFrames processes what the client sends until the connection ends.
 func (c *conn) readFrames() {
 	first := true
 	for {
-		f, err := c.framer.ReadFrame()
+		f, err := c.readFrame()
 		if err == nil {
 			if _, ok := f.(*h2.SettingsFrame); first && !ok {
-				c.refuse(h2.ErrCodeProtocol, "the first frame is not SETTINGS")
+				c.closeWithError(h2.ErrCodeProtocol, "the first frame is not SETTINGS")
 				return
 			}
 			if first {
 				first = false
 				_ = c.net.SetReadDeadline(time.Time{})
 			}
-			err = c.take(f)
+			err = c.process(f)
+			c.headers.release()
 		}
-		if err != nil && !c.recover(f, err) {
+		if err != nil && !c.handleError(f, err) {
 			return
 		}
 	}
 }
 
-// recover answers an error; false if the connection is over.
-func (c *conn) recover(f h2.Frame, err error) bool {
+// readFrame reads the next frame, and the rest of a header block along with its
+// HEADERS. The frame that comes with an error is what caused it, if known.
+func (c *conn) readFrame() (h2.Frame, error) {
+	head, err := c.framer.ReadFrameHeader()
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.framer.ReadFrameForHeader(head)
+	if err != nil {
+		if head.Type == h2.FrameHeaders && errors.As(err, new(h2.StreamError)) {
+			// Padding longer than the frame. Its header block cannot be decoded,
+			// and no later one without it.
+			err = h2.ConnectionError(h2.ErrCodeProtocol)
+		}
+		return nil, err
+	}
+	h, ok := f.(*h2.HeadersFrame)
+	if !ok {
+		return f, nil
+	}
+	block, err := c.headers.decode(h)
+	if err != nil {
+		return h, err
+	}
+	return block, nil
+}
+
+// handleError answers an error; false if the connection is over.
+func (c *conn) handleError(f h2.Frame, err error) bool {
 	var (
 		ofStream h2.StreamError
 		ofConn   h2.ConnectionError
@@ -44,7 +72,7 @@ func (c *conn) recover(f h2.Frame, err error) bool {
 		if c.resetStream(ofStream) == nil {
 			return true
 		}
-		ofConn = tooMuch
+		ofConn = errEnhanceYourCalm
 	case errors.Is(err, h2.ErrFrameTooLarge):
 		ofConn = h2.ConnectionError(h2.ErrCodeFrameSize)
 	case !errors.As(err, &ofConn):
@@ -60,7 +88,7 @@ func (c *conn) recover(f h2.Frame, err error) bool {
 		c.lastID = max(c.lastID, f.Header().StreamID)
 	}
 	c.mu.Unlock()
-	c.refuse(h2.ErrCode(ofConn), why)
+	c.closeWithError(h2.ErrCode(ofConn), why)
 	return false
 }
 
@@ -74,87 +102,86 @@ func (c *conn) resetStream(e h2.StreamError) error {
 	} else {
 		_ = c.frames.WriteRSTStream(e.StreamID, e.Code)
 	}
-	c.flushElsewhere()
-	return c.tolerate(13)
+	c.flushAsync()
+	return c.countFlood(13)
 }
 
-// tolerate counts a frame that got the client nowhere and is answered with reply
+// countFlood counts a frame that got the client nowhere and is answered with reply
 // bytes. c.mu is held.
-func (c *conn) tolerate(reply int) error {
-	if c.flood.add(c.clock()) || reply > 0 && !c.reply(reply) {
-		return tooMuch
+func (c *conn) countFlood(reply int) error {
+	if c.flood.add(c.clock()) || reply > 0 && !c.countReply(reply) {
+		return errEnhanceYourCalm
 	}
 	return nil
 }
 
-// take does what a frame asks for.
-func (c *conn) take(f h2.Frame) error {
-	var r *incoming
+// process does what a frame asks for.
+func (c *conn) process(f h2.Frame) error {
+	var r *requestHead
 	if h, ok := f.(*h2.MetaHeadersFrame); ok && h.StreamID > c.lastID { // not trailers
 		r = c.parse(h) // without the lock
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastRead = c.clock()
-	if c.leaving && f.Header().StreamID > c.lastID {
-		return c.ignore(f)
+	if c.goAwaySent && f.Header().StreamID > c.lastID {
+		return c.discardFrame(f)
 	}
 	switch f := f.(type) {
 	case *h2.MetaHeadersFrame:
-		return c.takeHeaders(f, r)
+		return c.processHeaders(f, r)
 	case *h2.DataFrame:
-		return c.takeData(f)
+		return c.processData(f)
 	case *h2.WindowUpdateFrame:
-		return c.takeWindowUpdate(f)
+		return c.processWindowUpdate(f)
 	case *h2.RSTStreamFrame:
-		return c.takeReset(f)
+		return c.processResetStream(f)
 	case *h2.SettingsFrame:
-		return c.takeSettings(f)
+		return c.processSettings(f)
 	case *h2.PingFrame:
-		return c.takePing(f)
+		return c.processPing(f)
 	case *h2.PriorityFrame:
 		if f.StreamDep == f.StreamID {
 			return h2.StreamError{StreamID: f.StreamID, Code: h2.ErrCodeProtocol}
 		}
-		return c.tolerate(0)
+		return c.countFlood(0)
 	case *h2.GoAwayFrame:
 		c.goAway()
-		c.flushElsewhere()
+		c.flushAsync()
 		return nil
 	case *h2.PushPromiseFrame:
 		return h2.ConnectionError(h2.ErrCodeProtocol)
 	}
-	return c.tolerate(0) // an extension that we do not know
+	return c.countFlood(0) // an extension that we do not know
 }
 
-// ignore drops a frame of a stream that the client has been told is not
-// answered. Its bytes still count for the connection.
-func (c *conn) ignore(f h2.Frame) error {
+// discardFrame drops a frame of a stream that comes after the last one of GOAWAY. Its bytes still count for the connection.
+func (c *conn) discardFrame(f h2.Frame) error {
 	data, ok := f.(*h2.DataFrame)
 	if !ok {
-		return c.tolerate(0)
+		return c.countFlood(0)
 	}
 	if !c.in.take(data.Length) {
 		return h2.ConnectionError(h2.ErrCodeFlowControl)
 	}
-	c.giveBack(int(data.Length))
+	c.returnWindow(int(data.Length))
 	return nil
 }
 
-// giveBack lets the client send n bytes more in any stream.
-func (c *conn) giveBack(n int) {
+// returnWindow lets the client send n bytes more in any stream.
+func (c *conn) returnWindow(n int) {
 	c.in.give(n)
 	c.widen()
-	c.flushElsewhere()
+	c.flushAsync()
 }
 
-func (c *conn) takeHeaders(f *h2.MetaHeadersFrame, r *incoming) error {
+func (c *conn) processHeaders(f *h2.MetaHeadersFrame, r *requestHead) error {
 	id := f.StreamID
 	if id%2 == 0 {
 		return h2.ConnectionError(h2.ErrCodeProtocol)
 	}
 	if s := c.streams[id]; s != nil {
-		return s.takeTrailers(f)
+		return s.processTrailers(f)
 	}
 	if r == nil {
 		return h2.ConnectionError(h2.ErrCodeProtocol)
@@ -169,20 +196,20 @@ func (c *conn) takeHeaders(f *h2.MetaHeadersFrame, r *incoming) error {
 	if r.malformed || f.HasPriority() && f.Priority.StreamDep == id {
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeProtocol}
 	}
-	if !c.admit(c.newStream(id, f.StreamEnded(), r)) {
-		return tooMuch
+	if !c.startHandler(c.newStream(id, f.StreamEnded(), r)) {
+		return errEnhanceYourCalm
 	}
 	return nil
 }
 
-func (s *stream) takeTrailers(f *h2.MetaHeadersFrame) error {
+func (s *stream) processTrailers(f *h2.MetaHeadersFrame) error {
 	if s.remoteEnded {
 		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeStreamClosed}
 	}
-	if !f.StreamEnded() || len(f.PseudoFields()) > 0 {
+	if !f.StreamEnded() || f.Truncated || len(f.PseudoFields()) > 0 {
 		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeProtocol}
 	}
-	if s.request.Trailer != nil {
+	if s.drain == nil && s.request.Trailer != nil {
 		s.body.trailer = make(http.Header)
 		for _, field := range f.RegularFields() {
 			key := http.CanonicalHeaderKey(field.Name)
@@ -192,11 +219,11 @@ func (s *stream) takeTrailers(f *h2.MetaHeadersFrame) error {
 			s.body.trailer[key] = append(s.body.trailer[key], field.Value)
 		}
 	}
-	s.body.end()
+	s.endRequest()
 	return nil
 }
 
-func (c *conn) takeData(f *h2.DataFrame) error {
+func (c *conn) processData(f *h2.DataFrame) error {
 	id := f.StreamID
 	if id > c.lastID { // never opened
 		return h2.ConnectionError(h2.ErrCodeProtocol)
@@ -206,39 +233,58 @@ func (c *conn) takeData(f *h2.DataFrame) error {
 	}
 	s := c.streams[id]
 	if s == nil || s.remoteEnded {
-		c.giveBack(int(f.Length))
+		c.returnWindow(int(f.Length))
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeStreamClosed}
 	}
 	data := f.Data()
 	if s.body.exceeded(len(data)) {
-		c.giveBack(int(f.Length))
+		c.returnWindow(int(f.Length))
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeProtocol}
 	}
 	if !s.in.take(f.Length) {
-		c.giveBack(int(f.Length))
+		c.returnWindow(int(f.Length))
 		return h2.StreamError{StreamID: id, Code: h2.ErrCodeFlowControl}
 	}
-	if len(data) > 0 {
-		s.body.add(data)
-	}
-	if padding := int(f.Length) - len(data); padding > 0 {
-		c.in.give(padding)
-		s.in.give(padding)
+	if s.drain != nil {
+		s.drained(int(f.Length))
+	} else {
+		s.receive(data, int(f.Length)-len(data))
 	}
 	if f.StreamEnded() {
-		s.body.end()
+		s.endRequest()
 	} else {
 		s.widen()
 	}
 	c.widen()
-	c.flushElsewhere()
+	c.flushAsync()
 	if len(data) == 0 && !f.StreamEnded() {
-		return c.tolerate(0)
+		return c.countFlood(0)
 	}
 	return nil
 }
 
-func (c *conn) takeWindowUpdate(f *h2.WindowUpdateFrame) error {
+// receive hands data to the handler. Padding has been read with that.
+func (s *stream) receive(data []byte, padding int) {
+	if len(data) > 0 {
+		s.body.add(data)
+	}
+	if padding > 0 {
+		s.conn.in.give(padding)
+		s.in.give(padding)
+	}
+}
+
+// endRequest notes that the client has sent all.
+func (s *stream) endRequest() {
+	s.remoteEnded = true
+	if s.drain != nil {
+		s.close(errStreamDone)
+		return
+	}
+	s.body.end()
+}
+
+func (c *conn) processWindowUpdate(f *h2.WindowUpdateFrame) error {
 	if f.StreamID == 0 {
 		if !c.out.add(int32(f.Increment)) {
 			return h2.ConnectionError(h2.ErrCodeFlowControl)
@@ -260,30 +306,36 @@ func (c *conn) takeWindowUpdate(f *h2.WindowUpdateFrame) error {
 	return nil
 }
 
-func (c *conn) takeReset(f *h2.RSTStreamFrame) error {
+func (c *conn) processResetStream(f *h2.RSTStreamFrame) error {
 	if f.StreamID > c.lastID {
 		return h2.ConnectionError(h2.ErrCodeProtocol)
 	}
-	if s := c.streams[f.StreamID]; s != nil {
-		s.close(errStreamReset)
-		c.flushElsewhere() // windows
+	s := c.streams[f.StreamID]
+	if s == nil {
+		return c.countFlood(0)
 	}
-	return c.tolerate(0)
+	answered := s.drain != nil // what the client does with that is to stop sending
+	s.close(errStreamReset)
+	c.flushAsync() // windows
+	if answered {
+		return nil
+	}
+	return c.countFlood(0)
 }
 
-func (c *conn) takePing(f *h2.PingFrame) error {
+func (c *conn) processPing(f *h2.PingFrame) error {
 	if f.IsAck() {
 		if f.Data == c.ping {
-			c.pinged = 0
+			c.pingSent = 0
 		}
 		return nil
 	}
 	_ = c.frames.WritePing(true, f.Data)
-	c.flushElsewhere()
-	return c.tolerate(17)
+	c.flushAsync()
+	return c.countFlood(17)
 }
 
-func (c *conn) takeSettings(f *h2.SettingsFrame) error {
+func (c *conn) processSettings(f *h2.SettingsFrame) error {
 	if f.IsAck() {
 		if c.unacked--; c.unacked < 0 {
 			return h2.ConnectionError(h2.ErrCodeProtocol)
@@ -293,15 +345,15 @@ func (c *conn) takeSettings(f *h2.SettingsFrame) error {
 	if f.NumSettings() > maxSettings {
 		return h2.ConnectionError(h2.ErrCodeProtocol)
 	}
-	if err := f.ForeachSetting(c.set); err != nil {
+	if err := f.ForeachSetting(c.processSetting); err != nil {
 		return err
 	}
 	_ = c.frames.WriteSettingsAck()
-	c.flushElsewhere()
-	return c.tolerate(9)
+	c.flushAsync()
+	return c.countFlood(9)
 }
 
-func (c *conn) set(v h2.Setting) error {
+func (c *conn) processSetting(v h2.Setting) error {
 	if err := v.Valid(); err != nil {
 		return err
 	}
@@ -309,7 +361,7 @@ func (c *conn) set(v h2.Setting) error {
 	case h2.SettingHeaderTableSize:
 		c.encoder.SetMaxDynamicTableSize(v.Val)
 	case h2.SettingMaxFrameSize:
-		c.maxFrame = min(int(v.Val), dataFrame)
+		c.maxFrame = min(int(v.Val), maxDataFrame)
 	case h2.SettingInitialWindowSize:
 		more := int32(v.Val) - c.peerWindow // may be negative
 		c.peerWindow = int32(v.Val)

@@ -9,37 +9,38 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 	h2 "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
-// incoming is what the header of a request says.
-type incoming struct {
-	request   *http.Request
-	length    int64 // of the body, -1 if unknown
-	expects   bool  // 100 Continue
-	malformed bool  // the stream is to be reset
-	refusal   http.Handler
+// requestHead is what the header of a request says.
+type requestHead struct {
+	request         *http.Request
+	length          int64 // of the body, -1 if unknown
+	expectsContinue bool  // 100 Continue
+	malformed       bool  // the stream is to be reset
+	refusal         http.Handler
 }
 
 // parse makes a request of a header. What is well-formed but not to be answered
 // by the server's handler has a refusal.
-func (c *conn) parse(f *h2.MetaHeadersFrame) *incoming {
+func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 	if f.Truncated {
-		return &incoming{request: new(http.Request), length: -1, refusal: http.HandlerFunc(refuseLongHeader)}
+		return &requestHead{request: &http.Request{Body: http.NoBody}, length: -1, refusal: http.HandlerFunc(refuseLongHeader)}
 	}
 	header := headerOf(f)
 	method, authority := f.PseudoValue("method"), f.PseudoValue("authority")
 	authority, ok := hostOf(header, authority)
 	target, wellFormed := targetOf(f, method, authority)
 	if !ok || !wellFormed {
-		return &incoming{malformed: true}
+		return &requestHead{malformed: true}
 	}
-	r := &incoming{length: -1}
+	r := &requestHead{length: -1}
 	if err := checkHopByHop(header); err != nil {
 		r.refusal = refuseHeader(err)
 	}
 	if httpguts.HeaderValuesContainsToken(header["Expect"], "100-continue") {
 		delete(header, "Expect")
-		r.expects = true
+		r.expectsContinue = true
 	}
 	if cookies := header["Cookie"]; len(cookies) > 1 {
 		header["Cookie"] = []string{strings.Join(cookies, "; ")}
@@ -60,26 +61,53 @@ func (c *conn) parse(f *h2.MetaHeadersFrame) *incoming {
 	if method == http.MethodConnect {
 		r.request.RequestURI = authority
 	}
-	if !f.StreamEnded() {
-		r.length = lengthOf(header)
-		r.request.ContentLength = r.length
+	length, ok := lengthOf(header)
+	switch {
+	case !ok, f.StreamEnded() && length > 0:
+		return &requestHead{malformed: true}
+	case !f.StreamEnded():
+		r.length = length
+		r.request.ContentLength = length
 	}
 	return r
 }
 
+// usualNames is how many names of fields a header is expected to have at most.
+const usualNames = 16
+
 // headerOf is the header without the pseudo fields. All values share one slice.
 func headerOf(f *h2.MetaHeadersFrame) http.Header {
 	fields := f.RegularFields()
-	header := make(http.Header, len(fields))
+	header := make(http.Header, min(len(fields), usualNames))
 	values := make([]string, len(fields))
 	for i, field := range fields {
 		key := http.CanonicalHeaderKey(field.Name)
-		if before, ok := header[key]; ok {
-			header[key] = append(before, field.Value)
-			continue
+		if _, ok := header[key]; ok {
+			return repeatedHeaderOf(fields, values)
 		}
 		values[i] = field.Value
 		header[key] = values[i : i+1 : i+1]
+	}
+	return header
+}
+
+// repeatedHeaderOf is headerOf for fields of which some have the same name. It
+// counts those of each name first, so that nothing has to grow.
+func repeatedHeaderOf(fields []hpack.HeaderField, values []string) http.Header {
+	header := make(http.Header, min(len(fields), usualNames))
+	for _, field := range fields {
+		key := http.CanonicalHeaderKey(field.Name)
+		header[key] = values[:len(header[key])+1]
+	}
+	next := 0
+	for key, counted := range header {
+		end := next + len(counted)
+		header[key] = values[next:next:end]
+		next = end
+	}
+	for _, field := range fields {
+		key := http.CanonicalHeaderKey(field.Name)
+		header[key] = append(header[key], field.Value)
 	}
 	return header
 }
@@ -155,18 +183,21 @@ func announcedTrailers(header http.Header) http.Header {
 	return trailer
 }
 
-// lengthOf is the declared length of the body, -1 if there is none. What is no
-// number is none at all, as in net/http.
-func lengthOf(header http.Header) int64 {
-	values, ok := header["Content-Length"]
-	if !ok {
-		return -1
+// lengthOf returns the declared length of the body, -1 if there is none; false if
+// what is declared is not one number. Who passes such a request on could disagree
+// with us about where it ends.
+func lengthOf(header http.Header) (int64, bool) {
+	values := header["Content-Length"]
+	if len(values) == 0 {
+		return -1, true
+	}
+	for _, other := range values[1:] {
+		if other != values[0] {
+			return 0, false
+		}
 	}
 	n, err := strconv.ParseUint(values[0], 10, 63)
-	if err != nil {
-		return 0
-	}
-	return int64(n)
+	return int64(n), err == nil
 }
 
 func refuseLongHeader(w http.ResponseWriter, _ *http.Request) {

@@ -14,13 +14,13 @@ import (
 
 var errHandlerReturned = errors.New("http2: the handler has returned")
 
-// draftSize is how much of a body is gathered before it is sent, so that small
+// bodyBufferSize is how much of a body is gathered before it is sent, so that small
 // writes share a frame and small responses know their length.
-const draftSize = 4 << 10
+const bodyBufferSize = 4 << 10
 
-// draft is memory for a body's beginning. It is held only while something is in
+// bodyBuffer is memory for a body's beginning. It is held only while something is in
 // it: a watch that waits has none.
-type draft struct{ b [draftSize]byte }
+type bodyBuffer struct{ b [bodyBufferSize]byte }
 
 // response is what handlers write to. Like net/http's, it is for one goroutine
 // at a time, but for the deadlines.
@@ -37,12 +37,12 @@ type response struct {
 	fields   []hpack.HeaderField // the header as it was at WriteHeader, until sent
 	trailers []string            // announced keys
 
-	typed, encoded, dated bool  // the header has Content-Type, Content-Encoding, Date
-	declared              int64 // Content-Length, or -1
-	written               int64 // bytes of the body, by the handler
+	hasType, hasEncoding, hasDate bool  // the header has Content-Type, Content-Encoding, Date
+	declared                      int64 // Content-Length, or -1
+	written                       int64 // bytes of the body, by the handler
 
-	draft *draft
-	size  int // of draft
+	buffer *bodyBuffer
+	size   int // of what is in buffer
 }
 
 var _ interface {
@@ -74,18 +74,18 @@ func (r *response) WriteHeader(code int) {
 				fields = r.names().appendFields(fields, key, values)
 			}
 		}
-		_ = r.stream.send(&part{fields: fields, interim: true}) // the client will be missed later
+		_ = r.stream.send(&responsePart{fields: fields, informational: true}) // the client will be missed later
 		return
 	}
 	r.status = code
-	r.takeHeader()
+	r.snapshotHeader()
 }
 
-func (r *response) names() *names { return &r.stream.conn.srv.names }
+func (r *response) names() *headerNames { return &r.stream.conn.srv.names }
 
-// takeHeader keeps the header as it is now: what the handler changes later does
+// snapshotHeader keeps the header as it is now: what the handler changes later does
 // not count.
-func (r *response) takeHeader() {
+func (r *response) snapshotHeader() {
 	fields := make([]hpack.HeaderField, 1, len(r.header)+4)
 	fields[0] = hpack.HeaderField{Name: ":status", Value: statusText(r.status)}
 	for key, values := range r.header {
@@ -102,17 +102,17 @@ func (r *response) takeHeader() {
 			values = values[:1]
 		case "Connection":
 			if len(values) > 0 && values[0] == "close" {
-				r.closeConnection()
+				r.sendGoAway()
 			}
 			continue
 		case "Content-Type":
-			r.typed = true
+			r.hasType = true
 		case "Content-Encoding":
-			r.encoded = len(values) > 0 && values[0] != ""
+			r.hasEncoding = len(values) > 0 && values[0] != ""
 		case "Date":
-			r.dated = true
+			r.hasDate = true
 		case "Trailer":
-			r.announce(values)
+			r.declareTrailers(values)
 		}
 		if strings.HasPrefix(key, http.TrailerPrefix) {
 			continue
@@ -122,42 +122,41 @@ func (r *response) takeHeader() {
 	r.fields = fields
 }
 
-// closeConnection has the client told to ask the next question on another
-// connection.
-func (r *response) closeConnection() {
+// sendGoAway has the client send its next requests on another connection.
+func (r *response) sendGoAway() {
 	c := r.stream.conn
 	c.mu.Lock()
 	c.goAway()
 	c.mu.Unlock() // the response takes it along
 }
 
-func (r *response) announce(values []string) {
+func (r *response) declareTrailers(values []string) {
 	for _, value := range values {
 		for key := range strings.SplitSeq(value, ",") {
-			r.announceOne(http.CanonicalHeaderKey(strings.TrimSpace(key)))
+			r.declareTrailer(http.CanonicalHeaderKey(strings.TrimSpace(key)))
 		}
 	}
 }
 
-func (r *response) announceOne(key string) {
+func (r *response) declareTrailer(key string) {
 	if key != "" && validTrailer(key) && !slices.Contains(r.trailers, key) {
 		r.trailers = append(r.trailers, key)
 	}
 }
 
-// hasBody tells whether the status allows one.
-func (r *response) hasBody() bool {
+// bodyAllowed reports whether the status allows a body.
+func (r *response) bodyAllowed() bool {
 	return r.status >= 200 && r.status != http.StatusNoContent && r.status != http.StatusNotModified
 }
 
 // Write implements http.ResponseWriter. It waits while the client does not read.
 func (r *response) Write(p []byte) (int, error) {
-	room, err := r.admit(len(p))
+	room, err := r.reserve(len(p))
 	if err != nil {
 		return 0, err
 	}
 	if room {
-		r.size += copy(r.draft.b[r.size:], p)
+		r.size += copy(r.buffer.b[r.size:], p)
 		return len(p), nil
 	}
 	if err := r.send(p, false); err != nil {
@@ -168,12 +167,12 @@ func (r *response) Write(p []byte) (int, error) {
 
 // WriteString implements io.StringWriter.
 func (r *response) WriteString(s string) (int, error) {
-	room, err := r.admit(len(s))
+	room, err := r.reserve(len(s))
 	if err != nil {
 		return 0, err
 	}
 	if room {
-		r.size += copy(r.draft.b[r.size:], s)
+		r.size += copy(r.buffer.b[r.size:], s)
 		return len(s), nil
 	}
 	if err := r.send([]byte(s), false); err != nil {
@@ -182,27 +181,27 @@ func (r *response) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// admit tells whether n more bytes may be written, and whether the draft has
+// reserve reports whether n more bytes may be written, and whether the draft has
 // room for them.
-func (r *response) admit(n int) (room bool, err error) {
+func (r *response) reserve(n int) (room bool, err error) {
 	if r.returned {
 		return false, errHandlerReturned
 	}
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
-	if !r.hasBody() {
+	if !r.bodyAllowed() {
 		return false, http.ErrBodyNotAllowed
 	}
 	r.written += int64(n)
 	if r.declared >= 0 && r.written > r.declared {
 		return false, http.ErrContentLength
 	}
-	if r.size+n > draftSize {
+	if r.size+n > bodyBufferSize {
 		return false, nil
 	}
-	if r.draft == nil {
-		r.draft = r.stream.conn.srv.drafts.Get().(*draft)
+	if r.buffer == nil {
+		r.buffer = r.stream.conn.srv.bodyBuffers.Get().(*bodyBuffer)
 	}
 	return true, nil
 }
@@ -230,15 +229,15 @@ func (r *response) send(p []byte, end bool) error {
 	defer r.release()
 	var gathered []byte
 	if r.size > 0 {
-		gathered = r.draft.b[:r.size]
+		gathered = r.buffer.b[:r.size]
 	}
-	out := part{data: [2][]byte{gathered, p}, end: end}
+	out := responsePart{data: [2][]byte{gathered, p}, end: end}
 	if !r.sent {
 		r.sent = true
 		if len(gathered) == 0 {
 			gathered = p
 		}
-		out.fields = r.fullHeader(gathered, len(out.data[0])+len(p), end)
+		out.fields = r.completeHeader(gathered, len(out.data[0])+len(p), end)
 		r.fields = nil
 	}
 	if end {
@@ -254,17 +253,17 @@ func (r *response) send(p []byte, end bool) error {
 	return r.stream.send(&out)
 }
 
-// fullHeader is the header with what the handler has left out: the type and, of
+// completeHeader is the header with what the handler has left out: the type and, of
 // a response that is complete, the length of the body, and the date.
-func (r *response) fullHeader(beginning []byte, size int, complete bool) []hpack.HeaderField {
+func (r *response) completeHeader(beginning []byte, size int, complete bool) []hpack.HeaderField {
 	fields := r.fields
-	if !r.typed && !r.encoded && r.hasBody() && len(beginning) > 0 {
+	if !r.hasType && !r.hasEncoding && r.bodyAllowed() && len(beginning) > 0 {
 		fields = append(fields, hpack.HeaderField{Name: "content-type", Value: http.DetectContentType(beginning)})
 	}
-	if complete && r.declared < 0 && r.hasBody() && (size > 0 || !r.head) {
+	if complete && r.declared < 0 && r.bodyAllowed() && (size > 0 || !r.head) {
 		fields = append(fields, hpack.HeaderField{Name: "content-length", Value: strconv.Itoa(size), Sensitive: true})
 	}
-	if !r.dated {
+	if !r.hasDate {
 		fields = append(fields, hpack.HeaderField{Name: "date", Value: r.stream.conn.srv.now()})
 	}
 	return fields
@@ -276,7 +275,7 @@ func (r *response) trailerFields() []hpack.HeaderField {
 	for key, values := range r.header {
 		if name, ok := strings.CutPrefix(key, http.TrailerPrefix); ok {
 			name = http.CanonicalHeaderKey(name)
-			r.announceOne(name)
+			r.declareTrailer(name)
 			if slices.Contains(r.trailers, name) {
 				r.header[name] = values
 			}
@@ -296,15 +295,30 @@ func (r *response) finish() {
 		r.WriteHeader(http.StatusOK)
 	}
 	if !r.ended {
-		_ = r.send(nil, true) // nobody is left to hear of an error
+		_ = r.send(nil, true) // the handler has returned, and no one else can act on an error
 	}
+}
+
+// Answer sends a complete response while the handler is still running, with a
+// header of its own, and ends the stream; what the handler writes later fails.
+// It must not be called while the handler is in another method.
+func (r *response) Answer(status int, header http.Header, body []byte) error {
+	if r.returned || r.status != 0 {
+		return errHandlerReturned
+	}
+	r.header = header
+	r.WriteHeader(status)
+	_, err := r.Write(body)
+	r.finish()
+	r.returned = true
+	return err
 }
 
 // release gives the draft back.
 func (r *response) release() {
-	if r.draft != nil {
-		r.stream.conn.srv.drafts.Put(r.draft)
-		r.draft, r.size = nil, 0
+	if r.buffer != nil {
+		r.stream.conn.srv.bodyBuffers.Put(r.buffer)
+		r.buffer, r.size = nil, 0
 	}
 }
 

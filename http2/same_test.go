@@ -123,7 +123,7 @@ func responses() []exchange {
 				_, _ = io.WriteString(w, part)
 			}
 		}},
-		{name: "exactly the draft", handle: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, draftSize)) }},
+		{name: "exactly the draft", handle: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, bodyBufferSize)) }},
 		{name: "flushed", handle: func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
 			_, _ = io.WriteString(w, "later")

@@ -65,11 +65,11 @@ func Configure(s *http.Server) error {
 
 // server is what the connections of one http.Server share.
 type server struct {
-	workers workers
-	chunks  sync.Pool // of *chunk
-	drafts  sync.Pool // of *draft
-	names   names
-	date    atomic.Pointer[date]
+	workers      workers
+	writeBuffers sync.Pool // of *writeBuffer
+	bodyBuffers  sync.Pool // of *bodyBuffer
+	names        headerNames
+	date         atomic.Pointer[cachedDate]
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
@@ -78,9 +78,9 @@ type server struct {
 
 func newServer() *server {
 	return &server{
-		chunks: sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkSize)} }},
-		drafts: sync.Pool{New: func() any { return new(draft) }},
-		conns:  make(map[*conn]struct{}),
+		writeBuffers: sync.Pool{New: func() any { return &writeBuffer{b: make([]byte, 0, writeBufferSize)} }},
+		bodyBuffers:  sync.Pool{New: func() any { return new(bodyBuffer) }},
+		conns:        make(map[*conn]struct{}),
 	}
 }
 
@@ -91,17 +91,17 @@ func (srv *server) serve(ctx context.Context, hs *http.Server, nc net.Conn, stat
 	defer srv.workers.close()
 	srv.mu.Lock()
 	srv.conns[c] = struct{}{}
-	late := srv.closing
+	shuttingDown := srv.closing
 	srv.mu.Unlock()
 	defer func() {
 		srv.mu.Lock()
 		delete(srv.conns, c)
 		srv.mu.Unlock()
 	}()
-	c.serve(late)
+	c.serve(shuttingDown)
 }
 
-// shutdown tells all clients to go when what they have asked is answered.
+// shutdown sends GOAWAY to all clients; connections end with their last stream.
 func (srv *server) shutdown() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -109,7 +109,7 @@ func (srv *server) shutdown() {
 	for c := range srv.conns {
 		c.mu.Lock()
 		c.goAway()
-		c.flushElsewhere()
+		c.flushAsync()
 		c.mu.Unlock()
 	}
 }
@@ -125,9 +125,9 @@ type settings struct {
 	window      int32 // of these, for one stream
 
 	idle        time.Duration // of a connection without streams; 0 is forever, and so below
-	pingAfter   time.Duration // nothing has been received
+	readIdle    time.Duration // nothing has been received
 	pingTimeout time.Duration
-	stall       time.Duration // of a write
+	writeByte   time.Duration // of a write
 
 	read, write time.Duration // of a stream
 }
@@ -145,9 +145,9 @@ func settingsOf(hs *http.Server) settings {
 		connWindow:  int32(within(c.MaxReceiveBufferPerConnection, minWindow, math.MaxInt32, defaultWindow)),
 		window:      int32(within(c.MaxReceiveBufferPerStream, 1, math.MaxInt32, defaultWindow)),
 		idle:        hs.IdleTimeout,
-		pingAfter:   c.SendPingTimeout,
+		readIdle:    c.SendPingTimeout,
 		pingTimeout: c.PingTimeout,
-		stall:       c.WriteByteTimeout,
+		writeByte:   c.WriteByteTimeout,
 		read:        hs.ReadTimeout,
 		write:       hs.WriteTimeout,
 	}

@@ -28,18 +28,19 @@ type stream struct {
 	wake        sync.Cond // for the handler: bytes came, the window is wider, the stream is over
 	out         outflow
 	in          inflow
-	remoteEnded bool // the client has sent all
+	remoteEnded bool   // the client has sent all
+	drain       *drain // set once the response is complete and remoteEnded is false
 	readTimer   *time.Timer
 	writeTimer  *time.Timer
 }
 
 // newStream makes the stream of a request that has just begun. c.mu is held.
-func (c *conn) newStream(id uint32, ended bool, r *incoming) *stream {
+func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	s := &stream{conn: c, id: id, remoteEnded: ended}
 	s.wake.L = &c.mu
 	s.out = outflow(c.peerWindow)
 	s.in.avail = c.settings.window
-	s.body = body{stream: s, none: ended, declared: r.length, expected: r.expects}
+	s.body = body{stream: s, empty: ended, declared: r.length, needsContinue: r.expectsContinue}
 	s.response = response{stream: s, header: make(http.Header), declared: -1, head: r.request.Method == http.MethodHead}
 	s.handler = c.handler
 	if r.refusal != nil {
@@ -62,7 +63,7 @@ func (c *conn) newStream(id uint32, ended bool, r *incoming) *stream {
 	return s
 }
 
-// close ends the stream, once: its handler hears of it. conn.mu is held.
+// close ends the stream, once, and the context of its handler. conn.mu is held.
 func (s *stream) close(err error) {
 	if s.err != nil {
 		return
@@ -71,16 +72,14 @@ func (s *stream) close(err error) {
 	s.err = err
 	delete(c.streams, s.id)
 	s.body.drop()
-	if s.cancel != nil {
-		s.cancel()
-	}
+	s.cancel()
 	stop(s.readTimer)
 	stop(s.writeTimer)
 	s.wake.Broadcast()
 	c.progress.Broadcast() // its handler may wait there
 	if len(c.streams) == 0 {
 		c.idleSince = c.clock()
-		c.hangUpIfDone()
+		c.closeIfDone()
 	}
 }
 
@@ -101,7 +100,7 @@ func (s *stream) reset(code h2.ErrCode, err error) {
 // run runs the handler.
 func (s *stream) run() {
 	c := s.conn
-	defer c.handlerDone()
+	defer c.handlerDone(s)
 	returned := false
 	defer func() {
 		if !returned {
@@ -132,19 +131,19 @@ func (s *stream) panicked(reason any) {
 	c.mu.Unlock()
 }
 
-// A part is something to send: a header if fields is set, then data, and the end
+// A responsePart is something to send: a header if fields is set, then data, and the end
 // of the stream, after trailers if there are any.
-type part struct {
-	fields   []hpack.HeaderField
-	interim  bool // fields have an informational status
-	data     [2][]byte
-	end      bool
-	trailers []hpack.HeaderField
+type responsePart struct {
+	fields        []hpack.HeaderField
+	informational bool // fields have an informational status
+	data          [2][]byte
+	end           bool
+	trailers      []hpack.HeaderField
 }
 
 // send appends a part and sees to it that it is written. It waits while the
 // client's windows are closed or too much waits already.
-func (s *stream) send(p *part) error {
+func (s *stream) send(p *responsePart) error {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +157,7 @@ func (s *stream) send(p *part) error {
 			return s.err
 		}
 		c.appendHeader(s.id, p.fields, endByData && left == 0)
-		s.body.expected = s.body.expected && p.interim // it is too late for 100 Continue
+		s.body.needsContinue = s.body.needsContinue && p.informational // it is too late for 100 Continue
 	}
 	for i, data := range p.data {
 		if err := s.sendData(data, endByData && (i > 0 || len(p.data[1]) == 0)); err != nil {
@@ -166,7 +165,7 @@ func (s *stream) send(p *part) error {
 		}
 	}
 	if !p.end {
-		c.flushSoon()
+		c.flushBatched()
 		return s.err
 	}
 	switch {
@@ -176,7 +175,7 @@ func (s *stream) send(p *part) error {
 		c.appendData(s.id, nil, true)
 	}
 	s.finish()
-	c.flushSoon()
+	c.flushBatched()
 	return nil
 }
 
@@ -187,10 +186,10 @@ func (s *stream) sendData(p []byte, end bool) error {
 		if s.err != nil {
 			return s.err
 		}
-		n := min(len(p), dataFrame, c.maxFrame, int(s.out), int(c.out))
+		n := min(len(p), maxDataFrame, c.maxFrame, int(s.out), int(c.out))
 		switch {
 		case n <= 0 && c.flush(), n > 0 && c.full() && c.flush():
-			// The lock was let go of: look again.
+			// The lock was released: look again.
 		case n <= 0 && s.out <= 0:
 			s.wake.Wait()
 		case n <= 0 || c.full():
@@ -205,14 +204,14 @@ func (s *stream) sendData(p []byte, end bool) error {
 	return nil
 }
 
-// finish ends a stream whose response is complete. A client that is still
-// sending is told that nobody listens. conn.mu is held.
+// finish ends a stream whose response is complete, as soon as the client has sent
+// all of its request. conn.mu is held.
 func (s *stream) finish() {
 	if s.remoteEnded {
 		s.close(errStreamDone)
 		return
 	}
-	s.reset(h2.ErrCodeNo, errStreamDone)
+	s.startDrain()
 }
 
 // setReadDeadline has reads of the body fail from then on; the zero time is
@@ -224,7 +223,7 @@ func (s *stream) setReadDeadline(at time.Time) {
 }
 
 func (s *stream) armRead(at time.Time) {
-	if s.body.none {
+	if s.body.empty || s.drain != nil {
 		return
 	}
 	s.readTimer = s.setTimer(s.readTimer, at, func() { s.body.fail(deadlineError("reading the request")) })
@@ -238,9 +237,12 @@ func (s *stream) setWriteDeadline(at time.Time) {
 }
 
 func (s *stream) armWrite(at time.Time) {
+	if s.drain != nil {
+		return
+	}
 	s.writeTimer = s.setTimer(s.writeTimer, at, func() {
 		s.reset(h2.ErrCodeInternal, deadlineError("writing the response"))
-		s.conn.flushElsewhere()
+		s.conn.flushAsync()
 	})
 }
 

@@ -124,7 +124,7 @@ func TestShutdown(t *testing.T) {
 	r.await("")
 }
 
-// TestResetEndsContext: a handler hears that nobody waits for its answer.
+// TestResetEndsContext: a reset by the client ends the handler's context.
 func TestResetEndsContext(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 1)

@@ -56,7 +56,7 @@ func TestStress(t *testing.T) {
 		if err := s.http.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
-		go func() { // the rest finds nobody
+		go func() { // so that the rest does not block
 			for range half {
 			}
 		}()

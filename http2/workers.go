@@ -22,19 +22,19 @@ type workers struct {
 	idle   []chan job
 	unused int // how many were idle all the time since the timer was set
 	timer  *time.Timer
-	users  int // connections
+	conns  int
 }
 
 func (w *workers) open() {
 	w.mu.Lock()
-	w.users++
+	w.conns++
 	w.mu.Unlock()
 }
 
 func (w *workers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.users--; w.users == 0 {
+	if w.conns--; w.conns == 0 {
 		w.drop(len(w.idle))
 	}
 }
@@ -60,7 +60,7 @@ func (w *workers) work(j job) {
 	jobs := make(chan job, 1)
 	for {
 		j.run()
-		if !w.rest(jobs) {
+		if !w.park(jobs) {
 			return
 		}
 		var ok bool
@@ -70,11 +70,11 @@ func (w *workers) work(j job) {
 	}
 }
 
-// rest lists a worker as idle, unless there are enough.
-func (w *workers) rest(jobs chan job) bool {
+// park lists a worker as idle, unless there are enough.
+func (w *workers) park(jobs chan job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.idle) >= maxIdleWorkers || w.users == 0 {
+	if len(w.idle) >= maxIdleWorkers || w.conns == 0 {
 		return false
 	}
 	w.idle = append(w.idle, jobs)
@@ -85,7 +85,7 @@ func (w *workers) rest(jobs chan job) bool {
 	return true
 }
 
-// trim ends the workers that nobody has needed since the last time.
+// trim ends the workers that were idle all the time since the last call.
 func (w *workers) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -24,7 +24,6 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -47,6 +46,7 @@ var ErrExpired = errors.New("certificate has expired")
 // Authority is a certificate authority kept in a folder. Its methods may not be
 // called concurrently.
 type Authority struct {
+	fs   files
 	dir  string
 	name string // of its files
 	key  *ecdsa.PrivateKey
@@ -56,24 +56,28 @@ type Authority struct {
 
 // Open reads the authority in dir (ca.crt, ca.key), or makes one, and the folder,
 // where neither file is there. Errors name the file and what to do.
-func Open(dir string) (*Authority, error) {
-	return openAuthority(dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
+func Open(dir string) (*Authority, error) { return openOwn(system{}, dir) }
+
+func openOwn(fsys files, dir string) (*Authority, error) {
+	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
 }
 
 // OpenFrontProxy is Open for the authority that signs the certificate by which
 // other servers know this one as a front proxy (front-proxy-ca.crt, .key). It
 // is another one than that of users: who can speak for anybody is not one of
 // them.
-func OpenFrontProxy(dir string) (*Authority, error) {
+func OpenFrontProxy(dir string) (*Authority, error) { return openFrontProxy(system{}, dir) }
+
+func openFrontProxy(fsys files, dir string) (*Authority, error) {
 	const name = "front-proxy-ca"
-	return openAuthority(dir, name, name, "remove "+name+".crt and "+name+".key to have a new authority made")
+	return openAuthority(fsys, dir, name, name, "remove "+name+".crt and "+name+".key to have a new authority made")
 }
 
-func openAuthority(dir, name, commonName, whenExpired string) (*Authority, error) {
-	if err := ensureDir(dir); err != nil {
+func openAuthority(fsys files, dir, name, commonName, whenExpired string) (*Authority, error) {
+	if err := ensureDir(fsys, dir); err != nil {
 		return nil, err
 	}
-	a := &Authority{dir: dir, name: name}
+	a := &Authority{fs: fsys, dir: dir, name: name}
 	pair, err := a.load(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, a.create(commonName)
@@ -185,7 +189,11 @@ func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Ce
 	t.KeyUsage = x509.KeyUsageDigitalSignature
 	t.ExtKeyUsage = []x509.ExtKeyUsage{usage}
 	t.BasicConstraintsValid = true
-	return a.sign(name, t)
+	made, err := a.sign(name, t)
+	if isFull(err) {
+		return made, nil // it is as good while it lasts, and is made anew the next time
+	}
+	return made, err
 }
 
 func covers(cert *x509.Certificate, hosts []string) bool {
@@ -236,13 +244,10 @@ func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) 
 }
 
 // write stores the key before the certificate: after a crash between the two
-// the certificate does not match its key, which load reports as missing, and
-// both are made anew.
+// the certificate is missing, or, where there was one, does not match its key,
+// which load reports as missing, and both are made anew.
 func (a *Authority) write(name string, p pair) error {
-	if err := WriteFile(a.path(name+".key"), p.keyPEM, 0o600); err != nil {
-		return err
-	}
-	return WriteFile(a.path(name+".crt"), p.certPEM, 0o600)
+	return writeFiles(a.fs, content{a.path(name + ".key"), p.keyPEM, 0o600}, content{a.path(name + ".crt"), p.certPEM, 0o600})
 }
 
 func (a *Authority) path(file string) string { return filepath.Join(a.dir, file) }
@@ -252,8 +257,8 @@ func (a *Authority) path(file string) string { return filepath.Join(a.dir, file)
 // together.
 func (a *Authority) load(name string) (pair, error) {
 	crtFile, keyFile := a.path(name+".crt"), a.path(name+".key")
-	certPEM, certErr := os.ReadFile(crtFile)
-	key, keyPEM, keyErr := readKey(keyFile)
+	certPEM, certErr := a.fs.read(crtFile)
+	key, keyPEM, keyErr := readKey(a.fs, keyFile)
 	switch {
 	case errors.Is(certErr, fs.ErrNotExist) && (keyErr == nil || errors.Is(keyErr, fs.ErrNotExist)):
 		return pair{}, fs.ErrNotExist // nothing was ever signed with a key that has no certificate
@@ -290,20 +295,22 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 }
 
 // SigningKey returns the key in dir that signs service account tokens (sa.key),
-// which it makes, with its public half (sa.pub), where there is none.
-func SigningKey(dir string) (crypto.Signer, error) {
-	if err := ensureDir(dir); err != nil {
+// which it makes where there is none, with its public half (sa.pub).
+func SigningKey(dir string) (crypto.Signer, error) { return signingKey(system{}, dir) }
+
+func signingKey(fsys files, dir string) (crypto.Signer, error) {
+	if err := ensureDir(fsys, dir); err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "sa.key")
-	key, _, err := readKey(file)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
+	keyFile, pubFile := filepath.Join(dir, "sa.key"), filepath.Join(dir, "sa.pub")
+	key, keyPEM, err := readKey(fsys, keyFile)
+	made := errors.Is(err, fs.ErrNotExist)
+	if made {
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return nil, fmt.Errorf("make the service account signing key: %w", err)
+		}
+		keyPEM, err = encodeKey(key)
 	}
-	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		return nil, fmt.Errorf("make the service account signing key: %w", err)
-	}
-	private, err := encodeKey(key)
 	if err != nil {
 		return nil, err
 	}
@@ -311,8 +318,16 @@ func SigningKey(dir string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the public service account key: %w", err)
 	}
-	if err := WriteFile(file, private, 0o600); err != nil {
+	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
+	if made {
+		return key, writeFiles(fsys, content{keyFile, keyPEM, 0o600}, content{pubFile, publicPEM, 0o600})
+	}
+	// A crash may have come between the two.
+	if _, err := fsys.read(pubFile); !errors.Is(err, fs.ErrNotExist) {
+		return key, nil // it is for others to read
+	}
+	if err := writeFiles(fsys, content{pubFile, publicPEM, 0o600}); err != nil && !isFull(err) {
 		return nil, err
 	}
-	return key, WriteFile(filepath.Join(dir, "sa.pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600)
+	return key, nil
 }

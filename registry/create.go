@@ -39,7 +39,12 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.Vali
 }
 
 func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
-	if err := s.inTurn(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
+	// In kube-apiserver it is storage that refuses a version, which a dry run does
+	// not reach.
+	if obj.GetResourceVersion() != "" && !isDryRun(options.DryRun) {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
 	}
 	if validate != nil {
@@ -73,9 +78,6 @@ func (s *Store) existsError(ctx context.Context, name types.NamespacedName) erro
 
 // beforeCreate completes and checks an object that is to be new.
 func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.Object) error {
-	if obj.GetResourceVersion() != "" {
-		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
-	}
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetSelfLink("")

@@ -93,6 +93,19 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
+// TestDryRunOfAVersion: what a real creation refuses only when it is stored.
+func TestDryRunOfAVersion(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, nil, nil)
+	record, err := e.Create(e.ctx, pod("p", func(p *corev1.Pod) { p.ResourceVersion = "7" }), nil, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := e.Storage.Count(e.ctx); err != nil || n != 0 || record.Name().Name != "p" {
+		t.Errorf("%d objects, %v; want none, and an answer for %s", n, err, record.Name())
+	}
+}
+
 func TestCreateTwice(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)

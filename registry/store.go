@@ -22,11 +22,11 @@ type Store struct {
 	Kind     *codec.Kind
 	Strategy *Strategy
 	Storage  storage.Interface
-	// Turns are taken by those who prepare and validate an object, and given back
-	// before it is written: for kinds of which that takes a processor for
-	// milliseconds, so that many writes leave one to other requests. nil: nobody
-	// waits.
-	Turns Limiter
+	// Limiter limits how many objects are prepared and validated at a time; it is
+	// released before they are written. It is for kinds of which that takes a
+	// processor for milliseconds, so that many writes leave one to other requests.
+	// nil is no limit.
+	Limiter Limiter
 }
 
 // Limiter bounds how much is done at a time: a semaphore.Weighted, or what does more.
@@ -100,15 +100,15 @@ func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 	return events, err
 }
 
-// inTurn does what is not to be done too often at the same time.
-func (s *Store) inTurn(ctx context.Context, work func() error) error {
-	if s.Turns == nil {
+// limited does work under the limiter.
+func (s *Store) limited(ctx context.Context, work func() error) error {
+	if s.Limiter == nil {
 		return work()
 	}
-	if err := s.Turns.Acquire(ctx, 1); err != nil {
-		return fmt.Errorf("wait for a turn: %w", err)
+	if err := s.Limiter.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("wait for the limiter: %w", err)
 	}
-	defer s.Turns.Release(1)
+	defer s.Limiter.Release(1)
 	return work()
 }
 

@@ -50,7 +50,7 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 		if !options.AllowCreate {
 			return nil, apierrors.NewNotFound(s.Resource, name.Name)
 		}
-		return s.firstState(ctx, name, update, options)
+		return s.firstState(ctx, update, options)
 	}
 	old, err := current.Shared()
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 	if err := s.checkFresh(strategy, obj, old); err != nil {
 		return nil, err
 	}
-	if err := s.inTurn(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
+	if err := s.limited(ctx, func() error { return s.beforeUpdate(ctx, strategy, obj, old) }); err != nil {
 		return nil, err
 	}
 	if options.Validate != nil {
@@ -78,17 +78,14 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 }
 
 // firstState makes an object that an update or apply creates.
-func (s *Store) firstState(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
+func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
 	obj, err := update(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	if obj.GetResourceVersion() != "" {
-		// As kube-apiserver: whoever names a version means an object that was
-		// there, so this is a conflict with its deletion.
-		return nil, apierrors.NewNotFound(s.Resource, name.Name)
-	}
-	if err := s.inTurn(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
+	// As in kube-apiserver, a version that the client names is not held against it.
+	obj.SetResourceVersion("")
+	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
 	}
 	if options.ValidateCreate != nil {

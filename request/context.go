@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -32,6 +33,7 @@ type scope struct {
 	user     *User
 	auditID  string
 	received time.Time
+	original *http.Request
 	warnings Warnings
 }
 
@@ -94,6 +96,28 @@ func Received(ctx context.Context) time.Time {
 		return s.received
 	}
 	return time.Time{}
+}
+
+// SetOriginal records the request as the listener made it, which it keeps for as
+// long as the handler runs.
+func SetOriginal(ctx context.Context, r *http.Request) {
+	if s := from(ctx); s != nil {
+		s.original = r
+	}
+}
+
+// Release frees the header of a request, and over HTTP/2 what has come of its
+// body, for a handler that answers for hours and needs them no more: a client
+// chooses how large they are. Neither r nor a filter around the handler may read
+// them afterwards.
+func Release(r *http.Request) {
+	if r.ProtoMajor >= 2 && r.Body != nil { // in HTTP/1.1, Close waits for the body
+		_ = r.Body.Close()
+	}
+	r.Header = nil
+	if s := from(r.Context()); s != nil && s.original != nil {
+		s.original.Header = nil
+	}
 }
 
 // Warnings collects what the client is told in Warning headers. It is safe for

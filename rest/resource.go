@@ -40,8 +40,14 @@ type Resource struct {
 	// ReturnDeleted answers a deletion that is done with the object as it last
 	// was, where others get a Status.
 	ReturnDeleted bool
+	// Custom says that a CustomResourceDefinition defines the resource, which is
+	// answered for in some ways of its own, as its subresources are.
+	Custom bool
 	// Table makes rows; nil gives name and age.
 	Table TableConvertor
+	// WithoutTable says that there are no rows to show: who asks for a table and
+	// nothing else gets 406.
+	WithoutTable bool
 	// FieldLabel translates a field selector's key of this version into the
 	// key of codec.Kind.Fields, or says that it is not supported. nil allows
 	// metadata.name and metadata.namespace alone.
@@ -149,8 +155,10 @@ func connectVerb(method string) string {
 // VerbNames returns the verbs as discovery lists them: sorted, each once.
 func (r *Resource) VerbNames() []string {
 	if r.Version != nil && r.Version.Untyped && r.Subresource == "" {
-		// Custom resources have them all; the order is kube-apiserver's.
-		return []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+		// Custom resources have them all, until the definition is being deleted;
+		// the order is kube-apiserver's.
+		all := []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+		return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(r.WithoutVerbs, name) })
 	}
 	var names []string
 	for _, v := range r.Verbs() {

@@ -42,7 +42,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case resource != nil && fits(resource, info):
 		h.API.Serve(w, r, resource)
-	case resource == nil && info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
+	case info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
 		http.NotFound(w, r) // as kube-apiserver: of other groups not even a Status
 	default:
 		h.API.WriteNotFound(w, r)
@@ -73,10 +73,13 @@ func (h *Handler) elsewhere(info *request.Info) http.Handler {
 	return h.Elsewhere(gv)
 }
 
-// fits tells whether the path has a namespace where the resource wants one.
+// fits reports whether the path has a namespace where the resource wants one. Of
+// custom resources, other requests across namespaces than those to read are for
+// nothing that is there; of built-in ones, they are for a method that is not.
 func fits(resource *rest.Resource, info *request.Info) bool {
 	if resource.Namespaced {
-		return info.Namespace != "" || !info.NameInPath
+		reads := info.Verb == "list" || info.Verb == "watch"
+		return info.Namespace != "" || !info.NameInPath && (reads || !resource.Custom)
 	}
 	isNamespace := resource.Name == "namespaces" && resource.GroupVersion.Group == ""
 	return info.Namespace == "" || isNamespace

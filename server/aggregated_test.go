@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/test/extension"
 )
@@ -165,7 +166,7 @@ func TestAggregatedIdentity(t *testing.T) {
 	o.register(t, nil)
 	o.await(t, "Passed")
 	status, body := o.get(t, applesPath+"/namespaces/default/apples/gala/whoami?x=1", "X-Remote-User", "root", "X-Remote-Group", "gods",
-		"X-Remote-Extra-Power", "all", "Impersonate-User", "root", "Authorization", "", "X-Forwarded-For", "203.0.113.1", "Custom", "kept")
+		"X-Remote-Extra-Power", "all", "Authorization", "", "X-Forwarded-For", "203.0.113.1", "Custom", "kept")
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -182,7 +183,7 @@ func TestAggregatedIdentity(t *testing.T) {
 	if who.User != adminUser || !slices.Contains(who.Groups, "system:masters") || who.Extra["power"] != nil || len(who.Extra["authentication.kubernetes.io/credential-id"]) != 1 {
 		t.Errorf("%+v", who)
 	}
-	if slices.Contains(who.Groups, "gods") || who.Headers.Get("Impersonate-User") != "" || who.Headers.Get("Authorization") != "" {
+	if slices.Contains(who.Groups, "gods") || who.Headers.Get("Authorization") != "" {
 		t.Errorf("the client said who it is: %v", who.Headers)
 	}
 	for name, want := range map[string]string{"Custom": "kept", "X-Forwarded-For": "203.0.113.1, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Uri": applesPath + "/namespaces/default/apples/gala/whoami"} {
@@ -227,7 +228,7 @@ func TestAggregatedWatch(t *testing.T) {
 func TestAggregatedTunnel(t *testing.T) {
 	t.Parallel()
 	// Tunnels outlast the time that requests have.
-	o := newOrchard(t, Config{RequestTimeout: 700 * time.Millisecond}, extension.Options{})
+	o := newOrchard(t, Config{Options: controlplane.Options{RequestTimeout: 700 * time.Millisecond}}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
 	config, err := websocket.NewConfig(strings.Replace(o.URL, "https", "wss", 1)+applesPath+"/namespaces/default/apples/gala/echo", "https://example.com")
@@ -388,7 +389,7 @@ func TestAggregatedOpenAPI(t *testing.T) {
 // in good time.
 func TestAggregatedMisbehaviour(t *testing.T) {
 	t.Parallel()
-	o := newOrchard(t, Config{RequestTimeout: 5 * time.Second}, extension.Options{})
+	o := newOrchard(t, Config{Options: controlplane.Options{RequestTimeout: 5 * time.Second}}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
 	tests := []struct {

@@ -3,11 +3,14 @@ package server
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
 
+	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/request"
 )
@@ -30,44 +33,62 @@ func (u *users) Authenticate(r *http.Request) (*request.User, error) {
 }
 
 // openUsers reads which authorities may sign users.
-func (s *Server) openUsers() error {
-	s.users = &users{}
-	own := s.authority.Bundle()
-	if s.config.ClientCAFile == "" {
-		s.users.now.Store(&signers{&authn.Certificates{Authorities: s.authority.Pool()}, own})
+func (h *Host) openUsers() error {
+	h.users = &users{}
+	own := h.authority.Bundle()
+	if h.config.ClientCAFile == "" {
+		h.users.now.Store(&signers{&authn.Certificates{Authorities: h.authority.Pool()}, own})
 		return nil
 	}
-	return s.files.add("--client-ca-file", func(contents [][]byte) error {
-		pool := s.authority.Pool()
+	return h.files.add("--client-ca-file", func(contents [][]byte) error {
+		pool := h.authority.Pool()
 		if !pool.AppendCertsFromPEM(contents[0]) {
 			return errNoCertificate
 		}
 		// A new value, so that who is known on open connections is found out anew.
-		s.users.now.Store(&signers{&authn.Certificates{Authorities: pool}, slices.Concat(own, []byte("\n"), contents[0])})
+		h.users.now.Store(&signers{&authn.Certificates{Authorities: pool}, slices.Concat(own, []byte("\n"), contents[0])})
 		return nil
-	}, s.config.ClientCAFile)
+	}, h.config.ClientCAFile)
 }
 
 // clientAuthorities are those whose certificates clients are asked for.
-func (s *Server) clientAuthorities() *x509.CertPool {
-	pool := s.users.now.Load().certificates.Authorities.Clone()
-	pool.AppendCertsFromPEM(s.frontProxy.now.Load().bundle)
+func (h *Host) clientAuthorities() *x509.CertPool {
+	pool := h.users.now.Load().certificates.Authorities.Clone()
+	pool.AppendCertsFromPEM(h.frontProxy.now.Load().bundle)
 	return pool
 }
 
 // lookAtFiles has everything follow that depends on files that have changed.
-func (s *Server) lookAtFiles(base *tls.Config) error {
-	if !s.files.look() {
+func (h *Host) lookAtFiles(base *tls.Config) error {
+	if !h.files.look() {
 		return nil
 	}
 	// Clients show a certificate of the authorities that they are asked for.
 	next := base.Clone()
-	next.ClientCAs = s.clientAuthorities()
-	s.handshake.Store(next)
-	wanted, err := s.trustData()
-	if err != nil {
-		return err
+	next.ClientCAs = h.clientAuthorities()
+	h.handshake.Store(next)
+	return errors.Join(h.each((*controlplane.ControlPlane).IdentityChanged), h.renew())
+}
+
+// clusterAuthentication is what other servers need to authenticate clients as
+// this one does.
+func (h *Host) clusterAuthentication() (map[string]string, error) {
+	proxies := h.frontProxy.now.Load()
+	headers := proxies.headers
+	data := map[string]string{
+		"client-ca-file":               string(h.users.now.Load().bundle),
+		"requestheader-client-ca-file": string(proxies.bundle),
 	}
-	s.trust.want(wanted)
-	return s.renew()
+	for key, names := range map[string][]string{
+		"requestheader-allowed-names": headers.AllowedNames, "requestheader-username-headers": headers.UserHeaders,
+		"requestheader-uid-headers": headers.UIDHeaders, "requestheader-group-headers": headers.GroupHeaders,
+		"requestheader-extra-headers-prefix": headers.ExtraPrefixes,
+	} {
+		encoded, err := json.Marshal(append([]string{}, names...))
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", key, err)
+		}
+		data[key] = string(encoded)
+	}
+	return data, nil
 }

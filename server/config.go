@@ -17,9 +17,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/registry"
-	"mainstay.dev/mainstay/telemetry"
 )
 
 // Defaults of a Config, as kube-apiserver's unless said.
@@ -29,49 +28,56 @@ const (
 	DefaultEtcdPrefix              = "/registry"
 	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
 	DefaultEtcdCompactionInterval  = 5 * time.Minute
-	DefaultEtcdCheckTimeout        = 2 * time.Second
-	DefaultEventTTL                = time.Hour
-	DefaultRequestTimeout          = time.Minute
-	DefaultMinRequestTimeout       = 30 * time.Minute
-	DefaultMaxRequestsInFlight     = 400
-	DefaultMaxMutatingInFlight     = 200
 	DefaultMaxStreamsPerConnection = 100
-	DefaultServiceClusterIPRange   = "10.0.0.0/24"
 	// NoLimit, where a number means "at most", means any number.
-	NoLimit = -1
+	NoLimit = controlplane.NoLimit
+	// AnyPort as Config.SecurePort takes a port that is free.
+	AnyPort = -1
+)
+
+// Values of Config.HTTP2Server.
+const (
+	HTTP2Mainstay = "mainstay" // package http2
+	HTTP2NetHTTP  = "net/http"
 )
 
 // Config says what a server is to be. Its zero value serves on 127.0.0.1:6443
 // from ./mainstay-data. A field is named like the flag it comes from; the flag's
 // help says what it does. New copies what it needs.
 type Config struct {
+	// Options of the control plane that is served.
+	controlplane.Options
+
 	// DataDir holds all that the server keeps: the store, keys, certificates
 	// and the administrator's kubeconfig.
 	DataDir string
+	// NewStore makes an empty store in a data directory that has none although
+	// it has keys, or holds files of others.
+	NewStore bool
+	// AcceptLostWrites starts on a store whose newest writes are missing, at a
+	// revision greater than any that clients have seen.
+	AcceptLostWrites bool
 
 	// Listener, if set, is served instead of BindAddress and SecurePort. The
 	// server closes it.
 	Listener          net.Listener
 	BindAddress       netip.Addr // zero: 127.0.0.1
-	SecurePort        int        // 0: 6443
+	SecurePort        int        // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
 	// AdvertiseAddress is where other machines reach the server; it is put into
-	// the serving certificate. Zero: found out from BindAddress.
+	// the serving certificate and the endpoints of default/kubernetes. Zero: found out from BindAddress.
 	AdvertiseAddress netip.Addr
 
 	TLS          TLSConfig
 	DisableHTTP2 bool
 	MaxStreams   int // of an HTTP/2 connection; 0: 100
+	// HTTP2Server is whose HTTP/2 is served: HTTP2Mainstay (or "") or HTTP2NetHTTP.
+	HTTP2Server  string
 	ClientCAFile string
 	// RequestHeader says which front proxies are believed; ProxyClientCertFile
 	// is what this server itself shows as one.
 	RequestHeader                           RequestHeaderConfig
 	ProxyClientCertFile, ProxyClientKeyFile string
-	ClosedToPublic                          bool // --anonymous-auth=false
-	// AuthorizationModes are AlwaysAllow or AlwaysDeny. None: members of
-	// system:masters may do everything, everyone else may see health and
-	// version.
-	AuthorizationModes []string
 
 	// EtcdServers are URLs of an etcd cluster that keeps the objects instead of
 	// the store in DataDir.
@@ -80,18 +86,8 @@ type Config struct {
 	// EtcdCompactionInterval is how often history older than that is forgotten
 	// in etcd. 0: 5m; less: never by this server.
 	EtcdCompactionInterval time.Duration
-	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
-	// "etcd-readiness" of either store. 0: 2s.
-	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
-	EtcdPrefix                          string         // "": /registry
-	ServiceClusterIPRange               []netip.Prefix // one or two; none: 10.0.0.0/24
-	EventTTL                            time.Duration  // 0: 1h
-	// AggregatorRouting: services are called at one of their endpoints and not
-	// at their cluster IP.
-	AggregatorRouting bool
-	// PassRedirects lets aggregated servers send clients elsewhere.
-	PassRedirects     bool
-	WithoutWatchCache bool
+	EtcdPrefix             string // of the control plane that is served; "": /registry
+	WithoutWatchCache      bool
 	// CacheMemoryLimit is how many bytes of encoded objects are kept beside the
 	// stored ones, to be sent again. 0: 256 MiB, NoLimit: any number.
 	CacheMemoryLimit int64
@@ -99,23 +95,14 @@ type Config struct {
 	// watched from. 0: 5m; less: for ever.
 	HistoryRetention time.Duration
 
-	MaxRequestsInFlight int           // 0: 400, NoLimit: any number
-	MaxMutatingInFlight int           // 0: 200, NoLimit: any number
-	RequestTimeout      time.Duration // 0: 60s
-	MinRequestTimeout   time.Duration // of watches; 0: 30m
-	ShutdownDelay       time.Duration
-	ShutdownRetryAfter  bool
-	GoAwayChance        float64
-	CORSAllowedOrigins  []string
-	HSTSDirectives      []string
-	WithoutProfiling    bool
+	ShutdownDelay      time.Duration
+	ShutdownRetryAfter bool
+	WithoutProfiling   bool
 
 	// Version of this program; "": unknown.
 	Version string
 	// Logger is told what an operator should know. Nil discards.
 	Logger *slog.Logger
-	// Checks are added to the health checks.
-	Checks []telemetry.Check
 	// Expensive limits work that takes a processor for milliseconds, such as the
 	// validation of definitions; nil: one processor is left to other requests.
 	// Where all are busy, Go finds out late that there is something to read.
@@ -162,19 +149,11 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.SecurePort, DefaultSecurePort)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
-	setDefault(&c.EtcdHealthTimeout, DefaultEtcdCheckTimeout)
-	setDefault(&c.EtcdReadyTimeout, DefaultEtcdCheckTimeout)
 	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
-	setDefault(&c.EventTTL, DefaultEventTTL)
-	setDefault(&c.RequestTimeout, DefaultRequestTimeout)
-	setDefault(&c.MinRequestTimeout, DefaultMinRequestTimeout)
-	setDefault(&c.MaxRequestsInFlight, DefaultMaxRequestsInFlight)
-	setDefault(&c.MaxMutatingInFlight, DefaultMaxMutatingInFlight)
+	c.Options = c.Options.WithDefaults()
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
+	setDefault(&c.HTTP2Server, HTTP2Mainstay)
 	setDefault(&c.Version, "unknown")
-	if len(c.ServiceClusterIPRange) == 0 {
-		c.ServiceClusterIPRange = []netip.Prefix{netip.MustParsePrefix(DefaultServiceClusterIPRange)}
-	}
 	if c.Expensive == nil {
 		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 	}
@@ -201,7 +180,7 @@ func setDefault[T comparable](field *T, value T) {
 func (c Config) check() error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.SecurePort < 1 || c.SecurePort > 65535 {
+	if c.SecurePort != AnyPort && (c.SecurePort < 1 || c.SecurePort > 65535) {
 		problem("--secure-port is %d; it must be between 1 and 65535", c.SecurePort)
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
@@ -210,86 +189,25 @@ func (c Config) check() error {
 	if (c.ProxyClientCertFile == "") != (c.ProxyClientKeyFile == "") {
 		problem("--proxy-client-cert-file and --proxy-client-key-file must be given together")
 	}
-	if c.GoAwayChance < 0 || c.GoAwayChance > 0.02 {
-		problem("--goaway-chance is %g; it must be between 0 and 0.02", c.GoAwayChance)
-	}
-	if c.RequestTimeout < 0 {
-		problem("--request-timeout is %s; it cannot be negative", c.RequestTimeout)
-	}
-	if c.MinRequestTimeout < 0 {
-		problem("--min-request-timeout is %s; it cannot be negative", c.MinRequestTimeout)
-	}
 	if c.ShutdownDelay < 0 {
 		problem("--shutdown-delay-duration is %s; it cannot be negative", c.ShutdownDelay)
 	}
 	if c.CacheMemoryLimit < NoLimit {
 		problem("--cache-memory-limit is %d; it cannot be negative", c.CacheMemoryLimit)
 	}
-	if c.EventTTL < 0 {
-		problem("--event-ttl is %s; it cannot be negative", c.EventTTL)
-	}
 	if c.MaxStreams < 0 {
 		problem("--http2-max-streams-per-connection is %d; it cannot be negative", c.MaxStreams)
+	}
+	if c.HTTP2Server != HTTP2Mainstay && c.HTTP2Server != HTTP2NetHTTP {
+		problem("--http2-server is %q; it must be %s or %s", c.HTTP2Server, HTTP2Mainstay, HTTP2NetHTTP)
 	}
 	if !strings.HasPrefix(c.EtcdPrefix, "/") {
 		problem("--etcd-prefix is %q; it must start with /", c.EtcdPrefix)
 	}
-	if c.EtcdHealthTimeout < 0 {
-		problem("--etcd-healthcheck-timeout is %s; it cannot be negative", c.EtcdHealthTimeout)
-	}
-	if c.EtcdReadyTimeout < 0 {
-		problem("--etcd-readycheck-timeout is %s; it cannot be negative", c.EtcdReadyTimeout)
-	}
 	if err := c.checkEtcd(); err != nil {
 		problem("%w", err)
 	}
-	if err := filters.CheckCORS(c.CORSAllowedOrigins); err != nil {
-		problem("--cors-allowed-origins: %w", err)
-	}
-	if err := filters.CheckHSTS(c.HSTSDirectives); err != nil {
-		problem("--strict-transport-security-directives: %w", err)
-	}
-	return errors.Join(append(errs, c.checkServiceRange(), c.checkAuthorization(), c.RequestHeader.check())...)
-}
-
-func (c Config) checkServiceRange() error {
-	ranges := c.ServiceClusterIPRange
-	if len(ranges) > 2 {
-		return fmt.Errorf("--service-cluster-ip-range holds %d ranges; at most two are possible", len(ranges))
-	}
-	for _, r := range ranges {
-		if r.Addr().BitLen()-r.Bits() < 3 {
-			return fmt.Errorf("--service-cluster-ip-range: %s is too small; at least 8 addresses are needed", r)
-		}
-	}
-	if len(ranges) == 2 && ranges[0].Addr().Is4() == ranges[1].Addr().Is4() {
-		return errors.New("--service-cluster-ip-range: of two ranges, one must be IPv4 and the other IPv6")
-	}
-	return nil
-}
-
-func (c Config) checkAuthorization() error {
-	var errs []error
-	for i, mode := range c.AuthorizationModes {
-		if mode != modeAlwaysAllow && mode != modeAlwaysDeny {
-			errs = append(errs, fmt.Errorf("--authorization-mode=%s is not supported yet", mode))
-		}
-		if slices.Contains(c.AuthorizationModes[:i], mode) {
-			errs = append(errs, fmt.Errorf("--authorization-mode names %s twice", mode))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Modes of authorization.
-const (
-	modeAlwaysAllow = "AlwaysAllow"
-	modeAlwaysDeny  = "AlwaysDeny"
-)
-
-// firstServiceIP is the address of the service "kubernetes".
-func (c Config) firstServiceIP() netip.Addr {
-	return c.ServiceClusterIPRange[0].Masked().Addr().Next()
+	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check())...)
 }
 
 // hosts are the names and addresses that the serving certificate is for.
@@ -297,7 +215,7 @@ func (c Config) hosts() []string {
 	hosts := []string{
 		"localhost", "127.0.0.1", "::1",
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
-		c.firstServiceIP().String(),
+		c.FirstServiceIP().String(),
 	}
 	if name, err := os.Hostname(); err == nil && name != "" {
 		hosts = append(hosts, name)

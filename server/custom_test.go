@@ -261,10 +261,10 @@ func TestDefinitionDeleted(t *testing.T) {
 	if err := c.Resource(definitionsGVR).Delete(t.Context(), crd.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Resource(gvr).Create(t.Context(), objectOf(gvr, "Widget", "late", nil), metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
+	if _, err := c.Resource(gvr).Create(t.Context(), objectOf(gvr, "Widget", "late", nil), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("created while terminating: %v", err)
 	}
-	if _, err := c.Resource(gvr).Apply(t.Context(), "late", objectOf(gvr, "Widget", "late", nil), metav1.ApplyOptions{FieldManager: "m"}); !apierrors.IsMethodNotSupported(err) {
+	if _, err := c.Resource(gvr).Apply(t.Context(), "late", objectOf(gvr, "Widget", "late", nil), metav1.ApplyOptions{FieldManager: "m"}); !apierrors.IsForbidden(err) {
 		t.Errorf("applied while terminating: %v", err)
 	}
 	awaitGone(t, c.Resource(gvr), "free")

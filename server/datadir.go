@@ -3,12 +3,16 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/gofrs/flock"
+
+	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
 // Folders and files of the data directory, besides kubeconfigFile.
@@ -31,7 +35,7 @@ type dataDir struct {
 // openDataDir makes the folder if need be and takes it for this process. A
 // folder left behind by a process that was killed is free again at once.
 func openDataDir(path string) (*dataDir, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := pki.MakeDir(path); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w; choose another one with --data-dir", err)
 	}
 	d := &dataDir{path: path, lock: flock.New(filepath.Join(path, lockFile), flock.SetPermissions(0o600))}
@@ -47,9 +51,25 @@ func openDataDir(path string) (*dataDir, error) {
 	return d, nil
 }
 
+// dataDirInUse returns ErrInUse where another process has the data directory. It
+// makes nothing.
+func dataDirInUse(path string) error {
+	if _, err := os.Stat(filepath.Join(path, lockFile)); err != nil {
+		return nil
+	}
+	d, err := openDataDir(path)
+	if errors.Is(err, ErrInUse) {
+		return err
+	}
+	if err == nil {
+		_ = d.close() // it was asked about only
+	}
+	return nil
+}
+
 func (d *dataDir) owner() string {
 	pid, err := os.ReadFile(filepath.Join(d.path, pidFile))
-	if err != nil {
+	if err != nil || len(pid) == 0 {
 		return "another process"
 	}
 	return "process " + strings.TrimSpace(string(pid))
@@ -64,4 +84,71 @@ func (d *dataDir) close() error {
 		return fmt.Errorf("release the data directory: %w", err)
 	}
 	return nil
+}
+
+// claimStore prepares the folder of the store of a server that starts, where
+// there is none. It is an error, unless isMeant, that the data directory looks
+// as if it had had one, or as if it were something else's.
+func (d *dataDir) claimStore(isMeant bool) error {
+	there, err := embedded.Exists(d.store())
+	if err != nil || there {
+		return err
+	}
+	if !isMeant {
+		if err := d.checkNew(); err != nil {
+			return err
+		}
+	}
+	if err := embedded.Claim(d.store()); err != nil {
+		return d.explainStore(err)
+	}
+	return nil
+}
+
+// checkNew returns an error where the data directory is not one that a first
+// start may take.
+func (d *dataDir) checkNew() error {
+	keys, err := os.ReadDir(d.pki())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	if len(keys) > 0 {
+		return fmt.Errorf("there are keys in %s but no store in %s: put the store back, or make one of a snapshot with \"mainstay snapshot restore\"; or, to begin with an empty one, start once with --new-store",
+			d.pki(), d.store())
+	}
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	var foreign []string
+	for _, entry := range entries {
+		if !isOwn(entry.Name()) {
+			foreign = append(foreign, entry.Name())
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	shown := foreign[:min(len(foreign), 3)]
+	return fmt.Errorf("the data directory %s holds what is not this server's (%d files, such as %s): choose an empty one with --data-dir, or, to make a store there all the same, start once with --new-store",
+		d.path, len(foreign), strings.Join(shown, ", "))
+}
+
+// isOwn reports whether a name in a data directory is one that a server, or the
+// file system, gives.
+func isOwn(name string) bool {
+	switch name {
+	case lockFile, pidFile, pkiDir, storeDir, kubeconfigFile, "lost+found":
+		return true
+	}
+	return strings.HasPrefix(name, storeDir+".") || strings.HasPrefix(name, "."+kubeconfigFile)
+}
+
+// explainStore says which store could not be opened, and what may be done.
+func (d *dataDir) explainStore(err error) error {
+	err = fmt.Errorf("open the store in %s: %w", d.store(), err)
+	if errors.Is(err, embedded.ErrLostWrites) {
+		err = fmt.Errorf("%w; or, to go on without them, start once with --accept-lost-writes", err)
+	}
+	return err
 }

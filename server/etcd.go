@@ -41,9 +41,9 @@ func (c Config) checkEtcd() error {
 
 // openEtcd makes etcd the store, once it answers. It is the error of ctx when
 // that ends the wait.
-func (s *Server) openEtcd(ctx context.Context) error {
-	config := s.config.etcdConfig()
-	config.Logger, config.Registerer = s.logger, s.registry
+func (h *Host) openEtcd(ctx context.Context) error {
+	config := h.config.etcdConfig()
+	config.Logger, config.Registerer = h.logger, h.registry
 	where := strings.Join(config.Endpoints, ",")
 	store, err := etcd.Open(config)
 	if err != nil {
@@ -61,6 +61,6 @@ func (s *Server) openEtcd(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("use etcd at %s: %w", where, err), store.Close())
 	}
-	s.backend = store
+	h.backend = store
 	return nil
 }

@@ -135,7 +135,7 @@ func TestEtcdNotThere(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	c.Members[0].Stop()
 	config := etcdConfig(c)
-	config.DataDir = t.TempDir()
+	config.DataDir, config.SecurePort = t.TempDir(), AnyPort
 	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestStoppedWithoutEtcd(t *testing.T) {
 	defer stop()
 	waiting := waitFor{text: "etcd does not answer yet", found: stop}
 	s, err := New(Config{
-		DataDir: t.TempDir(), EtcdServers: []string{"http://127.0.0.1:1"},
+		DataDir: t.TempDir(), SecurePort: AnyPort, EtcdServers: []string{"http://127.0.0.1:1"},
 		Logger: slog.New(slog.NewTextHandler(&waiting, nil)),
 	})
 	if err != nil {

@@ -181,8 +181,8 @@ func TestFilesChange(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		// The kubeconfig trusts the new certificate, too.
-		maps := dynamicClient(t, s).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(trustName.Namespace)
-		published, err := maps.Get(context.Background(), trustName.Name, metav1.GetOptions{})
+		maps := dynamicClient(t, s).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(clusterAuthName.Namespace)
+		published, err := maps.Get(context.Background(), clusterAuthName.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

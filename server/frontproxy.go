@@ -52,31 +52,31 @@ func (p *frontProxy) believe(headers authn.RequestHeaders, bundle []byte) error 
 }
 
 // openFrontProxy reads, or makes, what front proxies are known by.
-func (s *Server) openFrontProxy() error {
-	config := s.config.RequestHeader
+func (h *Host) openFrontProxy() error {
+	config := h.config.RequestHeader
 	proxy := &frontProxy{renew: func() error { return nil }}
 	headers, err := config.headers()
 	if err != nil {
 		return err
 	}
 	if config.ClientCAFile == "" {
-		err = proxy.makeOwn(s.dir.pki(), *headers)
+		err = proxy.makeOwn(h.dir.pki(), *headers)
 	} else {
-		err = s.files.add("--requestheader-client-ca-file", func(contents [][]byte) error {
+		err = h.files.add("--requestheader-client-ca-file", func(contents [][]byte) error {
 			return proxy.believe(*headers, contents[0])
 		}, config.ClientCAFile)
 	}
 	if err != nil {
 		return err
 	}
-	if s.config.ProxyClientCertFile != "" {
-		file, err := openCertificateFile(s.files, "--proxy-client-cert-file", s.config.ProxyClientCertFile, s.config.ProxyClientKeyFile)
+	if h.config.ProxyClientCertFile != "" {
+		file, err := openCertificateFile(h.files, "--proxy-client-cert-file", h.config.ProxyClientCertFile, h.config.ProxyClientKeyFile)
 		if err != nil {
 			return err
 		}
 		proxy.certificate = func() (*tls.Certificate, error) { return file.get(), nil }
 	}
-	s.frontProxy = proxy
+	h.frontProxy = proxy
 	return nil
 }
 

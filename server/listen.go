@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,14 +21,17 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// Limits of connections, as kube-apiserver's.
+// Limits of connections, as kube-apiserver's unless said.
 const (
-	maxHeaderBytes    = 1 << 20
-	readHeaderTimeout = 32 * time.Second
+	maxHeaderBytes = 1 << 20
+	// readHeaderTimeout is for the TLS handshake, too. Ours: kube-apiserver keeps
+	// connections that send nothing for 32 s.
+	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 90 * time.Second
 	keepAlive         = 3 * time.Minute
 	// A client that has not been heard of for silence is asked, and left if it does
-	// not answer within pingTimeout; so is one that does not take what is sent.
+	// not answer within pingTimeout; so is one that does not take what is sent
+	// within writeTimeout, over HTTP/1.1 too.
 	silence      = 30 * time.Second
 	pingTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
@@ -35,56 +39,76 @@ const (
 	// handler reads it. Nearly all bodies fit, so that writes do not wait for
 	// the network twice.
 	uploadBuffer = 256 << 10
+	// frameBuffer is the largest frame that a client may send. A connection keeps
+	// memory for the largest that has come.
+	frameBuffer = 32 << 10
 )
 
-// listen binds the address.
-func (s *Server) listen() (net.Listener, error) {
-	if s.config.Listener != nil {
-		return s.config.Listener, nil
+// listen binds the address, before anything is opened: a port that is taken
+// leaves nothing behind, and a port that was chosen is known to all that names
+// it. Clients that connect while the server starts wait. The listener stands in
+// h.config from then on.
+func (h *Host) listen() error {
+	if h.config.Listener != nil {
+		return nil
 	}
-	address := netip.AddrPortFrom(s.config.BindAddress, uint16(s.config.SecurePort)).String()
+	port := max(h.config.SecurePort, 0) // AnyPort is 0 to the operating system
+	address := netip.AddrPortFrom(h.config.BindAddress, uint16(port)).String()
 	config := net.ListenConfig{KeepAlive: keepAlive}
-	if s.config.PermitPortSharing {
+	if h.config.PermitPortSharing {
 		config.Control = sharePort
 	}
 	listener, err := config.Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen on %s: the port is in use by another process; stop it, or choose another port with --secure-port", address)
+		return fmt.Errorf("listen on %s: the port is in use by another process; stop it, or choose another port with --secure-port", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("listen on %s: this machine does not have that address; choose another one with --bind-address", address)
+		return fmt.Errorf("listen on %s: this machine does not have that address; choose another one with --bind-address", address)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("listen on %s: this user may not use that port; choose one above 1023 with --secure-port", address)
+		return fmt.Errorf("listen on %s: this user may not use that port; choose one above 1023 with --secure-port", address)
 	case err != nil:
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return listener, nil
+	h.config.Listener = listener
+	return nil
 }
 
-// url is where clients on this machine reach the server.
-func (s *Server) url() string {
-	if l := s.config.Listener; l != nil {
-		return "https://" + l.Addr().String()
+// url is where clients on this machine reach the server, once it listens.
+func (h *Host) url() string {
+	host, port := h.config.BindAddress, h.config.SecurePort
+	if l := h.config.Listener; l != nil {
+		bound, err := netip.ParseAddrPort(l.Addr().String())
+		if err != nil {
+			return "https://" + l.Addr().String() // no address of TCP
+		}
+		host, port = bound.Addr().Unmap(), int(bound.Port())
 	}
-	host := s.config.BindAddress
 	if host.IsUnspecified() {
 		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(s.config.SecurePort))
+	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(port))
 }
 
-func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {
+// publicURL is where other machines reach the server.
+func (h *Host) publicURL() string {
+	if at := h.config.AdvertiseAddress; at.IsValid() {
+		return "https://" + net.JoinHostPort(at.String(), strconv.Itoa(h.config.SecurePort))
+	}
+	return h.url()
+}
+
+func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 	server := &http.Server{
 		Handler: handler,
 		TLSConfig: &tls.Config{
-			GetCertificate: s.certs.get,
-			MinVersion:     s.config.minTLSVersion(),
-			CipherSuites:   s.config.TLS.CipherSuites,
+			GetCertificate: h.certs.get,
+			MinVersion:     h.config.minTLSVersion(),
+			CipherSuites:   h.config.TLS.CipherSuites,
 			// Verified by authn.Certificates, so that a bad one gets an answer.
 			ClientAuth: tls.RequestClientCert,
-			ClientCAs:  s.clientAuthorities(),
+			ClientCAs:  h.clientAuthorities(),
 			// Instead of this, once files have changed.
-			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.handshake.Load(), nil },
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.handshake.Load(), nil },
 			NextProtos:         []string{"h2", "http/1.1"},
 			// Full records from the first byte: clients of an API want the whole
 			// answer, not its beginning early.
@@ -94,31 +118,38 @@ func (s *Server) newHTTPServer(handler http.Handler) (*http.Server, error) {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          s.config.MaxStreams,
-			MaxReadFrameSize:              uploadBuffer,
+			MaxConcurrentStreams:          h.config.MaxStreams,
+			MaxReadFrameSize:              frameBuffer,
 			MaxReceiveBufferPerStream:     uploadBuffer,
-			MaxReceiveBufferPerConnection: uploadBuffer * min(s.config.MaxStreams, 100),
+			MaxReceiveBufferPerConnection: uploadBuffer * min(h.config.MaxStreams, 100),
 			SendPingTimeout:               silence,
 			PingTimeout:                   pingTimeout,
 			WriteByteTimeout:              writeTimeout,
 		},
-		ErrorLog:    log.New(&connectionLog{requests: s.requests, logger: s.logger}, "", 0),
+		ErrorLog:    log.New(&connectionLog{requests: h.requests, logger: h.logger, kubeconfig: h.kubeconfig}, "", 0),
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return authn.NewConn(ctx) },
 	}
-	if s.config.DisableHTTP2 {
+	if h.config.DisableHTTP2 {
 		server.TLSConfig.NextProtos = []string{"http/1.1"}
 		server.Protocols = new(http.Protocols)
 		server.Protocols.SetHTTP1(true)
 		return server, nil
 	}
+	if h.config.HTTP2Server == HTTP2NetHTTP {
+		return server, nil // ServeTLS sees to it
+	}
 	return server, http2.Configure(server)
 }
 
 // connectionLog takes what net/http logs. Clients that break off a handshake are
-// everyday (probes, scanners, an untrusted certificate) and only counted.
+// everyday (probes, scanners, an untrusted certificate) and only counted; that
+// clients do not trust the server is said once, as it is not seen from outside
+// which certificate they expect.
 type connectionLog struct {
-	requests *telemetry.Requests
-	logger   *slog.Logger
+	requests   *telemetry.Requests
+	logger     *slog.Logger
+	kubeconfig string // the administrator's
+	distrusted sync.Once
 }
 
 func (l *connectionLog) Write(line []byte) (int, error) {
@@ -127,9 +158,27 @@ func (l *connectionLog) Write(line []byte) (int, error) {
 	case bytes.Contains(line, []byte("TLS handshake error")):
 		l.requests.HandshakeError()
 		level = telemetry.Verbosity(5)
+		if distrusts(line) {
+			l.distrusted.Do(func() {
+				l.logger.Warn("a client does not trust this server's certificate: it may use the kubeconfig of another data directory, each of which has an authority of its own",
+					"kubeconfig", l.kubeconfig, "err", string(bytes.TrimSpace(line)))
+			})
+		}
 	case bytes.HasPrefix(line, []byte("http2: ")):
 		level = telemetry.Verbosity(4)
 	}
 	l.logger.Log(context.Background(), level, "connection", "err", string(bytes.TrimSpace(line)))
 	return len(line), nil
+}
+
+// distrusts reports whether a handshake ended because the client did not accept
+// the server's certificate, as clients written in Go say it. OpenSSL's alert over
+// TLS 1.3 cannot be read here: crypto/tls reports a bad record MAC instead.
+func distrusts(line []byte) bool {
+	for _, alert := range []string{"bad certificate", "unknown certificate authority", "unknown certificate"} {
+		if bytes.Contains(line, []byte("remote error: tls: "+alert)) {
+			return true
+		}
+	}
+	return false
 }

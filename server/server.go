@@ -1,12 +1,12 @@
-// Package server puts the rooms together into a Kubernetes API server: which
-// filters in which order, how it listens, and in which order it starts and
-// stops. A server is a value: it shares nothing with another one in the same
-// process but the process. It answers for no resource itself.
+// Package server is the host of control planes: what a process has once. That is
+// the listener, TLS, the data directory, the store, keys and certificates, metrics,
+// and the order in which all of it starts and drains. What a Kubernetes API is
+// stands in package controlplane; a host opens one, and can open more. A host is
+// a value: it shares nothing with another one in the same process but the process.
 //
-// Imports: admission, admission/plugin, apis/aggregated, apis/builtin,
-// apis/builtin/all, apis/custom, codec, discovery, egress, endpoints, endpoints/apply, filters, filters/authn,
-// filters/authz, http2, openapi, pki, registry, request, rest, route, storage, storage/cache,
-// storage/follow, storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
+// Imports: codec, controlplane, endpoints, feature, filters, filters/authn, http2, openapi,
+// pki, registry, request, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// telemetry.
 package server
 
 import (
@@ -16,73 +16,68 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"mainstay.dev/mainstay/apis/aggregated"
-	"mainstay.dev/mainstay/apis/custom"
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
-	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
-	"mainstay.dev/mainstay/storage/follow"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// Server is a Kubernetes API server. It is run once.
-type Server struct {
-	config         Config
-	logger         *slog.Logger
-	registry       *prometheus.Registry
-	requests       *telemetry.Requests
-	storageMetrics *storage.Metrics
-	following      *follow.Metrics
-	encodings      *codec.Memory
-	drain          *filters.Drain
-	paths          *paths
-	checkPaths     []string // of single health checks
+// Host serves control planes: one of them, below --etcd-prefix, to everybody who
+// connects; others as handlers, to whoever opened them. It is run once.
+type Host struct {
+	config   Config
+	logger   *slog.Logger
+	registry *prometheus.Registry
+	slis     *prometheus.Registry // of /metrics/slis
+	requests *telemetry.Requests
+	drain    *filters.Drain
 
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
 
-	// What a run adds, in the order of start.go.
+	// What open adds, in its order.
 	dir        *dataDir
 	authority  *pki.Authority
 	signer     crypto.Signer // of service account tokens
 	files      *files
 	certs      *certificates
 	users      *users
+	frontProxy *frontProxy
 	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
 	kubeconfig string                     // the administrator's, as a path
 	backend    kv.Backend
 	feed       *cache.Feed // nil without a watch cache
 	stopFeed   func()
-	services   egress.Resolver // finds services for those that call them
-	custom     *custom.Source
-	stopCustom func()
-	// customVersions are those that definitions define, until aggregated has
-	// been told.
-	customVersions []schema.GroupVersion
-	aggregated     *aggregated.Source
-	stopAggregated func()
-	frontProxy     *frontProxy
-	trust          *trust
-	// tunnels is done when connections through this server are to end.
+	// tunnels is done when connections through this process are to end.
 	tunnels    context.Context
 	endTunnels context.CancelFunc
-	api        api
+	// env is what control planes get of all this.
+	env *controlplane.Env
+	// served is the control plane that the listener serves.
+	served *controlplane.ControlPlane
+	mu     struct {
+		sync.Mutex
+		planes map[string]*controlplane.ControlPlane // by their prefixes, with a slash at the end
+		closed bool
+	}
 }
 
-// New returns a server, or everything that is wrong with the config. It touches
+// New returns a host, or everything that is wrong with the config. It touches
 // neither the data directory nor the network.
-func New(config Config) (*Server, error) {
+func New(config Config) (*Host, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
@@ -90,34 +85,28 @@ func New(config Config) (*Server, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	registry := telemetry.NewRegistry(build(config.Version))
-	storageMetrics, err := storage.NewMetrics(registry)
-	if err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
-	following, err := follow.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
+	registry := telemetry.NewRegistry(controlplane.Build(config.Version))
 	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Registerer: registry})
 	if err != nil {
 		return nil, err
 	}
-	tunnels, endTunnels := context.WithCancel(context.Background())
-	return &Server{
-		tunnels:        tunnels,
-		endTunnels:     endTunnels,
-		config:         config,
-		logger:         config.Logger,
-		registry:       registry,
-		requests:       telemetry.NewRequests(registry),
-		storageMetrics: storageMetrics,
-		following:      following,
-		files:          &files{logger: config.Logger},
-		encodings:      encodings,
-		drain:          filters.NewDrain(),
-		paths:          newPaths(),
-	}, nil
+	metrics, err := controlplane.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		config: config, logger: config.Logger, registry: registry, slis: prometheus.NewRegistry(),
+		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), files: &files{logger: config.Logger},
+	}
+	h.mu.planes = map[string]*controlplane.ControlPlane{}
+	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
+	h.env = &controlplane.Env{
+		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(), Gates: feature.Defaults(),
+		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
+		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
+		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
+	}
+	return h, nil
 }
 
 // ErrRunTwice is returned by a second Run.
@@ -125,79 +114,112 @@ var ErrRunTwice = errors.New("a server can be run only once")
 
 // Run serves until ctx ends, then drains and returns nil. An error says what
 // kept the server from starting, or from ending in good order.
-func (s *Server) Run(ctx context.Context) (err error) {
-	if s.ran.Swap(true) {
+func (h *Host) Run(ctx context.Context) (err error) {
+	if h.ran.Swap(true) {
 		return ErrRunTwice
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(ctx); err != nil {
+	defer func() { err = errors.Join(err, h.close()) }()
+	if err := h.open(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil // stopped before it served
 		}
 		return err
 	}
-	return s.serve(ctx)
+	return h.serve(ctx)
 }
 
 // open brings up what lies below the listener, unless ctx ends first.
-func (s *Server) open(ctx context.Context) error {
-	var err error
-	if s.dir, err = openDataDir(s.config.DataDir); err != nil {
+func (h *Host) open(ctx context.Context) error {
+	err := h.listen()
+	if err != nil {
+		return errors.Join(err, dataDirInUse(h.config.DataDir))
+	}
+	if h.dir, err = openDataDir(h.config.DataDir); err != nil {
 		return err
 	}
+	if len(h.config.EtcdServers) == 0 {
+		if err := h.dir.claimStore(h.config.NewStore); err != nil {
+			return err
+		}
+	}
 	var below errgroup.Group // a first start waits for the disk in both
-	below.Go(s.openPKI)
-	below.Go(s.openFrontProxy)
-	below.Go(func() error { return s.openStorage(ctx) })
+	below.Go(h.openPKI)
+	below.Go(h.openFrontProxy)
+	below.Go(func() error { return h.openStorage(ctx) })
 	if err := below.Wait(); err != nil {
 		return err
 	}
-	if err := s.startFeed(); err != nil {
+	if err := h.startFeed(); err != nil {
 		return err
 	}
-	if s.api, err = s.installAPI(); err != nil {
-		return fmt.Errorf("install the API: %w", err)
+	h.env.Backend, h.env.Feed, h.env.Shared = h.backend, h.feed, len(h.config.EtcdServers) > 0
+	h.env.Address, h.env.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
+	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
+	h.env.Identity = controlplane.Identity{
+		Authenticator:         authn.Union{h.frontProxy, h.users},
+		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, Signer: h.signer,
 	}
-	s.startCustom()
-	if err := s.bootstrap(context.Background()); err != nil {
-		return fmt.Errorf("create what every cluster has: %w", err)
+	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {
+		return err
 	}
-	s.startAggregated()
-	return s.installPaths()
+	return h.served.Open(ctx)
 }
 
-// close takes down what open brought up, in reverse.
-func (s *Server) close() error {
-	var errs []error
-	s.endTunnels()
-	if s.stopAggregated != nil {
-		s.stopAggregated()
+// ControlPlane returns a control plane of this host whose objects are below a
+// prefix of its store; see controlplane.New. It must be called between open and
+// close, and ends with the host.
+func (h *Host) ControlPlane(prefix string, options controlplane.Options) (*controlplane.ControlPlane, error) {
+	folder := "/" + strings.Trim(prefix, "/") + "/"
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.closed {
+		return nil, controlplane.ErrClosed
 	}
-	if s.stopCustom != nil {
-		s.stopCustom()
-	}
-	if s.stopFeed != nil {
-		s.stopFeed()
-	}
-	if s.backend != nil {
-		if err := s.backend.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("close the store: %w", err))
+	for other := range h.mu.planes {
+		if strings.HasPrefix(other, folder) || strings.HasPrefix(folder, other) {
+			return nil, fmt.Errorf("open a control plane at %s: there is one at %s", prefix, strings.TrimSuffix(other, "/"))
 		}
 	}
-	if s.dir != nil {
-		errs = append(errs, s.dir.close())
+	opened, err := controlplane.New(h.env, prefix, options)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.planes[folder] = opened
+	return opened, nil
+}
+
+// each calls f for every control plane.
+func (h *Host) each(f func(*controlplane.ControlPlane) error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var errs []error
+	for _, plane := range h.mu.planes {
+		errs = append(errs, f(plane))
 	}
 	return errors.Join(errs...)
 }
 
-// handler is what a request meets after the filters: resources and whatever
-// else the API answers for, or else one of the server's own paths.
-func (s *Server) handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if own := s.paths.find(r.URL.Path); own != nil {
-			own.ServeHTTP(w, r)
-			return
+// close takes down what open brought up, in reverse.
+func (h *Host) close() error {
+	var errs []error
+	h.endTunnels()
+	h.mu.Lock()
+	h.mu.closed = true
+	h.mu.Unlock()
+	errs = append(errs, h.each(func(p *controlplane.ControlPlane) error { p.Close(); return nil }))
+	if h.stopFeed != nil {
+		h.stopFeed()
+	}
+	if h.backend != nil {
+		if err := h.backend.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the store: %w", err))
 		}
-		s.api.Handler.ServeHTTP(w, r)
-	})
+	}
+	if h.config.Listener != nil {
+		_ = h.config.Listener.Close() // closed already, where it was served
+	}
+	if h.dir != nil {
+		errs = append(errs, h.dir.close())
+	}
+	return errors.Join(errs...)
 }

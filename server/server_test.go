@@ -6,12 +6,15 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +24,10 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/telemetry"
+	"mainstay.dev/mainstay/test/testserver"
 )
 
 // running is a server under test.
@@ -127,7 +134,7 @@ func TestAnswers(t *testing.T) {
 		{"health for everyone", anonymous, "/healthz", nil, 200, "ok"},
 		{"liveness for everyone", anonymous, "/livez", nil, 200, "ok"},
 		{"readiness for everyone", anonymous, "/readyz", nil, 200, "ok"},
-		{"verbose", anonymous, "/readyz?verbose", nil, 200, "[+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]shutdown ok\nreadyz check passed\n"},
+		{"a post-start hook", s.admin, "/healthz/poststarthook/rbac/bootstrap-roles", nil, 200, "ok"},
 		{"version for everyone", anonymous, "/version", nil, 200, ""},
 		{"version with a slash", anonymous, "/version/", nil, 200, ""},
 		{"single checks are not for everyone", anonymous, "/readyz/etcd", nil, 403, `forbidden: User "system:anonymous" cannot get path "/readyz/etcd"`},
@@ -139,6 +146,9 @@ func TestAnswers(t *testing.T) {
 		{"a certificate outweighs a bad token", s.admin, "/metrics", []string{"Authorization", "Bearer nonsense"}, 200, ""},
 		{"a single check", s.admin, "/readyz/etcd", nil, 200, "ok"},
 		{"no such check", s.admin, "/readyz/nope", nil, 404, "404 page not found\n"},
+		{"impersonation", s.admin, "/api/v1/namespaces", []string{"Impersonate-User", "jane"}, 403, "forbidden: impersonation is not supported yet"},
+		{"impersonation without credentials", anonymous, "/version", []string{"Impersonate-Group", ""}, 403, "forbidden: impersonation is not supported yet"},
+		{"impersonation by who is not known", anonymous, "/version", []string{"Impersonate-User", "jane", "Authorization", "Bearer nonsense"}, 401, "Unauthorized"},
 		{"no such path", s.admin, "/nope", nil, 404, "404 page not found\n"},
 		{"no such resource", s.admin, "/api/v1/nope", nil, 404, "the server could not find the requested resource"},
 		{"service level indicators", s.admin, "/metrics/slis", nil, 200, ""},
@@ -161,6 +171,72 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestDistrusted: that a client has the authority of another data directory is
+// said, once.
+func TestDistrusted(t *testing.T) {
+	t.Parallel()
+	var log testserver.Buffer
+	s, other := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}), start(t, Config{})
+	stranger, err := clientcmd.BuildConfigFromFlags("", other.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		client, err := rest.HTTPClientFor(stranger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := client.Get(s.URL + "/healthz"); err == nil {
+			resp.Body.Close()
+			t.Fatal("a certificate of another authority was trusted")
+		}
+		client.CloseIdleConnections()
+	}
+	// What is logged of the handshakes is there when they are counted.
+	testserver.Eventually(t, time.Minute, func() error {
+		if _, metrics := fetch(t, s.admin, s.URL+"/metrics"); !strings.Contains(metrics, "\napiserver_tls_handshake_errors_total 2\n") {
+			return errors.New("two handshakes are not counted")
+		}
+		return nil
+	})
+	if got := strings.Count(log.String(), "a client does not trust this server's certificate"); got != 1 {
+		t.Errorf("it is said %d times:\n%s", got, log.String())
+	}
+}
+
+// healthOfKubernetes is what a kube-apiserver was seen to check at /readyz, but for
+// what this server does not have.
+const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
+poststarthook/start-apiextensions-informers poststarthook/start-apiextensions-controllers poststarthook/crd-informer-synced
+poststarthook/start-system-namespaces-controller poststarthook/start-cluster-authentication-info-controller poststarthook/storage-readiness
+poststarthook/start-legacy-token-tracking-controller poststarthook/rbac/bootstrap-roles poststarthook/scheduling/bootstrap-system-priority-classes
+poststarthook/priority-and-fairness-config-producer poststarthook/bootstrap-controller poststarthook/start-kubernetes-service-cidr-controller
+poststarthook/aggregator-reload-proxy-client-cert poststarthook/start-kube-aggregator-informers poststarthook/apiservice-status-local-available-controller
+poststarthook/apiservice-status-remote-available-controller poststarthook/apiservice-registration-controller poststarthook/apiservice-wait-for-first-sync
+poststarthook/apiservice-discovery-controller poststarthook/kube-apiserver-autoregistration autoregister-completion
+poststarthook/apiservice-openapi-controller poststarthook/apiservice-openapiv3-controller shutdown`
+
+// TestVerboseHealth: the checks have kube-apiserver's names, in its order.
+func TestVerboseHealth(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Options: controlplane.Options{Checks: []telemetry.Check{{Name: "log", Run: func(context.Context) error { return nil }}}}})
+	for path, without := range map[string][]string{
+		"readyz": nil, "livez": {"etcd-readiness", "informer-sync", "shutdown"}, "healthz": {"etcd-readiness", "informer-sync", "shutdown"},
+	} {
+		var want strings.Builder
+		for _, name := range strings.Fields(healthOfKubernetes) {
+			if !slices.Contains(without, name) {
+				fmt.Fprintf(&want, "[+]%s ok\n", name)
+			}
+		}
+		want.WriteString(path + " check passed\n")
+		code, got := fetch(t, client(t, nil), s.URL+"/"+path+"?verbose")
+		if diff := cmp.Diff(want.String(), got); diff != "" || code != 200 {
+			t.Errorf("/%s answers %d (-want +got):\n%s", path, code, diff)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Version: "1.2.3"})
@@ -171,6 +247,15 @@ func TestVersion(t *testing.T) {
 	}
 	if got.Major != "1" || got.Minor != "37" || got.GitVersion != "v1.37.0+mainstay-1.2.3" || got.EmulationMinor != "37" || got.MinCompatibilityMinor != "36" {
 		t.Errorf("the version is %+v", got)
+	}
+	if !slices.Contains([]string{"clean", "dirty", "archive"}, got.GitTreeState) {
+		t.Errorf("the tree state is %q", got.GitTreeState)
+	}
+	if _, err := time.Parse(time.RFC3339, got.BuildDate); err != nil {
+		t.Errorf("the build date is none: %v", err)
+	}
+	if got.GoVersion == "" || got.Compiler == "" || got.Platform == "" || got.EmulationMajor == "" || got.MinCompatibilityMajor == "" {
+		t.Errorf("something is missing: %+v", got)
 	}
 }
 
@@ -272,7 +357,7 @@ func TestDataDirInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, Config{DataDir: dir})
-	other, err := New(Config{DataDir: dir})
+	other, err := New(Config{DataDir: dir, SecurePort: AnyPort})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,12 +413,14 @@ func TestStop(t *testing.T) {
 func TestConfigProblems(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
-		SecurePort: 70000, GoAwayChance: 0.5, EtcdPrefix: "registry", RequestTimeout: -1,
-		TLS:                   TLSConfig{CertFile: "a"},
-		AuthorizationModes:    []string{"RBAC", "AlwaysAllow", "AlwaysAllow"},
-		CORSAllowedOrigins:    []string{"example.com"},
-		HSTSDirectives:        []string{"preload"},
-		ServiceClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")},
+		SecurePort: 70000, EtcdPrefix: "registry", TLS: TLSConfig{CertFile: "a"},
+		Options: controlplane.Options{
+			GoAwayChance: 0.5, RequestTimeout: -1,
+			AuthorizationModes:    []string{"RBAC", "AlwaysAllow", "AlwaysAllow"},
+			CORSAllowedOrigins:    []string{"example.com"},
+			HSTSDirectives:        []string{"preload"},
+			ServiceClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")},
+		},
 	})
 	if err == nil {
 		t.Fatal("there is no error")
@@ -355,13 +442,13 @@ func TestAuthorizationModes(t *testing.T) {
 		mode              string
 		anonymous, public int
 	}{
-		{modeAlwaysAllow, 401, 401}, // as kube-apiserver: no anonymous requests where everything is allowed
-		{modeAlwaysDeny, 403, 403},
+		{"AlwaysAllow", 401, 401}, // as kube-apiserver: no anonymous requests where everything is allowed
+		{"AlwaysDeny", 403, 403},
 	}
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{AuthorizationModes: []string{tt.mode}})
+			s := start(t, Config{Options: controlplane.Options{AuthorizationModes: []string{tt.mode}}})
 			if code, _ := fetch(t, client(t, nil), s.URL+"/api/v1/pods"); code != tt.anonymous {
 				t.Errorf("anonymous: %d, want %d", code, tt.anonymous)
 			}

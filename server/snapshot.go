@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/endpoints"
 )
 
 // SnapshotPath is where a running server gives a copy of its store, as of one
@@ -16,23 +18,27 @@ const SnapshotPath = "/mainstay/v1/snapshot"
 
 // snapshot answers for SnapshotPath. A copy tells by its end whether it is
 // whole; an answer that cannot be finished is broken off as well.
-func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
+func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
-		s.api.OnError(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: SnapshotPath}, r.Method))
+		writeError(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: SnapshotPath}, r.Method))
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := &begun{Writer: w}
-	revision, err := s.backend.Snapshot(r.Context(), out)
+	revision, err := h.backend.Snapshot(r.Context(), out)
 	switch {
 	case err == nil:
-		s.logger.Info("gave a snapshot of the store", "revision", revision)
+		h.logger.Info("gave a snapshot of the store", "revision", revision)
 	case out.yes:
-		s.logger.Warn("a snapshot of the store broke off", "err", err)
+		h.logger.Warn("a snapshot of the store broke off", "err", err)
 		panic(http.ErrAbortHandler)
 	default:
-		s.api.OnError(w, r, apierrors.NewServiceUnavailable(fmt.Sprintf("the store cannot be copied: %v", err)))
+		writeError(w, r, apierrors.NewServiceUnavailable(fmt.Sprintf("the store cannot be copied: %v", err)))
 	}
+}
+
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
 }
 
 // begun tells whether anything was written.

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
+	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/http2"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv/embedded"
@@ -15,46 +18,47 @@ import (
 
 // openPKI reads or makes keys and certificates, and writes the administrator's
 // kubeconfig.
-func (s *Server) openPKI() error {
+func (h *Host) openPKI() error {
 	var err error
-	if s.authority, err = pki.Open(s.dir.pki()); err != nil {
+	if h.authority, err = pki.Open(h.dir.pki()); err != nil {
 		return err
 	}
-	if s.signer, err = pki.SigningKey(s.dir.pki()); err != nil {
+	if h.signer, err = pki.SigningKey(h.dir.pki()); err != nil {
 		return err
 	}
-	if s.certs, err = newCertificates(s.config.TLS, s.files); err != nil {
+	if h.certs, err = newCertificates(h.config.TLS, h.files); err != nil {
 		return err
 	}
-	if err := s.openUsers(); err != nil {
+	if err := h.openUsers(); err != nil {
 		return err
 	}
-	return s.renew()
+	return h.renew()
 }
 
-func (s *Server) openStorage(ctx context.Context) error {
-	if len(s.config.EtcdServers) > 0 {
-		return s.openEtcd(ctx)
+func (h *Host) openStorage(ctx context.Context) error {
+	if len(h.config.EtcdServers) > 0 {
+		return h.openEtcd(ctx)
 	}
 	store, err := embedded.Open(embedded.Config{
-		Dir:        s.dir.store(),
-		Retention:  s.config.HistoryRetention,
-		Logger:     s.logger,
-		Registerer: s.registry,
+		Dir:              h.dir.store(),
+		Retention:        h.config.HistoryRetention,
+		AcceptLostWrites: h.config.AcceptLostWrites,
+		Logger:           h.logger,
+		Registerer:       h.registry,
 	})
 	if err != nil {
-		return fmt.Errorf("open the store in %s: %w", s.dir.store(), err)
+		return h.dir.explainStore(err)
 	}
-	s.backend = store
+	h.backend = store
 	return nil
 }
 
 // startFeed lets caches follow the store, until stopFeed.
-func (s *Server) startFeed() error {
-	if s.config.WithoutWatchCache {
+func (h *Host) startFeed() error {
+	if h.config.WithoutWatchCache {
 		return nil
 	}
-	feed, err := cache.NewFeed(cache.FeedConfig{Backend: s.backend, Prefix: s.config.EtcdPrefix, Logger: s.logger, Registerer: s.registry})
+	feed, err := cache.NewFeed(cache.FeedConfig{Backend: h.backend, Prefix: h.feedPrefix(), Logger: h.logger, Registerer: h.registry})
 	if err != nil {
 		return fmt.Errorf("start the watch cache: %w", err)
 	}
@@ -63,31 +67,37 @@ func (s *Server) startFeed() error {
 	go func() { // ends with stopFeed
 		defer close(done)
 		if err := feed.Run(ctx); err != nil {
-			s.logger.Error("the watch cache stopped following the store", "err", err)
+			h.logger.Error("the watch cache stopped following the store", "err", err)
 		}
 	}()
-	s.feed, s.stopFeed = feed, func() { cancel(); <-done }
+	h.feed, h.stopFeed = feed, func() { cancel(); <-done }
 	return nil
 }
 
+// feedPrefix is what caches can be had of: the whole of a store of our own, but
+// of an etcd that may have other users no more than what is below --etcd-prefix.
+func (h *Host) feedPrefix() string {
+	if len(h.config.EtcdServers) > 0 {
+		return h.config.EtcdPrefix
+	}
+	return "/"
+}
+
 // serve listens, answers until ctx ends, and drains.
-func (s *Server) serve(ctx context.Context) error {
-	httpServer, err := s.newHTTPServer(s.chain(s.handler()))
+func (h *Host) serve(ctx context.Context) error {
+	httpServer, err := h.newHTTPServer(filters.Chain(h.served, filters.HeaderLimit(http2.MaxHeaderFields), filters.CloseChunked))
 	if err != nil {
 		return err
 	}
-	listener, err := s.listen()
-	if err != nil {
-		return err
-	}
+	listener := writeTimeoutListener{Listener: h.config.Listener, timeout: writeTimeout}
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
 
-	if s.config.OnServing != nil {
-		s.config.OnServing(Serving{URL: s.url(), Kubeconfig: s.kubeconfig})
+	if h.config.OnServing != nil {
+		h.config.OnServing(Serving{URL: h.url(), Kubeconfig: h.kubeconfig})
 	}
-	s.logger.Info("serving", "url", s.url())
+	h.logger.Info("serving", "url", h.url())
 
 	daily := time.NewTicker(24 * time.Hour)
 	defer daily.Stop()
@@ -96,16 +106,16 @@ func (s *Server) serve(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return s.stop(httpServer)
+			return h.stop(httpServer)
 		case err := <-served:
 			return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 		case <-daily.C:
-			if err := errors.Join(s.renew(), s.frontProxy.renew()); err != nil {
-				s.logger.Error("renew certificates", "err", err)
+			if err := errors.Join(h.renew(), h.frontProxy.renew()); err != nil {
+				h.logger.Error("renew certificates", "err", err)
 			}
 		case <-look.C:
-			if err := s.lookAtFiles(base); err != nil {
-				s.logger.Error("follow changed files", "err", err)
+			if err := h.lookAtFiles(base); err != nil {
+				h.logger.Error("follow changed files", "err", err)
 			}
 		}
 	}
@@ -113,61 +123,66 @@ func (s *Server) serve(ctx context.Context) error {
 
 // renew makes sure that the server's own certificates are good for some time,
 // and that the administrator's kubeconfig goes with them.
-func (s *Server) renew() error {
-	trust := s.authority.Bundle()
-	if s.certs.file == nil {
-		own, err := s.authority.Serving(s.config.hosts())
+func (h *Host) renew() error {
+	trust := h.authority.Bundle()
+	if h.certs.file == nil {
+		own, err := h.authority.Serving(h.config.hosts())
 		if err != nil {
 			return err
 		}
-		s.certs.setOwn(own)
+		h.certs.setOwn(own)
 	} else {
-		trust = s.certs.file.now.Load().pem
+		trust = h.certs.file.now.Load().pem
 	}
-	if left := time.Until(s.authority.Ends()); left < 365*24*time.Hour {
-		s.logger.Warn("the certificate authority ends within a year", "ends", s.authority.Ends(), "folder", s.dir.pki())
+	if left := time.Until(h.authority.Ends()); left < 365*24*time.Hour {
+		h.logger.Warn("the certificate authority ends within a year", "ends", h.authority.Ends(), "folder", h.dir.pki())
 	}
 	var err error
-	s.kubeconfig, err = writeKubeconfig(s.config.DataDir, s.url(), s.authority, trust)
+	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, trust)
+	if errors.Is(err, syscall.ENOSPC) {
+		h.logger.Warn("the administrator's kubeconfig stays as it was, since the disk is full", "file", h.kubeconfig, "err", err)
+		return nil
+	}
 	return err
 }
 
 // stop drains: from the first line on /readyz fails; after --shutdown-delay
 // nothing new is taken; watches end at once, all else within the request
 // timeout.
-func (s *Server) stop(httpServer *http.Server) error {
-	s.stopping.Store(true)
-	s.logger.Info("stopping")
-	time.Sleep(s.config.ShutdownDelay)
+func (h *Host) stop(httpServer *http.Server) error {
+	h.stopping.Store(true)
+	h.logger.Info("stopping")
+	h.withdraw()
+	time.Sleep(h.config.ShutdownDelay)
 
-	patience, cancel := context.WithTimeout(context.Background(), s.config.RequestTimeout)
+	patience, cancel := context.WithTimeout(context.Background(), h.config.RequestTimeout)
 	defer cancel()
-	if s.config.ShutdownRetryAfter {
+	if h.config.ShutdownRetryAfter {
 		// The listener stays open so that clients hear when to come back.
-		s.drain.SendRetryAfter()
-		s.drain.EndLongRunning()
-		s.endTunnels()
-		s.drain.Refuse()
-		s.awaitRequests(patience)
+		h.drain.SendRetryAfter()
+		h.drain.EndLongRunning()
+		h.endTunnels()
+		h.drain.Refuse()
+		h.awaitRequests(patience)
 	} else {
-		s.drain.Refuse()
-		s.drain.EndLongRunning()
-		s.endTunnels()
+		h.drain.Refuse()
+		h.drain.EndLongRunning()
+		h.endTunnels()
 	}
 	err := httpServer.Shutdown(patience)
-	s.awaitRequests(patience) // those that took over their connection
+	h.awaitRequests(patience) // those that took over their connection
 	if err != nil {
 		err = httpServer.Close()
 	}
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("close the listener: %w", err)
 	}
-	s.logger.Info("stopped")
+	h.logger.Info("stopped")
 	return nil
 }
 
-func (s *Server) awaitRequests(ctx context.Context) {
-	if err := s.drain.Wait(ctx); err != nil {
-		s.logger.Warn("requests were still under way and are broken off", "after", s.config.RequestTimeout)
+func (h *Host) awaitRequests(ctx context.Context) {
+	if err := h.drain.Wait(ctx); err != nil {
+		h.logger.Warn("requests were still under way and are broken off", "after", h.config.RequestTimeout)
 	}
 }

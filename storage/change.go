@@ -49,6 +49,16 @@ func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record)
 	return c, err
 }
 
+// AtHand reports whether the change of an event can be made at once: without the
+// transformer, which may ask a key service over the network.
+func (s *Store) AtHand(ev *kv.Event) bool {
+	if s.transformer == (Identity{}) {
+		return true
+	}
+	note, ok := ev.Note.(*pending)
+	return ok && note.kind == s.kind
+}
+
 // Gone returns the object before the change with the change's revision, as
 // those see it for whom the change took it away. Prev must not be nil.
 func (c *Change) Gone() *codec.Record {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/codec"
@@ -63,6 +64,12 @@ type Interface interface {
 	// than once.
 	Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error)
 
+	// Prepare makes a write that is to be committed with that of another object,
+	// of this or another storage over the same backend, or not at all: see
+	// WriteOptions.With. It reads nothing: whether the object is what the request
+	// requires is found out by the commit.
+	Prepare(ctx context.Context, req OpRequest) (*Op, error)
+
 	// Count returns how many objects there are, in all namespaces.
 	Count(ctx context.Context) (int64, error)
 }
@@ -82,6 +89,11 @@ type WriteOptions struct {
 	TTL time.Duration
 	// DryRun does everything but the write.
 	DryRun bool
+	// With are writes of other objects that are committed at the same revision as
+	// this one, or not at all. Where one of them finds its object changed, an
+	// *OpConflictError is returned; where the object itself was, an Update calls
+	// its function again, for new ones.
+	With []*Op
 }
 
 // ReadOptions govern one read.
@@ -89,6 +101,10 @@ type ReadOptions struct {
 	// ResourceVersion: "" reads the newest, "0" whatever is at hand, N what is
 	// not older than N.
 	ResourceVersion string
+	// Exact reads the object as it was at ResourceVersion, which must then be a
+	// revision, as resourceVersionMatch=Exact of lists. An *ExpiredError is
+	// returned where history does not go back that far.
+	Exact bool
 }
 
 // UpdateOptions govern an Update or Delete.
@@ -100,4 +116,25 @@ type UpdateOptions struct {
 	// Cached is a record that the caller holds and that is likely the newest;
 	// it saves a read. It may be nil.
 	Cached *codec.Record
+}
+
+// Spec says what a storage is to hold. Whoever keeps objects gives one to the
+// server's one factory of storage (package factory) and gets an Interface.
+type Spec struct {
+	// Path of the objects below the prefix of all keys: "pods",
+	// "services/specs", "example.com/widgets".
+	Path       string
+	Kind       *codec.Kind
+	Namespaced bool
+	// Resource names the objects in metrics and errors.
+	Resource schema.GroupResource
+	// IndexFields are fields of the kind that many lists and watches select one
+	// value of.
+	IndexFields []string
+	// Uncached leaves the watch cache out: for objects that are read once and
+	// then not again, and for those that the server itself follows all the time.
+	Uncached bool
+	// Observer, where set, learns of writes before whoever wrote does. An
+	// uncached storage of the same objects need not have it: it is for writers.
+	Observer *Observer
 }

@@ -180,9 +180,15 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 	if err != nil {
 		return nil, err
 	}
-	entry, at, err := s.backend.Get(ctx, key, 0)
+	var exactly kv.Revision
+	if options.Exact {
+		if exactly = min; exactly == 0 {
+			return nil, &InvalidOptionError{"resourceVersion is required to read an object as it was"}
+		}
+	}
+	entry, at, err := s.backend.Get(ctx, key, exactly)
 	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", key, err)
+		return nil, s.readError(ctx, key, exactly, err)
 	}
 	if min > at {
 		return nil, &FutureRevisionError{Asked: int64(min), Current: int64(at)}
@@ -195,6 +201,21 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 		return nil, err
 	}
 	return record, codec.Convert(ctx, record)
+}
+
+// readError returns why a key cannot be read at a revision.
+func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err error) error {
+	switch {
+	case errors.Is(err, kv.ErrCompacted):
+		return &ExpiredError{Message: fmt.Sprintf("The resourceVersion for the provided read is too old: %d", at)}
+	case errors.Is(err, kv.ErrFutureRevision):
+		current, err := s.backend.CurrentRevision(ctx)
+		if err != nil {
+			return fmt.Errorf("get %s: %w", key, err)
+		}
+		return &FutureRevisionError{Asked: int64(at), Current: int64(current)}
+	}
+	return fmt.Errorf("get %s: %w", key, err)
 }
 
 // Count implements Interface.

@@ -72,9 +72,10 @@ func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*pre
 }
 
 func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
-	res, err := s.backend.Commit(ctx, kv.Op{
+	res, err := s.commit(ctx, kv.Op{
 		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.note,
-	})
+		Removing: write.note.object.GetDeletionTimestamp() != nil,
+	}, options.With)
 	switch {
 	case errors.Is(err, kv.ErrTooLarge):
 		err = tooLarge(len(write.data))
@@ -186,7 +187,8 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 	obj, write, err := propose(ctx, st, update, options.Preconditions)
 	var remove Remove
 	if errors.As(err, &remove) {
-		return s.remove(ctx, name, key, st, remove.Last, options.DryRun || write.DryRun)
+		write.DryRun = write.DryRun || options.DryRun
+		return s.remove(ctx, name, key, st, remove.Last, write)
 	}
 	if err != nil {
 		return nil, st.fresh, err
@@ -259,11 +261,11 @@ func (s *Store) dryUpdate(ctx context.Context, key string, st *state, note *pend
 }
 
 // remove is the attempt to delete what st holds.
-func (s *Store) remove(ctx context.Context, name types.NamespacedName, key string, st *state, last codec.Object, dryRun bool) (*codec.Record, bool, error) {
+func (s *Store) remove(ctx context.Context, name types.NamespacedName, key string, st *state, last codec.Object, write WriteOptions) (*codec.Record, bool, error) {
 	if st.record == nil {
 		return nil, st.fresh, notFound(name)
 	}
-	if dryRun {
+	if write.DryRun {
 		if !st.fresh {
 			if same, err := s.renew(ctx, key, st); err != nil || !same {
 				return nil, err != nil, err
@@ -275,7 +277,7 @@ func (s *Store) remove(ctx context.Context, name types.NamespacedName, key strin
 		return st.record, true, nil
 	}
 	note := &pending{kind: s.kind, before: st.record}
-	res, err := s.backend.Commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: note})
+	res, err := s.commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: note}, write.With)
 	if err != nil {
 		return nil, true, fmt.Errorf("delete %s: %w", key, err)
 	}

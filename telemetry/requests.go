@@ -27,6 +27,7 @@ type Requests struct {
 	longRunning  *prometheus.GaugeVec
 	terminations *prometheus.CounterVec
 	aborts       *prometheus.CounterVec
+	postTimeout  *prometheus.CounterVec
 	deprecated   *prometheus.GaugeVec
 	watchEvents  *prometheus.CounterVec
 	watchSizes   *prometheus.HistogramVec
@@ -76,6 +77,8 @@ func NewRequests(registerer prometheus.Registerer) *Requests {
 		aborts: counter("apiserver_request_aborts_total",
 			"[ALPHA] Number of requests which apiserver aborted possibly due to a timeout, for each group, version, verb, resource, subresource and scope",
 			"verb", "group", "version", "resource", "subresource", "scope"),
+		postTimeout: counter("apiserver_request_post_timeout_total",
+			"[ALPHA] Tracks the activity of the request handlers after the associated requests have been timed out by the apiserver", "source", "status"),
 		deprecated: gauge("apiserver_requested_deprecated_apis",
 			"[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, subresource, and removed_release.",
 			"group", "version", "resource", "subresource", "removed_release"),
@@ -86,7 +89,7 @@ func NewRequests(registerer prometheus.Registerer) *Requests {
 			Name: "apiserver_tls_handshake_errors_total", Help: "[ALPHA] Number of requests dropped with 'TLS handshake error from' error",
 		}),
 	}
-	registerer.MustRegister(m.total, m.duration, m.sli, m.size, m.longRunning, m.terminations, m.aborts,
+	registerer.MustRegister(m.total, m.duration, m.sli, m.size, m.longRunning, m.terminations, m.aborts, m.postTimeout,
 		m.deprecated, m.watchEvents, m.watchSizes, m.handshakes, m.inFlightGauge("mutating", &m.mutating), m.inFlightGauge("readOnly", &m.readOnly))
 	return m
 }
@@ -109,6 +112,22 @@ func (m *Requests) inFlightGauge(kind string, mark *Watermark) prometheus.Collec
 		Help:        "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last second.",
 		ConstLabels: prometheus.Labels{"request_kind": kind},
 	}, func() float64 { return float64(mark.Highest()) })
+}
+
+// PostTimeout is what has become of the handler of a request that timed out.
+type PostTimeout string
+
+// A handler that was left behind is pending; then it has returned, or panicked.
+const (
+	PostTimeoutPending PostTimeout = "pending"
+	PostTimeoutOK      PostTimeout = "ok"
+	PostTimeoutPanic   PostTimeout = "panic"
+)
+
+// AfterTimeout counts a handler that is left behind by its request's deadline,
+// and counts it once more when it ends.
+func (m *Requests) AfterTimeout(status PostTimeout) {
+	m.postTimeout.WithLabelValues("timeout-handler", string(status)).Inc()
 }
 
 // Request is a request as the labels of metrics describe it.

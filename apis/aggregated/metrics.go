@@ -6,14 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics have the names and labels of kube-apiserver's.
-type metrics struct {
+// Metrics counts how other servers are reached, under kube-apiserver's names. One
+// is shared by all Sources of a host; a nil *Metrics counts nothing.
+type Metrics struct {
 	unavailable      *prometheus.GaugeVec
 	unavailableTotal *prometheus.CounterVec
 }
 
-func newMetrics() *metrics {
-	return &metrics{
+// NewMetrics registers the metrics of aggregation.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
 		unavailable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "aggregator_unavailable_apiservice",
 			Help: "Gauge of APIServices which are marked as unavailable broken down by APIService name.",
@@ -23,19 +25,19 @@ func newMetrics() *metrics {
 			Help: "Counter of APIServices which are marked as unavailable broken down by APIService name and reason.",
 		}, []string{"name", "reason"}),
 	}
-}
-
-func (m *metrics) register(registerer prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{m.unavailable, m.unavailableTotal} {
 		if err := registerer.Register(c); err != nil {
-			return fmt.Errorf("register metrics of aggregation: %w", err)
+			return nil, fmt.Errorf("register metrics of aggregation: %w", err)
 		}
 	}
-	return nil
+	return m, nil
 }
 
 // observe notes a verdict; news tells that it is another one than before.
-func (m *metrics) observe(name string, v verdict, news bool) {
+func (m *Metrics) observe(name string, v verdict, news bool) {
+	if m == nil {
+		return
+	}
 	if v.passed() {
 		m.unavailable.WithLabelValues(name).Set(0)
 		return
@@ -47,4 +49,8 @@ func (m *metrics) observe(name string, v verdict, news bool) {
 }
 
 // forget drops what is known of a registration that is gone.
-func (m *metrics) forget(name string) { m.unavailable.DeleteLabelValues(name) }
+func (m *Metrics) forget(name string) {
+	if m != nil {
+		m.unavailable.DeleteLabelValues(name)
+	}
+}

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -60,10 +59,11 @@ type Config struct {
 	// are not asked for.
 	Documents *openapi.Documents
 	// Resync is how often servers are looked at; 0 means DefaultResync.
-	Resync     time.Duration
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
-	// Following counts how all this is followed; it may be nil.
+	Resync time.Duration
+	Logger *slog.Logger
+	// Metrics counts what is available, and Following how all this is followed;
+	// either may be nil.
+	Metrics   *Metrics
 	Following *follow.Metrics
 }
 
@@ -72,7 +72,7 @@ type Source struct {
 	config  Config
 	logger  *slog.Logger
 	own     map[schema.GroupVersion]bool
-	metrics *metrics
+	metrics *Metrics
 
 	current atomic.Pointer[snapshot]
 	// follower tells of the stored APIServices.
@@ -124,7 +124,7 @@ func New(config Config) (*Source, error) {
 		config.Stopping = context.Background()
 	}
 	s := &Source{
-		config: config, logger: config.Logger, own: map[schema.GroupVersion]bool{}, metrics: newMetrics(),
+		config: config, logger: config.Logger, own: map[schema.GroupVersion]bool{}, metrics: config.Metrics,
 		dirty: newMarks(), woken: make(chan struct{}, 1),
 	}
 	for _, gv := range config.Own {
@@ -139,11 +139,6 @@ func New(config Config) (*Source, error) {
 		Name: "APIServices", Collection: config.APIServices, Replace: s.replace, Apply: s.apply, Logger: s.logger, Metrics: config.Following,
 	}); err != nil {
 		return nil, err
-	}
-	if config.Registerer != nil {
-		if err := s.metrics.register(config.Registerer); err != nil {
-			return nil, err
-		}
 	}
 	return s, nil
 }

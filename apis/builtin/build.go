@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,22 +16,39 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
 )
 
 // Build turns the rows of all groups into resources. The Env is theirs from
-// then on.
-func Build(env *Env, groups []Group) []*rest.Resource {
+// then on. An error tells which storage could not be opened.
+func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	env.stores, env.paths = map[schema.GroupResource]*registry.Store{}, map[string]bool{}
+	env.specs = map[schema.GroupResource]storage.Spec{}
+	env.validator = validation.NewValidator(env.Gates)
 	var resources []*rest.Resource
 	for _, group := range groups {
 		for _, entry := range group.Resources {
 			resources = append(resources, entry.build(env, group.GroupVersion)...)
 		}
 	}
-	return resources
+	return resources, errors.Join(env.errs...)
+}
+
+// open opens the storage of a row.
+func (env *Env) open(spec storage.Spec) storage.Interface {
+	env.specs[spec.Resource], env.paths[spec.Path] = spec, true
+	if env.Storage == nil {
+		return nil
+	}
+	opened, err := env.Storage(spec)
+	if err != nil {
+		env.errs = append(env.errs, err)
+	}
+	return opened
 }
 
 // Resource makes an entry of a row.
@@ -42,6 +60,9 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	row := &e.row
 	partsOf(reflect.TypeFor[T]()).check(reflect.TypeFor[T](), row.Status)
 	kind := e.kind(gv)
+	if env.Shared && e.row.StoredShared != nil {
+		kind.Stored = e.row.StoredShared
+	}
 	resource := schema.GroupResource{Group: gv.Group, Resource: row.Name}
 	path := row.StoragePath
 	if path == "" {
@@ -49,12 +70,12 @@ func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	}
 	store := &registry.Store{
 		Resource: resource, Kind: kind, Strategy: e.strategy(env),
-		Storage: env.Storage(StorageSpec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
+		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
 	}
-	if row.Costly {
-		store.Turns = env.Turns
+	if row.Expensive {
+		store.Limiter = env.Limiter
 	}
-	env.stores[resource], env.paths[path] = store, true
+	env.stores[resource] = store
 	hubLabel := row.FieldLabel
 	if hubLabel == nil {
 		hubLabel = fieldLabels(row.SelectableFields)
@@ -98,7 +119,7 @@ func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version,
 		main.ResetFields = resetFields(v.GVK, append([]string{"status"}, row.Resets...)...)
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
-		status.Storage = &registry.Part{Store: store, Strategy: e.statusStrategy(store.Strategy)}
+		status.Storage = &registry.Part{Store: store, Strategy: e.statusStrategy(env, store.Strategy)}
 		status.ResetFields = resetFields(v.GVK, slices.Concat([]string{"spec"}, row.StatusKeeps, row.StatusResets)...)
 		resources = append(resources, &status)
 	}
@@ -189,7 +210,7 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 			p.clearStatus(obj)
 		}
 		if row.Prepare != nil {
-			row.Prepare(ctx, typed[T, P](obj))
+			row.Prepare(&Operation{ctx, env}, typed[T, P](obj))
 		}
 	}
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
@@ -197,16 +218,16 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 			p.keepStatus(obj, old)
 		}
 		if row.PrepareUpdate != nil {
-			row.PrepareUpdate(ctx, typed[T, P](obj), typed[T, P](old))
+			row.PrepareUpdate(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
 		}
 	}
 	if row.Validate != nil {
 		s.Validate = func(ctx context.Context, obj codec.Object) field.ErrorList {
-			return row.Validate(ctx, typed[T, P](obj))
+			return env.validator.Validate(ctx, func(f validation.Field) { row.Validate(f, typed[T, P](obj), nil) })
 		}
 	}
-	s.ValidateUpdate = onUpdate[T, P](row.ValidateUpdate)
-	e.warnings(s)
+	s.ValidateUpdate = validateUpdate[T, P](env, row.Validate)
+	e.warnings(env, s)
 	e.deletion(s)
 	if row.TTL != nil {
 		s.TTL = func(obj codec.Object) time.Duration { return row.TTL(env, typed[T, P](obj)) }
@@ -214,21 +235,16 @@ func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
 	return s
 }
 
-func (e rowEntry[T, P]) warnings(s *registry.Strategy) {
+func (e rowEntry[T, P]) warnings(env *Env, s *registry.Strategy) {
 	row := e.row
-	if row.Warnings != nil || row.CreateWarnings != nil {
-		s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) (warnings []string) {
-			if row.CreateWarnings != nil {
-				warnings = row.CreateWarnings(ctx, typed[T, P](obj))
-			}
-			if row.Warnings != nil {
-				warnings = append(warnings, row.Warnings(ctx, typed[T, P](obj))...)
-			}
-			return warnings
-		}
+	if row.Warnings == nil {
+		return
 	}
-	if row.Warnings != nil {
-		s.WarningsOnUpdate = func(ctx context.Context, obj, _ codec.Object) []string { return row.Warnings(ctx, typed[T, P](obj)) }
+	s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) []string {
+		return row.Warnings(&Operation{ctx, env}, typed[T, P](obj), nil)
+	}
+	s.WarningsOnUpdate = func(ctx context.Context, obj, old codec.Object) []string {
+		return row.Warnings(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
 	}
 }
 
@@ -246,7 +262,7 @@ func (e rowEntry[T, P]) deletion(s *registry.Strategy) {
 }
 
 // statusStrategy makes the rules of /status from those of the resource.
-func (e rowEntry[T, P]) statusStrategy(main *registry.Strategy) *registry.Strategy {
+func (e rowEntry[T, P]) statusStrategy(env *Env, main *registry.Strategy) *registry.Strategy {
 	row, p := e.row, partsOf(reflect.TypeFor[T]())
 	var keeps []func(obj, old codec.Object)
 	for _, name := range row.StatusKeeps {
@@ -260,19 +276,19 @@ func (e rowEntry[T, P]) statusStrategy(main *registry.Strategy) *registry.Strate
 			keep(obj, old)
 		}
 		if row.PrepareStatus != nil {
-			row.PrepareStatus(ctx, typed[T, P](obj), typed[T, P](old))
+			row.PrepareStatus(&Operation{ctx, env}, typed[T, P](obj), typed[T, P](old))
 		}
 	}
-	s.ValidateUpdate = onUpdate[T, P](row.ValidateStatus)
+	s.ValidateUpdate = validateUpdate[T, P](env, row.ValidateStatus)
 	s.WarningsOnUpdate = nil
 	return &s
 }
 
-func onUpdate[T any, P object[T]](f func(context.Context, *T, *T) field.ErrorList) func(context.Context, codec.Object, codec.Object) field.ErrorList {
-	if f == nil {
+func validateUpdate[T any, P object[T]](env *Env, rules func(validation.Field, *T, *T)) func(context.Context, codec.Object, codec.Object) field.ErrorList {
+	if rules == nil {
 		return nil
 	}
 	return func(ctx context.Context, obj, old codec.Object) field.ErrorList {
-		return f(ctx, typed[T, P](obj), typed[T, P](old))
+		return env.validator.Validate(ctx, func(f validation.Field) { rules(f, typed[T, P](obj), typed[T, P](old)) })
 	}
 }

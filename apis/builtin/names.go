@@ -6,10 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// PodNameWarnings warns of a name from which names of pods are made, where
-// that gives pods no good host names.
-func PodNameWarnings(name string) []string {
-	problems := validation.IsDNS1123Label(name)
+// PodNameWarnings warns, as Row.Warnings, of the name of a new object from which
+// names of pods are made, where that gives pods no good host names.
+func PodNameWarnings[T any, P object[T]](_ *Operation, obj, old *T) []string {
+	if old != nil {
+		return nil
+	}
+	problems := validation.IsDNS1123Label(P(obj).GetName())
 	if len(problems) == 0 {
 		return nil
 	}

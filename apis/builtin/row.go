@@ -3,7 +3,7 @@
 // all others. Everything about an API group is in the folder of that group;
 // this package turns rows into REST storage. It serves nothing itself.
 //
-// Imports: codec, registry, request, rest, storage.
+// Imports: apis/builtin/validation, codec, feature, registry, request, rest, storage.
 package builtin
 
 import (
@@ -13,9 +13,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -36,14 +37,18 @@ type Entry interface {
 
 // Env is what rows need of the server they are served by.
 type Env struct {
-	// Storage opens the storage of a kind under a path below the storage
-	// prefix.
-	Storage func(StorageSpec) storage.Interface
+	// Storage opens the storage of a kind; nil: resources are described, and
+	// keep nothing.
+	Storage func(storage.Spec) (storage.Interface, error)
+	// Shared says that kube-apiserver may read, and write, the same storage.
+	Shared bool
+	// Gates are the feature gates that are on.
+	Gates feature.Gates
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
-	// Turns are taken to validate objects of rows that are Costly; nil: nobody
-	// waits.
-	Turns registry.Limiter
+	// Limiter limits how many objects of Expensive rows are validated at a time;
+	// nil is no limit.
+	Limiter registry.Limiter
 	// StorageHealth tells whether the storage works; nil: nobody knows.
 	StorageHealth func(ctx context.Context) error
 
@@ -63,7 +68,19 @@ type Env struct {
 
 	// Filled by Build.
 	stores map[schema.GroupResource]*registry.Store
+	specs  map[schema.GroupResource]storage.Spec
 	paths  map[string]bool
+	errs   []error // of Storage
+	// validator runs the rules of all rows.
+	validator *validation.Validator
+}
+
+// Operation is the write that a hook of a row takes part in.
+type Operation struct {
+	// Context is the request's.
+	Context context.Context
+	// Env is that of the control plane that is written to.
+	Env *Env
 }
 
 // Store finds the store of a resource that was built with the same Env; nil
@@ -71,20 +88,13 @@ type Env struct {
 // are being built, some are still missing.
 func (env *Env) Store(resource schema.GroupResource) *registry.Store { return env.stores[resource] }
 
+// Spec returns what the storage of a row was opened with, the zero Spec where
+// there is no such row.
+func (env *Env) Spec(resource schema.GroupResource) storage.Spec { return env.specs[resource] }
+
 // Keeps tells whether objects of a row are stored under a path below the storage
 // prefix.
 func (env *Env) Keeps(path string) bool { return env.paths[path] }
-
-// StorageSpec says what a storage is to hold.
-type StorageSpec struct {
-	// Path below the storage prefix, as "pods" or "services/specs".
-	Path       string
-	Kind       *codec.Kind
-	Namespaced bool
-	Resource   schema.GroupResource
-	// IndexFields are as in Row.
-	IndexFields []string
-}
 
 // Row declares one kind of object that is stored, with T its type in the hub
 // version. The zero value of each field is the common case. Functions may
@@ -105,6 +115,9 @@ type Row[T any] struct {
 	// StoredAlso are versions that objects may be stored in, by others or in
 	// the past, and that are not served.
 	StoredAlso []*codec.Version
+	// StoredShared is the one of StoredAlso that objects are encoded in where
+	// kube-apiserver may have the same storage: what it writes itself.
+	StoredShared *codec.Version
 	// StoredAsJSON is as in codec.Kind.
 	StoredAsJSON bool
 	// HashedAs is the version that the storageVersionHash is made of, where
@@ -129,20 +142,24 @@ type Row[T any] struct {
 	// Warning is told to everyone who uses the resource.
 	Warning string
 
-	// Costly says that to validate an object takes milliseconds: not too many are
-	// at a time.
-	Costly bool
+	// Expensive says that to validate an object takes milliseconds: it is done under
+	// Env.Limiter.
+	Expensive bool
 	// ValidateName checks names; nil accepts DNS subdomains.
 	ValidateName func(name string, prefix bool) []string
 	// Default fills what a client may leave out, on decoding and on reading.
 	Default func(obj *T)
 
-	Prepare        func(ctx context.Context, obj *T)
-	Validate       func(ctx context.Context, obj *T) field.ErrorList
-	Warnings       func(ctx context.Context, obj *T) []string
-	CreateWarnings func(ctx context.Context, obj *T) []string // besides Warnings, on creation alone
-	PrepareUpdate  func(ctx context.Context, obj, old *T)
-	ValidateUpdate func(ctx context.Context, obj, old *T) field.ErrorList
+	// Prepare completes an object that is to be new, and PrepareUpdate one that
+	// is to replace old: what a client may not set, or can leave out.
+	Prepare       func(op *Operation, obj *T)
+	PrepareUpdate func(op *Operation, obj, old *T)
+	// Validate reports what is wrong with an object, metadata aside: a new one,
+	// where old is nil, and one that is to replace old. Neither may be changed.
+	Validate func(f validation.Field, obj, old *T)
+	// Warnings returns what the client should know of an object that is stored
+	// all the same. old is nil on creation.
+	Warnings func(op *Operation, obj, old *T) []string
 
 	// StatusKeeps names what a write to /status leaves as it is besides all
 	// that is neither metadata nor status: "metadata" (labels, annotations,
@@ -152,8 +169,8 @@ type Row[T any] struct {
 	// resource, or to /status, leaves as it is; the functions see to that.
 	Resets, StatusResets []string
 	// PrepareStatus and ValidateStatus are for writes to /status.
-	PrepareStatus  func(ctx context.Context, obj, old *T)
-	ValidateStatus func(ctx context.Context, obj, old *T) field.ErrorList
+	PrepareStatus  func(op *Operation, obj, old *T)
+	ValidateStatus func(f validation.Field, obj, old *T)
 
 	// GracePeriod, Held and OnMark are as in registry.Strategy.
 	GracePeriod     func(obj *T, asked *int64) int64

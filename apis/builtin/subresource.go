@@ -18,7 +18,8 @@ type Subresource struct {
 	// Kind is set, with Version, where bodies are of another kind and their
 	// fields have managers.
 	Kind *codec.Kind
-	// Table makes rows of bodies that are of another kind; nil: name and age.
+	// Table makes rows of bodies that are of another kind; nil: these have no
+	// table.
 	Table rest.TableConvertor
 	// Storage makes the REST storage over the resource's own.
 	Storage func(env *Env, store *registry.Store) rest.Storage
@@ -34,7 +35,7 @@ func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store)
 		Storage: s.Storage(env, store), Table: main.Table, Warning: main.Warning,
 	}
 	if s.Version != nil {
-		r.Kind, r.Version, r.Table = s.Kind, s.Version, s.Table
+		r.Kind, r.Version, r.Table, r.WithoutTable = s.Kind, s.Version, s.Table, s.Table == nil
 	}
 	if len(s.ResetFields) > 0 {
 		r.ResetFields = resetFields(r.Version.GVK, s.ResetFields...)
@@ -52,8 +53,9 @@ type Virtual struct {
 	ShortNames []string
 	Namespaced bool
 	Warning    string
-	Columns    rest.TableConvertor
-	Storage    func(env *Env) rest.Storage
+	// Columns make rows; nil: there is no table.
+	Columns rest.TableConvertor
+	Storage func(env *Env) rest.Storage
 }
 
 // VirtualVersion is the version of a type that is not stored.
@@ -65,6 +67,6 @@ func (v Virtual) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	return []*rest.Resource{{
 		GroupVersion: gv, Name: v.Name, Singular: strings.ToLower(v.Version.GVK.Kind), ShortNames: v.ShortNames,
 		Namespaced: v.Namespaced, Kind: v.Kind, Version: v.Version,
-		Warning: v.Warning, Table: v.Columns, Storage: v.Storage(env),
+		Warning: v.Warning, Table: v.Columns, WithoutTable: v.Columns == nil, Storage: v.Storage(env),
 	}}
 }

@@ -18,14 +18,14 @@ import (
 )
 
 // columns makes the tables of a version.
-type columns struct{ served *served }
+type columns struct{ handler *handler }
 
 var _ rest.TableConvertor = columns{}
 
 // Columns implements rest.TableConvertor. Where the definition cannot be read
-// there is the name alone; Cells then tells why.
+// there is the name alone; Cells returns why.
 func (c columns) Columns() []metav1.TableColumnDefinition {
-	o, err := c.served.open(context.Background())
+	o, err := c.handler.open(context.Background())
 	if err != nil {
 		return []metav1.TableColumnDefinition{nameColumn()}
 	}
@@ -34,7 +34,7 @@ func (c columns) Columns() []metav1.TableColumnDefinition {
 
 // Cells implements rest.TableConvertor.
 func (c columns) Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error) {
-	o, err := c.served.open(context.Background())
+	o, err := c.handler.open(context.Background())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 )
 
-// asksWebhook tells whether a definition has a webhook convert its objects.
+// asksWebhook reports whether a definition has a webhook convert its objects.
 func asksWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion
 	return c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil
@@ -20,10 +20,10 @@ func asksWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 
 // relabels returns the conversion to a version by the strategy None: nothing
 // changes but the apiVersion, and what the version does not know goes.
-func (sv *served) relabels(version string) func(codec.Object) (codec.Object, error) {
-	gvk := sv.gvk.GroupKind().WithVersion(version)
+func (h *handler) relabels(version string) func(codec.Object) (codec.Object, error) {
+	gvk := h.gvk.GroupKind().WithVersion(version)
 	return func(obj codec.Object) (codec.Object, error) {
-		compiled, err := sv.schemaOf(version)
+		compiled, err := h.schemaOf(version)
 		if err != nil {
 			return nil, fmt.Errorf("convert %s to %s: %w", obj.GetName(), gvk.GroupVersion(), err)
 		}
@@ -37,10 +37,10 @@ func (sv *served) relabels(version string) func(codec.Object) (codec.Object, err
 
 // asks returns the conversion to a version by the webhook, for those who have no
 // context.
-func (sv *served) asks(kind *codec.Kind, version string) func(codec.Object) (codec.Object, error) {
-	gv := sv.gvk.GroupKind().WithVersion(version).GroupVersion()
+func (h *handler) asks(kind *codec.Kind, version string) func(codec.Object) (codec.Object, error) {
+	gv := h.gvk.GroupKind().WithVersion(version).GroupVersion()
 	return func(obj codec.Object) (codec.Object, error) {
-		converted, err := sv.convert(context.Background(), []codec.Object{obj}, kind.Version(gv))
+		converted, err := h.convert(context.Background(), []codec.Object{obj}, kind.Version(gv))
 		if err != nil {
 			return nil, err
 		}
@@ -50,8 +50,8 @@ func (sv *served) asks(kind *codec.Kind, version string) func(codec.Object) (cod
 
 // convert has the webhook convert objects, and drops what the version does not
 // know of what it answers. It implements codec.Kind.Convert.
-func (sv *served) convert(ctx context.Context, objects []codec.Object, to *codec.Version) ([]codec.Object, error) {
-	compiled, err := sv.schemaOf(to.GVK.Version)
+func (h *handler) convert(ctx context.Context, objects []codec.Object, to *codec.Version) ([]codec.Object, error) {
+	compiled, err := h.schemaOf(to.GVK.Version)
 	if err != nil {
 		return nil, fmt.Errorf("convert to %s: %w", to.GVK.GroupVersion(), err)
 	}
@@ -59,7 +59,7 @@ func (sv *served) convert(ctx context.Context, objects []codec.Object, to *codec
 	for i, obj := range objects {
 		asked[i] = obj.(*unstructured.Unstructured)
 	}
-	converter, done, err := sv.family.converter(ctx, sv.source, sv.name)
+	converter, done, err := h.state.converter(ctx, h.source, h.name)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (sv *served) convert(ctx context.Context, objects []codec.Object, to *codec
 	}
 	converted := make([]codec.Object, len(answered))
 	for i, obj := range answered {
-		if err := compiled.settle(obj.Object); err != nil {
+		if err := compiled.coerce(obj.Object); err != nil {
 			return nil, fmt.Errorf("convert %s to %s: %w", obj.GetName(), to.GVK.GroupVersion(), err)
 		}
 		converted[i] = obj
@@ -78,26 +78,26 @@ func (sv *served) convert(ctx context.Context, objects []codec.Object, to *codec
 	return converted, nil
 }
 
-// settle makes what a webhook answered a document of the schema. It is not
+// coerce makes what a webhook answered a document of the schema. It is not
 // defaulted: as kube-apiserver, defaults are those of the version that was
 // stored or sent.
-func (c *compiled) settle(doc map[string]any) error {
+func (c *compiled) coerce(doc map[string]any) error {
 	if _, err := schema.CoerceMetadata(doc, false, false); err != nil {
 		return err
 	}
 	if !c.keepUnknown {
 		c.Prune(doc, false)
 	}
-	_, err := c.CoerceEmbedded(doc, false, false)
+	_, err := c.CoerceEmbedded(nil, doc, false, false)
 	return err
 }
 
 // converter returns what converts the objects of the definition, and what is to
 // be called after use. It is made when first used.
-func (f *family) converter(ctx context.Context, s *Source, name string) (c *conversion.Converter, done func(), err error) {
-	f.mu.Lock()
-	c = f.mu.converter
-	f.mu.Unlock()
+func (g *generationState) converter(ctx context.Context, s *Source, name string) (c *conversion.Converter, done func(), err error) {
+	g.mu.Lock()
+	c = g.mu.converter
+	g.mu.Unlock()
 	if c != nil {
 		return c, func() {}, nil
 	}
@@ -113,19 +113,19 @@ func (f *family) converter(ctx context.Context, s *Source, name string) (c *conv
 	if err != nil {
 		return nil, nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.converter != nil || f.life.Err() != nil {
-		return c, c.Close, nil // somebody was faster, or it is the last use
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.converter != nil || g.life.Err() != nil {
+		return c, c.Close, nil // another request was faster, or it is the last use
 	}
-	f.mu.converter = c
+	g.mu.converter = c
 	return c, func() {}, nil
 }
 
 // dropConverterLocked lets go of connections that are not used any more.
-func (f *family) dropConverterLocked() {
-	if f.mu.converter != nil {
-		f.mu.converter.Close()
-		f.mu.converter = nil
+func (g *generationState) dropConverterLocked() {
+	if g.mu.converter != nil {
+		g.mu.converter.Close()
+		g.mu.converter = nil
 	}
 }

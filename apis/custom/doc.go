@@ -11,9 +11,11 @@
 //   - snapshot: all entries, immutable, with the names that are taken.
 //   - source: the snapshot of now, and what follows from a change.
 //   - establish: the loop that accepts names.
-//   - clean: how a deleted definition is emptied, and goes.
-//   - family: what use has made of a definition: its versions as served.
-//   - served: one version: its resources, opened on first use.
+//   - structure: the condition of old definitions without structural schemas.
+//   - finalize: how the objects of a deleted definition go, and then it does.
+//   - barrier: keeps objects from being created meanwhile.
+//   - generation: what was made of one generation of a definition, on use.
+//   - handler: one version: its resources, opened on first use.
 //   - convert: how objects come from one version to another.
 //
 // What definitions themselves must look like is package definition's affair.

@@ -20,7 +20,7 @@ type entry struct {
 
 	group      string
 	namespaced bool
-	// wanted are the names asked for, accepted those that were free.
+	// wanted are the names asked for, accepted those of the status.
 	wanted, accepted names
 	versions         []entryVersion // in order of preference
 
@@ -32,14 +32,23 @@ type entry struct {
 	// approvalOpen: the condition of a group of the community is not what the
 	// annotation says.
 	approvalOpen bool
-	// claimed: what the entry says of names is decided, and on its way to
-	// storage.
-	claimed bool
+	// keepsUnknown: nothing is pruned from any object; nonStructural: the condition
+	// says that the schemas are none. Both are of old definitions alone.
+	keepsUnknown, nonStructural bool
+	// decided is what was decided of the definition's names and is being written;
+	// nil where that is what the status says.
+	decided *decision
 
-	// family is what use has made of this generation; shared with later
-	// entries of the same. fence is shared by all entries of the definition.
-	family *family
-	fence  *fence
+	// state is what was made of this generation on use; later entries of the same
+	// share it. barrier is shared by all entries of the definition.
+	state   *generationState
+	barrier *createBarrier
+}
+
+// decision is what a definition's status will say of its names.
+type decision struct {
+	names                      names
+	namesAccepted, established bool
 }
 
 type entryVersion struct {
@@ -104,6 +113,8 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 		terminating:   crd.DeletionTimestamp != nil,
 		approvalOpen:  approvalOpen(crd),
+		keepsUnknown:  crd.Spec.PreserveUnknownFields,
+		nonStructural: definition.FindCondition(crd, apiextensionsv1.NonStructuralSchema) != nil,
 		webhook:       asksWebhook(crd), unsafe: definition.InvalidCABundle(crd),
 	}
 	for i := range crd.Spec.Versions {
@@ -127,10 +138,30 @@ func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int)
 	return out
 }
 
-// isServed tells whether requests for the resource are answered.
-func (e *entry) isServed() bool {
-	return (e.established || e.namesAccepted && !e.unsafe) && (e.fence == nil || !e.fence.hidden.Load())
+// given returns the names that no other definition of the group is given.
+func (e *entry) given() names {
+	if e.decided != nil {
+		return e.decided.names
+	}
+	return e.accepted
 }
+
+// isServed reports whether requests for the resource are answered. Those that
+// come before the condition is stored wait for that: see served.open.
+func (e *entry) isServed() bool {
+	namesAccepted, established := e.namesAccepted, e.established
+	if e.decided != nil {
+		namesAccepted, established = e.decided.namesAccepted, e.decided.established
+	}
+	return (established || namesAccepted && !e.unsafe) && !e.isHidden()
+}
+
+func (e *entry) isHidden() bool { return e.barrier != nil && e.barrier.hidden.Load() }
+
+// isDiscovered reports whether discovery and OpenAPI have the resource: once it is
+// stored that it is established, so that a client that finds it there can change
+// the definition without meeting a write of the server's own.
+func (e *entry) isDiscovered() bool { return e.established && !e.isHidden() }
 
 func (e *entry) groupVersion(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: e.group, Version: version}
@@ -155,20 +186,20 @@ func (e *entry) storageVersion() *entryVersion {
 	return &e.versions[0] // no definition without one is stored
 }
 
-// same tells whether another entry is of the same definition, as it was.
+// same reports whether another entry is of the same definition, as it was.
 func (e *entry) same(other *entry) bool {
 	return e.uid == other.uid && e.generation == other.generation
 }
 
-// endsAs tells that the definition was deleted since, which counts as a generation,
+// endsAs reports that the definition was deleted since, which counts as a generation,
 // and is otherwise the same.
 func (e *entry) endsAs(marked *entry) bool {
 	return e.uid == marked.uid && !e.terminating && marked.terminating && e.generation+1 == marked.generation
 }
 
-// groupVersions are the group versions that the definition is served in.
+// groupVersions are the group versions that discovery has the definition in.
 func (e *entry) groupVersions() []schema.GroupVersion {
-	if e == nil || !e.isServed() {
+	if e == nil || !e.isDiscovered() {
 		return nil
 	}
 	var served []schema.GroupVersion

@@ -24,10 +24,10 @@ const (
 	longestRetry = time.Second
 	// sweepPeriod is how often it is looked for what is not used any more.
 	sweepPeriod = 30 * time.Second
-	// cleaners is how many definitions are emptied at the same time, writers how
-	// many statuses are written.
-	cleaners = 4
-	writers  = 32
+	// finalizers is of how many definitions objects are deleted at the same time,
+	// writers how many statuses are written.
+	finalizers = 4
+	writers    = 32
 )
 
 // Load reads all definitions that are stored. It is called before requests are
@@ -43,7 +43,7 @@ func (s *Source) Run(ctx context.Context) error {
 	sweeper.Go(func() { s.sweepNowAndThen(ctx) })
 	s.loop.follower.Run(ctx)
 	sweeper.Wait()
-	s.loop.cleaners.Wait()
+	s.loop.finalizers.Wait()
 	_ = s.loop.writers.Wait() // they log their errors
 	s.webhooks.CloseIdleConnections()
 	return nil
@@ -53,20 +53,23 @@ func (s *Source) Run(ctx context.Context) error {
 type loop struct {
 	*Source
 	follower *follow.Follower
-	// cleaning are the deleted definitions that are being emptied; it is the
-	// follower's goroutine's. atWork holds as many as may be emptied at a time.
-	cleaning map[types.UID]bool
-	atWork   chan struct{}
-	cleaners sync.WaitGroup
-	writers  errgroup.Group
+	// finalizing are the deleted definitions whose objects are being deleted; it is
+	// the follower's goroutine's. atWork limits how many are worked on at a time.
+	finalizing map[types.UID]bool
+	// structures are the generations of old definitions whose schemas were looked
+	// at; it is the follower's goroutine's.
+	structures map[types.UID]int64
+	atWork     chan struct{}
+	finalizers sync.WaitGroup
+	writers    errgroup.Group
 }
 
 func newLoop(s *Source) (*loop, error) {
-	l := &loop{Source: s, atWork: make(chan struct{}, cleaners), cleaning: map[types.UID]bool{}}
+	l := &loop{Source: s, atWork: make(chan struct{}, finalizers), finalizing: map[types.UID]bool{}, structures: map[types.UID]int64{}}
 	l.writers.SetLimit(writers)
 	var err error
 	l.follower, err = follow.New(follow.Config{
-		Name: "definitions", Collection: s.config.Definitions, Replace: l.replace, Begin: l.settleAll, Apply: l.apply,
+		Name: "definitions", Collection: s.config.Definitions, Replace: l.replace, Begin: l.syncAll, Apply: l.apply,
 		Logger: s.logger, Metrics: s.config.Following,
 	})
 	return l, err
@@ -88,7 +91,7 @@ func (l *loop) replace(_ context.Context, list *rest.List) error {
 	}
 	for e := range l.current.Load().all() {
 		if !there[e.name] {
-			delete(l.cleaning, e.uid)
+			l.forget(e.uid)
 			l.remove(e.name, list.Revision)
 		}
 	}
@@ -96,10 +99,10 @@ func (l *loop) replace(_ context.Context, list *rest.List) error {
 	return nil
 }
 
-// settleAll settles what there is when following begins.
-func (l *loop) settleAll(ctx context.Context) error {
+// syncAll syncs what there is when following begins.
+func (l *loop) syncAll(ctx context.Context) error {
 	for e := range l.current.Load().all() {
-		if err := l.settleEntry(ctx, e); err != nil {
+		if err := l.syncEntry(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -112,7 +115,7 @@ func (l *loop) apply(ctx context.Context, events []rest.Event) error {
 		var err error
 		if e := l.noted(event.Record); e != nil && event.Type != apiwatch.Deleted {
 			l.seen(e)
-			err = l.settleRecord(ctx, e, event.Record)
+			err = l.syncRecord(ctx, e, event.Record)
 		} else {
 			err = l.takeNews(ctx, event)
 		}
@@ -131,32 +134,38 @@ func (l *loop) takeNews(ctx context.Context, event *rest.Event) error {
 		return nil
 	}
 	if event.Type == apiwatch.Deleted {
-		delete(l.cleaning, crd.UID)
+		l.forget(crd.UID)
 		l.remove(crd.Name, event.Record.Revision())
-		return l.settleGroup(ctx, crd.Spec.Group)
+		return l.syncGroup(ctx, crd.Spec.Group)
 	}
 	l.put(newEntry(crd, event.Record.Revision()), true)
-	return l.settle(ctx, crd, event.Record)
+	return l.sync(ctx, crd, event.Record)
+}
+
+// forget drops what is kept of a definition that is gone.
+func (l *loop) forget(uid types.UID) {
+	delete(l.finalizing, uid)
+	delete(l.structures, uid)
 }
 
 func (l *loop) unreadable(record *codec.Record, err error) {
 	l.logger.Error("a definition cannot be read and is not taken up", "name", record.Name().Name, "err", err)
 }
 
-// settleGroup looks at the definitions of a group that did not get all the names
+// syncGroup looks at the definitions of a group that did not get all the names
 // they want: some may be free now.
-func (l *loop) settleGroup(ctx context.Context, name string) error {
+func (l *loop) syncGroup(ctx context.Context, name string) error {
 	for e := range l.current.Load().group(name) {
-		if err := l.settleEntry(ctx, e); err != nil {
+		if err := l.syncEntry(ctx, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settleEntry settles a definition of which the entry says that it is needed.
-func (l *loop) settleEntry(ctx context.Context, e *entry) error {
-	if e.isSettled() {
+// syncEntry syncs a definition of which the entry says that it is needed.
+func (l *loop) syncEntry(ctx context.Context, e *entry) error {
+	if e.isSynced() && !l.structureOpen(e) {
 		return nil
 	}
 	record, err := l.stored(ctx, e.name)
@@ -166,63 +175,67 @@ func (l *loop) settleEntry(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	return l.settleRecord(ctx, e, record)
+	return l.syncRecord(ctx, e, record)
 }
 
-// isSettled tells that nothing is to be written of a definition's names, nor
+// isSynced reports that nothing is to be written of a definition's names, nor
 // anything to be cleaned up.
-func (e *entry) isSettled() bool {
-	return !e.terminating && (e.claimed || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.wanted))
+func (e *entry) isSynced() bool {
+	return !e.terminating && (e.decided != nil && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.wanted))
 }
 
-// settleRecord is settleEntry with the record of the definition at hand.
-func (l *loop) settleRecord(ctx context.Context, e *entry, record *codec.Record) error {
-	if e.isSettled() {
+// syncRecord is syncEntry with the record of the definition at hand.
+func (l *loop) syncRecord(ctx context.Context, e *entry, record *codec.Record) error {
+	if e.isSynced() && !l.structureOpen(e) {
 		return nil
 	}
 	crd, err := headOf(record)
 	if err != nil {
 		return err
 	}
-	return l.settle(ctx, crd, record)
+	return l.sync(ctx, crd, record)
 }
 
-// settle writes the conditions of a definition where they are not what they
+// sync writes the conditions of a definition where they are not what they
 // should be, and sees to its end where it was deleted. The definition is only
 // looked at.
-func (l *loop) settle(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, record *codec.Record) error {
+func (l *loop) sync(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, record *codec.Record) error {
 	if crd.DeletionTimestamp != nil {
-		l.clean(ctx, crd.Name, crd.UID)
+		l.startFinalizing(ctx, crd.Name, crd.UID)
 		return nil
+	}
+	structure, err := l.structureOf(crd, record)
+	if err != nil {
+		return err
 	}
 	trial := *crd
 	trial.Status.Conditions = slices.Clone(crd.Status.Conditions)
-	if !l.judge(&trial) {
+	if !l.updateConditions(&trial, structure) {
 		return nil
 	}
 	freed := l.claim(&trial)
 	uid := crd.UID
 	l.writers.Go(func() error {
-		insist(ctx, func() bool { return l.writeConditions(ctx, record, uid) })
+		retry(ctx, func() bool { return l.writeConditions(ctx, record, uid, structure) })
 		return nil
 	})
 	if freed {
-		return l.settleGroup(ctx, crd.Spec.Group)
+		return l.syncGroup(ctx, crd.Spec.Group)
 	}
 	return nil
 }
 
-// insist does something, with pauses, until it is done or ctx ends.
-func insist(ctx context.Context, do func() (done bool)) {
+// retry does something, with pauses, until it is done or ctx ends.
+func retry(ctx context.Context, do func() (done bool)) {
 	pauses := follow.Pauses{Longest: longestRetry}
 	for !do() && pauses.Wait(ctx) == nil {
 	}
 }
 
-// claim lets what was decided of a definition's names be in effect, before it
-// is written: nobody else is given them, and nobody who reads that the
-// definition is established finds it missing. It tells whether any that it had
-// were given back.
+// claim lets what was decided of a definition's names be in effect before it is
+// written: no other definition is given them, and no client that reads that the
+// definition is established finds its resource missing. It reports whether any
+// that it had were given back.
 func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,25 +245,25 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool)
 		return false
 	}
 	e := *old
-	e.claim(namesOf(&crd.Status.AcceptedNames).own(), definition.IsTrue(crd, apiextensionsv1.NamesAccepted), definition.IsTrue(crd, apiextensionsv1.Established))
+	e.decided = &decision{
+		names:         namesOf(&crd.Status.AcceptedNames).own(),
+		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
+		established:   definition.IsTrue(crd, apiextensionsv1.Established),
+	}
 	l.exchangeLocked(now.with(e.group, e.wanted.plural, &e), old, &e)
-	return old.accepted.kind != "" && !e.accepted.equal(old.accepted)
+	return old.given().kind != "" && !e.given().equal(old.given())
 }
 
-func (e *entry) claim(accepted names, namesAccepted, established bool) {
-	e.accepted, e.namesAccepted, e.established, e.claimed = accepted, namesAccepted, established, namesAccepted
-}
-
-// writeConditions writes what was decided of a definition's names. It tells
+// writeConditions writes what was decided of a definition's names. It reports
 // whether that is done.
-func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid types.UID) bool {
+func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid types.UID, s structure) bool {
 	var written *apiextensionsv1.CustomResourceDefinition
 	now, err := l.write(ctx, record.Name().Name, record, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		written = crd
 		if crd.UID != uid || crd.DeletionTimestamp != nil {
-			return false // the watch tells of another one
+			return false // the watch has another one
 		}
-		return l.judge(crd)
+		return l.updateConditions(crd, s)
 	})
 	if errors.Is(err, storage.ErrNotFound) {
 		return true
@@ -303,6 +316,6 @@ func (s *Source) sweepNowAndThen(ctx context.Context) {
 func (s *Source) sweep(now time.Time) {
 	since := now.Add(-s.config.Idle)
 	for e := range s.current.Load().all() {
-		e.family.forget(since)
+		e.state.forget(since)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // headOf returns a definition without its schemas, which are most of it: what
-// names, conditions and versions are told by.
+// names, conditions and versions are read from.
 func headOf(record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return without("schema", record)
 }
@@ -67,7 +67,7 @@ func (r *restated) DeepCopyObject() runtime.Object {
 func restate(current *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (codec.Object, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	spec, ok := jsonplan.Member(current.Stored(), "spec")
-	if !ok || !jsonplan.DecodeWithout(current.Stored(), crd, "schema") || crd.APIVersion != apiextensionsv1.SchemeGroupVersion.String() {
+	if !ok || current.Kind().Stored != nil || !jsonplan.DecodeWithout(current.Stored(), crd, "schema") || crd.APIVersion != apiextensionsv1.SchemeGroupVersion.String() {
 		return restateDecoded(current, change)
 	}
 	out := &restated{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}, value: current.Stored()}
@@ -89,7 +89,8 @@ func restate(current *codec.Record, change func(*apiextensionsv1.CustomResourceD
 	return out, nil
 }
 
-// restateDecoded is restate for what is not stored as this server stores it.
+// restateDecoded is restate for what is not stored in v1, or is to be stored in
+// another version.
 func restateDecoded(current *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (codec.Object, error) {
 	obj, err := current.Object()
 	if err != nil {

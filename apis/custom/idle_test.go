@@ -42,7 +42,7 @@ func sourceOver(t testing.TB, backend kv.Backend, idle time.Duration) *Source {
 	}
 	s, err := New(Config{
 		Definitions: definitions, Idle: idle,
-		Storage: func(spec StorageSpec) (storage.Interface, error) {
+		Storage: func(spec storage.Spec) (storage.Interface, error) {
 			return open(spec.Path, spec.Kind, spec.Namespaced, spec.Resource)
 		},
 	})
@@ -99,16 +99,16 @@ func (s *Source) awaitServed(t testing.TB, group string) *rest.Resource {
 	}
 }
 
-// openedOf returns what use has made of a version, weakly; the zero pointer where
+// openHandlerOf returns what use has made of a version, weakly; the zero pointer where
 // that is nothing.
-func (s *Source) openedOf(group string) weak.Pointer[opened] {
-	f := s.current.Load().find(group, "widgets").family
+func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
+	f := s.current.Load().find(group, "widgets").state
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if in := f.mu.serving["v1"]; in != nil {
+	if in := f.mu.versions["v1"]; in != nil {
 		return weak.Make(in.opened.Load())
 	}
-	return weak.Pointer[opened]{}
+	return weak.Pointer[openHandler]{}
 }
 
 // TestIdle: what use has made goes after disuse, unless somebody watches, and
@@ -141,21 +141,21 @@ func TestIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for group, want := range map[string]bool{"used.example.com": true, "watched.example.com": true, "untouched.example.com": false} {
-		if in := s.openedOf(group); (in != weak.Pointer[opened]{}) != want {
+		if in := s.openHandlerOf(group); (in != weak.Pointer[openHandler]{}) != want {
 			t.Errorf("%s is in use: %v", group, !want)
 		}
 	}
-	used := s.openedOf("used.example.com")
+	used := s.openHandlerOf("used.example.com")
 
 	s.sweep(time.Now())
-	if s.openedOf("used.example.com") != used {
+	if s.openHandlerOf("used.example.com") != used {
 		t.Error("gone although it was just used")
 	}
 	s.sweep(time.Now().Add(idle + time.Minute))
-	if s.openedOf("used.example.com") != (weak.Pointer[opened]{}) {
+	if s.openHandlerOf("used.example.com") != (weak.Pointer[openHandler]{}) {
 		t.Error("kept although it was not used")
 	}
-	if s.openedOf("watched.example.com") == (weak.Pointer[opened]{}) {
+	if s.openHandlerOf("watched.example.com") == (weak.Pointer[openHandler]{}) {
 		t.Error("gone although it is watched")
 	}
 	for until := time.Now().Add(time.Minute); used.Value() != nil; runtime.GC() {
@@ -167,7 +167,7 @@ func TestIdle(t *testing.T) {
 		t.Error(err)
 	}
 	s.sweep(time.Now().Add(idle + time.Minute))
-	if s.openedOf("watched.example.com") != (weak.Pointer[opened]{}) {
+	if s.openHandlerOf("watched.example.com") != (weak.Pointer[openHandler]{}) {
 		t.Error("kept although it is not watched any more")
 	}
 	use("used.example.com")
@@ -266,7 +266,7 @@ func TestSchemaOnUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	widgets := s.awaitServed(t, "example.com")
-	isCompiled := func() bool { return widgets.Storage.(instances).served.compiled.Load() != nil }
+	isCompiled := func() bool { return widgets.Storage.(instances).handler.compiled.Load() != nil }
 	if _, err := widgets.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package custom
 
 import (
 	"context"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 
 // instances is the REST storage of the objects of a version: the generic store,
 // opened when it is first asked for something.
-type instances struct{ served *served }
+type instances struct{ handler *handler }
 
 var (
 	_ rest.Getter            = instances{}
@@ -28,7 +29,7 @@ var (
 
 // Get implements rest.Getter.
 func (i instances) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
-	o, err := i.served.open(ctx)
+	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (i instances) Get(ctx context.Context, name types.NamespacedName, options m
 
 // List implements rest.Lister.
 func (i instances) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
-	o, err := i.served.open(ctx)
+	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (i instances) List(ctx context.Context, namespace string, options rest.List
 
 // Watch implements rest.Watcher. A change of the definition ends it.
 func (i instances) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
-	o, err := i.served.open(ctx)
+	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,19 +57,19 @@ func (i instances) Watch(ctx context.Context, namespace string, options rest.Lis
 		cancel()
 		return nil, err
 	}
-	i.served.watches.Add(1)
-	life := i.served.family.life
-	return &watch{Watch: w, served: i.served, life: life, ctx: ctx, cancel: cancel, stop: context.AfterFunc(life, cancel)}, nil
+	i.handler.watches.Add(1)
+	life := i.handler.state.life
+	return &watch{Watch: w, handler: i.handler, life: life, ctx: ctx, cancel: cancel, stop: context.AfterFunc(life, cancel)}, nil
 }
 
 // watch is a watch that ends, in good order, with the definition as it is.
 type watch struct {
 	rest.Watch
-	served *served
-	life   context.Context // the definition's
-	ctx    context.Context // the watch's: ends with either
-	cancel context.CancelFunc
-	stop   func() bool
+	handler *handler
+	life    context.Context // the definition's
+	ctx     context.Context // the watch's: ends with either
+	cancel  context.CancelFunc
+	stop    func() bool
 }
 
 // Next implements rest.Watch.
@@ -84,18 +85,18 @@ func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 func (w *watch) Close() error {
 	w.stop()
 	w.cancel()
-	w.served.watches.Add(-1)
+	w.handler.watches.Add(-1)
 	return w.Watch.Close()
 }
 
 // Create implements rest.Creater.
 func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
-	leave, open := i.served.fence.enter()
+	leave, open := i.handler.barrier.enter()
 	if !open {
-		return nil, i.served.refuseCreate()
+		return nil, i.handler.refuseCreate(obj.GetName())
 	}
 	defer leave()
-	o, err := i.served.open(ctx)
+	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,14 +105,14 @@ func (i instances) Create(ctx context.Context, obj codec.Object, validate rest.V
 
 // Update implements rest.Updater.
 func (i instances) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
-	o, err := i.served.open(ctx)
+	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	if !options.AllowCreate {
 		return o.store.Update(ctx, name, update, options)
 	}
-	leave, open := i.served.fence.enter()
+	leave, open := i.handler.barrier.enter()
 	if open {
 		defer leave()
 		return o.store.Update(ctx, name, update, options)
@@ -119,22 +120,20 @@ func (i instances) Update(ctx context.Context, name types.NamespacedName, update
 	options.AllowCreate = false
 	record, created, err := o.store.Update(ctx, name, update, options)
 	if apierrors.IsNotFound(err) {
-		err = i.served.refuseCreate()
+		err = i.handler.refuseCreate(name.Name)
 	}
 	return record, created, err
 }
 
-// refuseCreate is what is said of new objects of a definition that is being
-// deleted.
-func (sv *served) refuseCreate() error {
-	refused := apierrors.NewMethodNotSupported(sv.group, "create")
-	refused.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
-	return refused
+// refuseCreate returns what clients get who create an object of a definition that
+// is being deleted.
+func (h *handler) refuseCreate(name string) error {
+	return apierrors.NewForbidden(h.group, name, errors.New("create not allowed while custom resource definition is terminating"))
 }
 
 // Delete implements rest.GracefulDeleter.
 func (i instances) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
-	o, err := i.served.open(ctx)
+	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -143,7 +142,7 @@ func (i instances) Delete(ctx context.Context, name types.NamespacedName, valida
 
 // DeleteCollection implements rest.CollectionDeleter.
 func (i instances) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
-	o, err := i.served.open(ctx)
+	o, err := i.handler.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +150,7 @@ func (i instances) DeleteCollection(ctx context.Context, namespace string, valid
 }
 
 // statuses is the REST storage of /status.
-type statuses struct{ served *served }
+type statuses struct{ handler *handler }
 
 var (
 	_ rest.Getter  = statuses{}
@@ -160,7 +159,7 @@ var (
 
 // Get implements rest.Getter.
 func (s statuses) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
-	o, err := s.served.open(ctx)
+	o, err := s.handler.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +168,7 @@ func (s statuses) Get(ctx context.Context, name types.NamespacedName, options me
 
 // Update implements rest.Updater.
 func (s statuses) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
-	o, err := s.served.open(ctx)
+	o, err := s.handler.open(ctx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -25,23 +25,23 @@ func content(obj codec.Object) map[string]any { return obj.(*unstructured.Unstru
 // newKind makes the kind of a version: itself the hub, so that requests, rules
 // and managed fields are all in the version that clients speak, with all others
 // of the definition beside it, as storage may hold any of them.
-func (sv *served) newKind(e *entry) *codec.Kind {
-	hub := &codec.Version{GVK: sv.gvk, New: newObject, Untyped: true, Accept: sv.accept, Default: sv.completes(sv.version.name)}
-	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: sv.fields}
-	convert := sv.relabels
+func (h *handler) newKind(e *entry) *codec.Kind {
+	hub := &codec.Version{GVK: h.gvk, List: e.wanted.listKind, New: newObject, Untyped: true, Accept: h.accept, Default: h.completes(h.version.name)}
+	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: h.fields}
+	convert := h.relabels
 	if e.webhook {
-		kind.Convert = sv.convert
-		convert = func(version string) func(codec.Object) (codec.Object, error) { return sv.asks(kind, version) }
+		kind.Convert = h.convert
+		convert = func(version string) func(codec.Object) (codec.Object, error) { return h.asks(kind, version) }
 	}
 	stored := e.storageVersion().name
 	for i := range e.versions {
 		name := e.versions[i].name
-		if name == sv.version.name {
+		if name == h.version.name {
 			continue
 		}
 		other := &codec.Version{
 			GVK: e.groupVersion(name).WithKind(e.wanted.kind), New: newObject, Untyped: true,
-			Default: sv.completes(name), ToHub: convert(sv.version.name), FromHub: convert(name),
+			Default: h.completes(name), ToHub: convert(h.version.name), FromHub: convert(name),
 		}
 		kind.Versions = append(kind.Versions, other)
 		if name == stored {
@@ -52,45 +52,48 @@ func (sv *served) newKind(e *entry) *codec.Kind {
 }
 
 // schemaOf returns the schema of any version of the definition.
-func (sv *served) schemaOf(version string) (*compiled, error) {
-	own := version == sv.version.name
-	if c := sv.compiled.Load(); c != nil && own {
+func (h *handler) schemaOf(version string) (*compiled, error) {
+	own := version == h.version.name
+	if c := h.compiled.Load(); c != nil && own {
 		return c, nil
 	}
-	c, err := sv.family.schema(context.Background(), sv.source, sv.name, version)
+	c, err := h.state.schema(context.Background(), h.source, h.name, version)
 	if err == nil && own {
-		sv.compiled.Store(c)
+		h.compiled.Store(c)
 	}
 	return c, err
 }
 
 // completes returns what makes stored documents ones of a version. Where its
 // schema cannot be had, they stay as they are.
-func (sv *served) completes(version string) func(codec.Object) {
+func (h *handler) completes(version string) func(codec.Object) {
 	return func(obj codec.Object) {
-		compiled, err := sv.schemaOf(version)
+		compiled, err := h.schemaOf(version)
 		if err != nil {
-			sv.source.logger.Error("an object was not completed", "definition", sv.name, "version", version, "name", obj.GetName(), "err", err)
+			h.source.logger.Error("an object was not completed", "definition", h.name, "version", version, "name", obj.GetName(), "err", err)
 			return
 		}
 		doc := content(obj)
 		// What is malformed is dropped: errors are for writers.
 		_, _ = schema.CoerceMetadata(doc, false, true)
-		_, _ = compiled.CoerceEmbedded(doc, false, true)
+		_, _ = compiled.CoerceEmbedded(nil, doc, false, true)
 		compiled.complete(doc)
+		if obj.GetGeneration() == 0 {
+			obj.SetGeneration(1) // as kube-apiserver: old objects were stored without
+		}
 	}
 }
 
 // accept makes an object of what a client sent.
-func (sv *served) accept(obj codec.Object, report bool) ([]error, error) {
+func (h *handler) accept(obj codec.Object, report bool) ([]error, error) {
 	u := obj.(*unstructured.Unstructured)
 	if u.Object == nil {
 		u.Object = map[string]any{}
 	}
-	if err := sv.checkType(u.Object); err != nil {
+	if err := h.checkType(u.Object); err != nil {
 		return nil, err
 	}
-	compiled, err := sv.schemaOf(sv.version.name)
+	compiled, err := h.schemaOf(h.version.name)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -101,7 +104,7 @@ func (sv *served) accept(obj codec.Object, report bool) ([]error, error) {
 	if !compiled.keepUnknown {
 		paths = append(paths, compiled.Prune(u.Object, report)...)
 	}
-	embedded, err := compiled.CoerceEmbedded(u.Object, report, false)
+	embedded, err := compiled.CoerceEmbedded(nil, u.Object, report, false)
 	if err != nil {
 		return nil, err
 	}
@@ -114,22 +117,22 @@ func (sv *served) accept(obj codec.Object, report bool) ([]error, error) {
 
 // checkType compares a document's type with that of the path, which it takes
 // where it has none.
-func (sv *served) checkType(doc map[string]any) error {
-	want := sv.gvk.GroupVersion().String()
+func (h *handler) checkType(doc map[string]any) error {
+	want := h.gvk.GroupVersion().String()
 	if got, said := doc["apiVersion"]; said && got != want && got != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%v) does not match the expected API version (%s)", got, want))
 	}
-	if got, said := doc["kind"]; said && got != sv.gvk.Kind && got != "" {
+	if got, said := doc["kind"]; said && got != h.gvk.Kind && got != "" {
 		name, _, _ := unstructured.NestedString(doc, "metadata", "name")
-		return apierrors.NewInvalid(runtimeschema.GroupKind{Group: sv.gvk.Group, Kind: fmt.Sprint(got)}, name, field.ErrorList{field.Invalid(field.NewPath("kind"), got, "must be "+sv.gvk.Kind)})
+		return apierrors.NewInvalid(runtimeschema.GroupKind{Group: h.gvk.Group, Kind: fmt.Sprint(got)}, name, field.ErrorList{field.Invalid(field.NewPath("kind"), got, "must be "+h.gvk.Kind)})
 	}
-	doc["apiVersion"], doc["kind"] = want, sv.gvk.Kind
+	doc["apiVersion"], doc["kind"] = want, h.gvk.Kind
 	return nil
 }
 
 // fields are the values that field selectors look at.
-func (sv *served) fields(obj codec.Object) fields.Set {
-	o, err := sv.open(context.Background())
+func (h *handler) fields(obj codec.Object) fields.Set {
+	o, err := h.open(context.Background())
 	if err != nil || len(o.selectable) == 0 {
 		return nil
 	}
@@ -141,11 +144,11 @@ func (sv *served) fields(obj codec.Object) fields.Set {
 }
 
 // fieldLabel accepts the keys of field selectors.
-func (sv *served) fieldLabel(label, value string) (string, string, error) {
-	if label == "metadata.name" || label == "metadata.namespace" && sv.scoped {
+func (h *handler) fieldLabel(label, value string) (string, string, error) {
+	if label == "metadata.name" || label == "metadata.namespace" && h.scoped {
 		return label, value, nil
 	}
-	o, err := sv.open(context.Background())
+	o, err := h.open(context.Background())
 	if err != nil {
 		return "", "", apierrors.NewInternalError(err)
 	}

@@ -73,10 +73,11 @@ func (t taken) give(wanted, had names) (given names, why *conflict) {
 	return given, why
 }
 
-// judge writes into a definition's status what follows from its names and its
-// group. It tells whether anything changed.
-func (l *loop) judge(crd *apiextensionsv1.CustomResourceDefinition) bool {
+// updateConditions writes into a definition's status what follows from its names, its group
+// and its schemas. It reports whether anything changed.
+func (l *loop) updateConditions(crd *apiextensionsv1.CustomResourceDefinition, s structure) bool {
 	changed := approvalCondition(crd)
+	changed = s.apply(crd) || changed
 	had := namesOf(&crd.Status.AcceptedNames)
 	given, why := l.current.Load().takenBeside(crd.Spec.Group, crd.Name).give(namesOf(&crd.Spec.Names), had)
 	if !given.equal(had) {
@@ -106,11 +107,7 @@ func (l *loop) judge(crd *apiextensionsv1.CustomResourceDefinition) bool {
 // was approved.
 func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	if !definition.IsProtected(crd.Spec.Group) {
-		had := len(crd.Status.Conditions)
-		crd.Status.Conditions = slices.DeleteFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-			return c.Type == apiextensionsv1.KubernetesAPIApprovalPolicyConformant
-		})
-		return len(crd.Status.Conditions) != had
+		return definition.RemoveCondition(crd, apiextensionsv1.KubernetesAPIApprovalPolicyConformant)
 	}
 	condition := apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse,
@@ -130,7 +127,7 @@ func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return definition.SetCondition(crd, condition)
 }
 
-// approvalOpen tells whether the condition of approval is to be written. The
+// approvalOpen reports whether the condition of approval is to be written. The
 // definition is only looked at.
 func approvalOpen(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	trial := apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Annotations: crd.Annotations}}

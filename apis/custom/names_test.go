@@ -121,11 +121,11 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestIsSettled: a definition whose status is of before a change is not settled,
+// TestIsSynced: a definition whose status is of before a change is not in sync,
 // whoever tells of it first.
-func TestIsSettled(t *testing.T) {
+func TestIsSynced(t *testing.T) {
 	t.Parallel()
-	settled := func(edit func(*apiextensionsv1.CustomResourceDefinition)) bool {
+	synced := func(edit func(*apiextensionsv1.CustomResourceDefinition)) bool {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		crd.Spec.Group = "things.k8s.io"
 		crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing"}
@@ -137,10 +137,10 @@ func TestIsSettled(t *testing.T) {
 		}
 		approvalCondition(crd)
 		edit(crd)
-		return newEntry(crd, 1).isSettled()
+		return newEntry(crd, 1).isSynced()
 	}
-	if !settled(func(*apiextensionsv1.CustomResourceDefinition) {}) {
-		t.Error("what has all it wants is not settled")
+	if !synced(func(*apiextensionsv1.CustomResourceDefinition) {}) {
+		t.Error("what has all it wants is not synced")
 	}
 	for name, edit := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
 		"other names": func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"th"} },
@@ -155,8 +155,8 @@ func TestIsSettled(t *testing.T) {
 			crd.DeletionTimestamp = &now
 		},
 	} {
-		if settled(edit) {
-			t.Errorf("with %s it is settled", name)
+		if synced(edit) {
+			t.Errorf("with %s it is synced", name)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (s *Source) Digest(gv schema.GroupVersion) string {
 func (s *Source) servedIn(gv schema.GroupVersion) []*entry {
 	var served []*entry
 	for e := range s.current.Load().group(gv.Group) {
-		if e.isServed() && e.version(gv.Version) != nil {
+		if e.isDiscovered() && e.version(gv.Version) != nil {
 			served = append(served, e)
 		}
 	}
@@ -113,6 +113,8 @@ type modelMaker struct {
 	// schema is a text in which the schema of the version is, at a position.
 	schema *jsonplan.Cursor
 	at     int
+	// keepsUnknown: the definition is an old one, without pruning.
+	keepsUnknown bool
 }
 
 // newModelMaker finds the schema of a version where it stands in the stored
@@ -122,7 +124,8 @@ func newModelMaker(e *entry, v *entryVersion, record *codec.Record) (*modelMaker
 	at := in.Seek(start, "spec", "versions", v.at)
 	name, _ := in.Text(in.Seek(at, "name"))
 	if at = in.Seek(at, "schema", "openAPIV3Schema"); name == v.name && in.At(at) == '{' {
-		return &modelMaker{group: e.group, names: e.wanted, version: *v, schema: in, at: at}, nil
+		keepsUnknown := in.At(in.Seek(start, "spec", "preserveUnknownFields")) == 't'
+		return &modelMaker{group: e.group, names: e.wanted, version: *v, schema: in, at: at, keepsUnknown: keepsUnknown}, nil
 	}
 	crd, err := crdOf(record)
 	if err != nil {
@@ -145,7 +148,7 @@ func modelMakerOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiext
 			return nil, fmt.Errorf("encode schema: %w", err)
 		}
 	}
-	m := &modelMaker{group: crd.Spec.Group, names: namesOf(&crd.Spec.Names), version: newEntryVersion(version, 0)}
+	m := &modelMaker{group: crd.Spec.Group, names: namesOf(&crd.Spec.Names), version: newEntryVersion(version, 0), keepsUnknown: crd.Spec.PreserveUnknownFields}
 	m.schema, m.at = jsonplan.NewCursor(encoded)
 	return m, nil
 }
@@ -180,7 +183,7 @@ func (m *modelMaker) object(p *publisher) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return p.root(m.schema, m.at, encoded)
+	return p.root(m.schema, m.at, m.keepsUnknown, encoded)
 }
 
 func (m *modelMaker) list(as form) map[string]any {

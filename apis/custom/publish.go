@@ -49,14 +49,19 @@ func membersOf(object map[string]any) []byte {
 }
 
 // root returns the schema of a resource, which is at a position of a text. It has
-// the members of an object in addition.
-func (p *publisher) root(in *jsonplan.Cursor, at int, more []byte) ([]byte, error) {
+// the members of an object in addition. Of a resource that keeps what its schema
+// does not know, version 2 has no more than that it is an object: kubectl would
+// refuse all that is not among its properties.
+func (p *publisher) root(in *jsonplan.Cursor, at int, keepsUnknown bool, more []byte) ([]byte, error) {
 	p.in, p.out = in, p.out[:0]
 	s := openSchema{members: p.rootMembers}
 	if p.open(&s, at) == jsonplan.Bad {
 		return nil, errors.New("the schema is no JSON that can be read")
 	}
-	if !s.has(propertiesKeyword) {
+	switch {
+	case p.as == openAPIV2 && (keepsUnknown || s.keepsUnknown):
+		p.out = append(p.out[:0], `,"type":"object"`...)
+	case !s.has(propertiesKeyword):
 		p.withMembers(&s, p.rootMembers)
 	}
 	p.out = append(p.out, ',')
@@ -106,22 +111,28 @@ type openSchema struct {
 	members []byte
 	// spans are where members are in the output.
 	spans [keywords]struct{ from, to int }
-	// intOrString, embedded and nullable are what it says of itself.
-	intOrString, embedded, nullable bool
+	// intOrString, embedded, nullable and keepsUnknown are what it says of itself,
+	// as is typeName.
+	intOrString, embedded, nullable, keepsUnknown bool
+	typeName                                      string
+	// nullableMembers are the properties that may be null; freeNullable says that
+	// additional ones may.
+	nullableMembers []string
+	freeNullable    bool
 }
 
 func (s *openSchema) has(k keyword) bool { return s.spans[k].to > 0 }
 
 // schema writes the schema at i, or the value that is in place of one. It returns
-// where it ends.
-func (p *publisher) schema(i int) int {
+// where it ends, and whether null is of the schema.
+func (p *publisher) schema(i int) (end int, nullable bool) {
 	if p.in.At(i) != '{' {
-		return p.copy(i)
+		return p.copy(i), false
 	}
 	var s openSchema
-	end := p.open(&s, i)
+	end = p.open(&s, i)
 	p.close(&s)
-	return end
+	return end, s.nullable
 }
 
 func (p *publisher) copy(i int) int {
@@ -149,7 +160,7 @@ func (p *publisher) open(s *openSchema, i int) (end int) {
 		i, more = p.in.Next(i, '}')
 	}
 	if i != jsonplan.Bad {
-		p.settle(s)
+		p.adapt(s)
 	}
 	return i
 }
@@ -160,6 +171,10 @@ func (p *publisher) member(s *openSchema, name string, i, at int) int {
 	switch name {
 	case "externalDocs":
 		return p.in.Skip(at)
+	case "default":
+		if p.as == openAPIV2 {
+			return p.in.Skip(at)
+		}
 	case "allOf", "anyOf", "oneOf", "not":
 		if p.as == openAPIV2 {
 			return p.in.Skip(at)
@@ -168,22 +183,32 @@ func (p *publisher) member(s *openSchema, name string, i, at int) int {
 		s.intOrString = isTrue
 	case "x-kubernetes-embedded-resource":
 		s.embedded = isTrue
+	case "x-kubernetes-preserve-unknown-fields":
+		s.keepsUnknown = isTrue
 	case "nullable":
 		s.nullable = isTrue
+	case "type":
+		s.typeName, _ = p.in.Text(at)
 	}
 	p.out = append(append(p.out, ','), p.in.Raw(i, at)...)
 	switch name {
 	case "properties":
-		return p.properties(at, s.members)
-	case "items", "additionalProperties":
-		return p.schema(at)
+		return p.properties(s, at)
+	case "items":
+		end, _ := p.schema(at)
+		return end
+	case "additionalProperties":
+		end, nullable := p.schema(at)
+		s.freeNullable = nullable
+		return end
 	}
 	return p.copy(at)
 }
 
-// properties writes the properties at i, and members in place of those that each
-// resource has, if there are any.
-func (p *publisher) properties(i int, members []byte) int {
+// properties writes the properties at i, and the members that a schema has in any
+// case in place of those that each resource has.
+func (p *publisher) properties(s *openSchema, i int) int {
+	members := s.members
 	if p.in.At(i) != '{' {
 		p.out = append(append(append(p.out, '{'), members...), '}')
 		return p.in.Skip(i)
@@ -203,7 +228,11 @@ func (p *publisher) properties(i int, members []byte) int {
 				p.out = append(p.out, ',')
 			}
 			p.out = append(p.out, p.in.Raw(i, at)...)
-			first, at = false, p.schema(at)
+			var nullable bool
+			if at, nullable = p.schema(at); nullable {
+				s.nullableMembers = append(s.nullableMembers, name)
+			}
+			first = false
 		}
 		i, more = p.in.Next(at, '}')
 	}
@@ -211,27 +240,52 @@ func (p *publisher) properties(i int, members []byte) int {
 	return i
 }
 
-// isOfEach tells whether a property is one of those that each resource has.
+// isOfEach reports whether a property is one of those that each resource has.
 func isOfEach(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
 
-// settle does to a schema what it says of itself.
-func (p *publisher) settle(s *openSchema) {
+// adapt does to a schema what it says of itself.
+func (p *publisher) adapt(s *openSchema) {
 	if s.intOrString && p.as != openAPIV2 {
 		p.cut(s, typeKeyword)
 		if !s.has(anyOfKeyword) {
 			p.out = append(p.out, `,"anyOf":[{"type":"integer"},{"type":"string"}]`...)
 		}
 	}
-	if s.embedded {
+	if p.as == openAPIV2 {
+		p.adaptV2(s)
+	}
+	// In version 2, kubectl would refuse unknown fields beside these.
+	if s.embedded && !(s.keepsUnknown && p.as == openAPIV2) {
 		if s.members == nil {
 			p.withMembers(s, p.embeddedMembers)
 		}
-		p.require(s, "kind", "apiVersion")
+		p.require(s, nil, "kind", "apiVersion")
 	}
-	if s.nullable && p.as == openAPIV2 {
-		for _, k := range [...]keyword{nullableKeyword, typeKeyword, itemsKeyword, propertiesKeyword, additionalKeyword} {
-			p.cut(s, k)
+}
+
+// adaptV2 takes out of a schema what kubectl reads wrongly in version 2: it knows
+// no null, and refuses what an object with properties does not have. As
+// kube-apiserver.
+func (p *publisher) adaptV2(s *openSchema) {
+	if s.nullable || s.keepsUnknown {
+		p.cut(s, itemsKeyword)
+		if s.members == nil {
+			p.cut(s, propertiesKeyword)
+			s.nullableMembers = nil
 		}
+	}
+	isList := s.typeName == "array" && !s.has(itemsKeyword)
+	if s.nullable || isList || s.keepsUnknown && s.typeName == "object" {
+		p.cut(s, typeKeyword)
+	}
+	if s.nullable {
+		p.cut(s, nullableKeyword)
+	}
+	switch {
+	case s.freeNullable:
+		p.cut(s, requiredKeyword)
+	case len(s.nullableMembers) > 0 && s.has(requiredKeyword):
+		p.require(s, s.nullableMembers)
 	}
 }
 
@@ -291,14 +345,16 @@ func valueOf(member []byte) (*jsonplan.Cursor, int) {
 	return in, at
 }
 
-// require makes properties required.
-func (p *publisher) require(s *openSchema, names ...string) {
+// require makes properties required, and others not.
+func (p *publisher) require(s *openSchema, others []string, names ...string) {
 	in, i := valueOf(p.cut(s, requiredKeyword))
 	var list []any
 	i, more := in.Enter(i)
 	for more {
 		name, end := in.Text(i)
-		list = append(list, name)
+		if !slices.Contains(others, name) {
+			list = append(list, name)
+		}
 		i, more = in.Next(end, ']')
 	}
 	for _, name := range names {
@@ -306,5 +362,10 @@ func (p *publisher) require(s *openSchema, names ...string) {
 			list = append(list, name)
 		}
 	}
+	if len(list) == 0 {
+		return
+	}
+	from := len(p.out)
 	p.out = append(append(p.out, ','), membersOf(map[string]any{"required": list})...)
+	s.spans[requiredKeyword].from, s.spans[requiredKeyword].to = from, len(p.out)
 }

@@ -17,12 +17,16 @@ import (
 // documents.
 func TestPublisher(t *testing.T) {
 	t.Parallel()
-	texts := []string{`{}`, `{"type":"object"}`, ` { "properties" : null , "required":null,"nullable":true}`,
+	texts := []string{`{}`, `{"type":"object"}`, ` { "properties" : null , "required":null}`,
 		`{"x-kubernetes-embedded-resource":true,"properties":{"kind":{"enum":["A"]},"a":{"nullable":true,"type":"string"}},"required":["kind","a"]}`,
+		`{"x-kubernetes-preserve-unknown-fields":true,"description":"x","properties":{"a":{}}}`,
+		`{"type":"object","required":["a","b"],"properties":{"a":{"nullable":true,"type":"array","items":{}},"b":{"type":"array","x-kubernetes-preserve-unknown-fields":true}}}`,
 		`{"properties":{"a":{"type":"string","x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"}]},"b":true},"items":[{"externalDocs":{}}]}`}
 	for seed := range uint64(500) {
 		g := schemaGenerator{rand.New(rand.NewPCG(seed, 1))}
-		encoded, err := json.Marshal(g.schema(5))
+		generated := g.schema(5)
+		delete(generated, "nullable") // no definition's root is
+		encoded, err := json.Marshal(generated)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +36,7 @@ func TestPublisher(t *testing.T) {
 		p := newPublisher(as)
 		for _, text := range texts {
 			in, at := jsonplan.NewCursor([]byte(text))
-			written, err := p.root(in, at, []byte(`{"x-more":1}`))
+			written, err := p.root(in, at, false, []byte(`{"x-more":1}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,6 +46,13 @@ func TestPublisher(t *testing.T) {
 			}
 			if err := json.Unmarshal([]byte(text), &want); err != nil {
 				t.Fatal(err)
+			}
+			if as == openAPIV2 && want["x-kubernetes-preserve-unknown-fields"] == true {
+				want = map[string]any{"type": "object", "x-more": 1.0}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("%s (-want +got):\n%s", text, diff)
+				}
+				continue
 			}
 			publishDocument(want, as)
 			types := metav1.TypeMeta{}.SwaggerDoc()
@@ -56,7 +67,7 @@ func TestPublisher(t *testing.T) {
 		}
 	}
 	in, at := jsonplan.NewCursor([]byte(`{"properties":{"a":`))
-	if _, err := newPublisher(openAPIV3).root(in, at, []byte(`{}`)); err == nil {
+	if _, err := newPublisher(openAPIV3).root(in, at, false, []byte(`{}`)); err == nil {
 		t.Error("half a schema was written")
 	}
 }
@@ -71,12 +82,13 @@ func (g schemaGenerator) schema(depth int) map[string]any {
 			s[name] = value
 		}
 	}
-	sometimes("type", "object")
+	sometimes("type", []any{"object", "array"}[g.IntN(2)])
+	sometimes("x-kubernetes-preserve-unknown-fields", g.IntN(2) == 0)
 	sometimes("nullable", g.IntN(2) == 0)
 	sometimes("externalDocs", map[string]any{"url": "x"})
 	sometimes("x-kubernetes-int-or-string", g.IntN(2) == 0)
 	sometimes("x-kubernetes-embedded-resource", g.IntN(2) == 0)
-	sometimes("required", []any{"a", "kind"}[:g.IntN(3)])
+	sometimes("required", []any{"a0", "kind", "a1"}[:1+g.IntN(3)])
 	sometimes("default", map[string]any{"externalDocs": 1, "items": []any{1.5, nil}})
 	for _, name := range []string{"allOf", "anyOf", "oneOf"} {
 		sometimes(name, []any{map[string]any{"type": "integer", "externalDocs": 1}})
@@ -113,6 +125,7 @@ func withMembers(doc, members map[string]any) {
 
 // publishDocument is what a publisher does, of a document and in place.
 func publishDocument(doc map[string]any, as form) {
+	may := nullableMembers(doc)
 	each(doc, func(inner map[string]any) { publishDocument(inner, as) })
 	delete(doc, "externalDocs")
 	if doc["x-kubernetes-int-or-string"] == true && as != openAPIV2 {
@@ -121,19 +134,56 @@ func publishDocument(doc map[string]any, as form) {
 			doc["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
 		}
 	}
-	if doc["x-kubernetes-embedded-resource"] == true {
+	if as == openAPIV2 {
+		publishDocumentV2(doc, may)
+	}
+	if doc["x-kubernetes-embedded-resource"] == true && (as != openAPIV2 || doc["x-kubernetes-preserve-unknown-fields"] != true) {
 		publishEmbeddedDocument(doc, as)
 	}
-	if as != openAPIV2 {
-		return
+}
+
+// nullableMembers are the names of properties that may be null, "*" for additional
+// ones.
+func nullableMembers(doc map[string]any) map[string]bool {
+	names := map[string]bool{}
+	members, _ := doc["properties"].(map[string]any)
+	for name, member := range members {
+		if member, ok := member.(map[string]any); ok && member["nullable"] == true {
+			names[name] = true
+		}
 	}
-	for _, keyword := range []string{"allOf", "anyOf", "oneOf", "not"} {
+	if free, ok := doc["additionalProperties"].(map[string]any); ok && free["nullable"] == true {
+		names["*"] = true
+	}
+	return names
+}
+
+func publishDocumentV2(doc map[string]any, mayBeNull map[string]bool) {
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf", "not", "default"} {
 		delete(doc, keyword)
 	}
-	if doc["nullable"] == true {
-		for _, keyword := range []string{"nullable", "type", "items", "properties", "additionalProperties"} {
-			delete(doc, keyword)
+	nullable, keeps := doc["nullable"] == true, doc["x-kubernetes-preserve-unknown-fields"] == true
+	if nullable || keeps {
+		delete(doc, "items")
+		delete(doc, "properties")
+	}
+	if nullable || doc["type"] == "array" && doc["items"] == nil || keeps && doc["type"] == "object" {
+		delete(doc, "type")
+	}
+	members, _ := doc["properties"].(map[string]any)
+	if required, ok := doc["required"].([]any); ok {
+		left := slices.DeleteFunc(slices.Clone(required), func(name any) bool {
+			return members[name.(string)] != nil && mayBeNull[name.(string)]
+		})
+		if doc["required"] = left; len(left) == 0 && len(required) > 0 {
+			delete(doc, "required")
 		}
+	}
+	if mayBeNull["*"] {
+		delete(doc, "required")
+	}
+	if nullable {
+		delete(doc, "nullable")
 	}
 }
 

@@ -15,14 +15,14 @@ import (
 )
 
 // scalable says how a Scale shows objects of the version.
-func (sv *served) scalable(ctx context.Context) (*registry.Scalable, error) {
-	o, err := sv.open(ctx)
+func (h *handler) scalable(ctx context.Context) (*registry.Scalable, error) {
+	o, err := h.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &registry.Scalable{
 		Objects: &registry.Part{Store: o.store, Strategy: o.store.Strategy},
-		Version: sv.gvk.GroupVersion(), ReplicasPaths: o.replicasPaths,
+		Version: h.gvk.GroupVersion(), ReplicasPaths: o.replicasPaths,
 		Read: o.scaleValues,
 		Write: func(obj codec.Object, replicas int32) error {
 			return unstructured.SetNestedField(content(obj), int64(replicas), steps(o.scale.SpecReplicasPath)...)
@@ -30,7 +30,7 @@ func (sv *served) scalable(ctx context.Context) (*registry.Scalable, error) {
 	}, nil
 }
 
-func (o *opened) scaleValues(obj codec.Object) (registry.ScaleValues, error) {
+func (o *openHandler) scaleValues(obj codec.Object) (registry.ScaleValues, error) {
 	if o.scale == nil {
 		return registry.ScaleValues{}, apierrors.NewNotFound(schema.GroupResource{Resource: "scale"}, obj.GetName())
 	}

@@ -76,7 +76,7 @@ func (s *snapshot) with(group, plural string, e *entry) *snapshot {
 	} else {
 		old, _ = next.entries.Delete(&entry{group: group, wanted: names{plural: plural}})
 	}
-	if old != nil && e != nil && old.accepted.equal(e.accepted) {
+	if old != nil && e != nil && old.given().equal(e.given()) {
 		return next
 	}
 	next.claims = s.claims.Copy()
@@ -95,12 +95,13 @@ func (e *entry) claims() iter.Seq[claim] {
 		if e == nil {
 			return
 		}
-		for _, name := range append([]string{e.accepted.plural, e.accepted.singular}, e.accepted.shortNames...) {
+		given := e.given()
+		for _, name := range append([]string{given.plural, given.singular}, given.shortNames...) {
 			if name != "" && !yield(claim{e.group, false, name, e.name}) {
 				return
 			}
 		}
-		for _, name := range []string{e.accepted.kind, e.accepted.listKind} {
+		for _, name := range []string{given.kind, given.listKind} {
 			if name != "" && !yield(claim{e.group, true, name, e.name}) {
 				return
 			}
@@ -141,7 +142,7 @@ func (s *snapshot) groups() iter.Seq2[string, []*entry] {
 func restGroup(name string, entries []*entry) (rest.Group, bool) {
 	byVersion := map[string][]*rest.Resource{}
 	for _, e := range entries {
-		if !e.isServed() {
+		if !e.isDiscovered() {
 			continue
 		}
 		for i := range e.versions {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,36 +32,23 @@ type Config struct {
 	// all the time, so it should not be a cache of its own. Required.
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
-	Storage func(StorageSpec) (storage.Interface, error)
-	// Foreign tells whether what is stored under a path belongs to somebody else as
-	// well: it does not go with a definition. nil: it never does.
-	Foreign func(path string) bool
-	// Changed is told of group versions whose resources are not what they were.
+	Storage func(storage.Spec) (storage.Interface, error)
+	// OthersPath reports whether another resource stores its objects under a path as
+	// well: they do not go with a definition. nil: none does.
+	OthersPath func(path string) bool
+	// Changed receives group versions whose resources are not what they were.
 	// It is called with a lock held: it may read the Source, and not wait for
-	// it; nil: nobody is told.
+	// it; may be nil.
 	Changed func([]schema.GroupVersion)
 	// Services finds services, for webhooks behind them.
 	Services egress.Resolver
-	// Registerer is given metrics; nil keeps none. Following counts how
-	// definitions are followed; it may be nil.
-	Registerer prometheus.Registerer
-	Following  *follow.Metrics
+	// Conversions counts calls of webhooks, and Following how definitions are
+	// followed; either may be nil.
+	Conversions *conversion.Metrics
+	Following   *follow.Metrics
 	// Idle is how long what use has made is kept unused; 0 means DefaultIdle.
 	Idle   time.Duration
 	Logger *slog.Logger
-}
-
-// StorageSpec says what a storage is to hold.
-type StorageSpec struct {
-	// Path below the storage prefix, as "example.com/widgets".
-	Path       string
-	Kind       *codec.Kind
-	Namespaced bool
-	Resource   schema.GroupResource
-	// IndexFields are fields of the kind that lists and watches may select.
-	IndexFields []string
-	// Passing: it is read once and then not again; a cache would not pay.
-	Passing bool
 }
 
 // Source has the resources that stored definitions define. It is safe for
@@ -77,7 +63,7 @@ type Source struct {
 	current atomic.Pointer[snapshot]
 	loop    *loop
 
-	// mu is held while the snapshot is exchanged, and Changed told of it.
+	// mu is held while the snapshot is exchanged and Changed called.
 	mu struct {
 		sync.Mutex
 		news follow.News // of definitions, by their names
@@ -97,8 +83,8 @@ func New(config Config) (*Source, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}
-	if config.Foreign == nil {
-		config.Foreign = func(string) bool { return false }
+	if config.OthersPath == nil {
+		config.OthersPath = func(string) bool { return false }
 	}
 	if config.Idle == 0 {
 		config.Idle = DefaultIdle
@@ -106,12 +92,8 @@ func New(config Config) (*Source, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Source{config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services}}
-	if config.Registerer != nil {
-		var err error
-		if s.conversions, err = conversion.NewMetrics(config.Registerer); err != nil {
-			return nil, err
-		}
+	s := &Source{
+		config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services}, conversions: config.Conversions,
 	}
 	s.current.Store(newSnapshot())
 	var err error
@@ -148,10 +130,10 @@ func (s *Source) Group(name string) (rest.Group, bool) {
 	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }
 
-// Serves tells whether anything is served in a group version.
+// Serves reports whether discovery has anything in a group version.
 func (s *Source) Serves(gv schema.GroupVersion) bool {
 	for e := range s.current.Load().group(gv.Group) {
-		if e.isServed() && e.version(gv.Version) != nil {
+		if e.isDiscovered() && e.version(gv.Version) != nil {
 			return true
 		}
 	}
@@ -161,8 +143,8 @@ func (s *Source) Serves(gv schema.GroupVersion) bool {
 // Generation grows with every change of what is served.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Observe takes note of a definition that was just written, so that whoever
-// wrote it finds it in effect. It may be called with old news.
+// Observe takes note of a definition that was just written, so that the client
+// that wrote it finds it in effect. Older revisions than the known one are ignored.
 func (s *Source) Observe(record *codec.Record) error {
 	crd, err := headOf(record)
 	if err != nil {
@@ -180,7 +162,7 @@ func (s *Source) noted(record *codec.Record) *entry {
 	return nil
 }
 
-// seen notes that the watch tells of an entry that is in effect already.
+// seen notes that the watch has come to an entry that is in effect already.
 func (s *Source) seen(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +176,7 @@ func (s *Source) replaced(revision int64) {
 	s.mu.news.Replaced(revision)
 }
 
-// put takes an entry in, if it is news. watched tells that the watch reports it.
+// put takes an entry in, if it is news. watched reports that the watch reports it.
 func (s *Source) put(e *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,26 +190,29 @@ func (s *Source) put(e *entry, watched bool) {
 		return
 	}
 	if old != nil && (old.same(e) || old.endsAs(e)) {
-		e.family = old.family
-		if old.claimed && !e.established {
-			e.claim(old.accepted, old.namesAccepted, old.established)
+		e.state = old.state
+		if d := old.decided; d != nil && d.namesAccepted && !e.established && !e.terminating {
+			e.decided = d // still being written
+		}
+		if e.established || e.terminating {
+			e.state.markReady()
 		}
 	} else {
-		e.family = newFamily()
+		e.state = newGenerationState(e.established || e.terminating)
 		if old != nil {
-			old.family.retire()
+			old.state.retire()
 		}
 	}
-	if e.fence = new(fence); old != nil && old.uid == e.uid {
-		e.fence = old.fence
+	if e.barrier = new(createBarrier); old != nil && old.uid == e.uid {
+		e.barrier = old.barrier
 	}
 	if e.terminating {
-		e.fence.close()
+		e.barrier.close()
 	}
 	s.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
 }
 
-// remove takes an entry out, as the watch tells.
+// remove takes an entry out, as the watch reports.
 func (s *Source) remove(name string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,14 +221,14 @@ func (s *Source) remove(name string, revision int64) {
 	if !s.mu.news.Followed(name, revision) || old == nil {
 		return
 	}
-	old.family.retire()
+	old.state.retire()
 	s.exchangeLocked(now.with(old.group, old.wanted.plural, nil), old, nil)
 }
 
-// show lets a definition be served or not, whatever its conditions are. One that
-// is about to be removed is not: nobody who finds it gone finds its resources
-// there.
-func (s *Source) show(name string, uid types.UID, shown bool) {
+// setHidden keeps a definition from being served, or not, whatever its conditions
+// are. One that is about to be removed is hidden: no client that finds it gone finds
+// its resources there.
+func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.current.Load()
@@ -252,14 +237,14 @@ func (s *Source) show(name string, uid types.UID, shown bool) {
 		return
 	}
 	next := now.with(e.group, e.wanted.plural, e)
-	if shown {
-		e.fence.hidden.Store(false)
+	if !hidden {
+		e.barrier.hidden.Store(false)
 		s.exchangeLocked(next, nil, e)
 		return
 	}
 	was := *e
-	was.fence = nil
-	e.fence.hidden.Store(true)
+	was.barrier = nil
+	e.barrier.hidden.Store(true)
 	s.exchangeLocked(next, &was, nil)
 }
 
@@ -290,9 +275,9 @@ func compareGroupVersions(a, b schema.GroupVersion) int {
 	return 1
 }
 
-// looksSame tells that two entries are served alike.
+// looksSame reports whether discovery shows two entries alike.
 func looksSame(a, b *entry) bool {
-	return a.same(b) && a.isServed() == b.isServed() && a.accepted.equal(b.accepted)
+	return a.same(b) && a.terminating == b.terminating && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
 }
 
 // stored returns a definition as it is stored.

@@ -18,30 +18,30 @@ import (
 )
 
 // strategy makes the rules of the objects of a version.
-func (sv *served) strategy(o *opened) *registry.Strategy {
+func (h *handler) strategy(o *openHandler) *registry.Strategy {
 	return &registry.Strategy{
-		Namespaced: sv.scoped, RequireResourceVersion: true, Generation: true,
+		Namespaced: h.scoped, RequireResourceVersion: true, Generation: true,
 		SpecChanged: func(obj, old codec.Object) bool { return !sameButMetadata(content(obj), content(old)) },
 		PrepareForCreate: func(_ context.Context, obj codec.Object) {
-			if !sv.version.status {
+			if !h.version.status {
 				return
 			}
 			delete(content(obj), "status")
-			c, err := sv.schemaOf(sv.version.name)
+			c, err := h.schemaOf(h.version.name)
 			if err != nil {
-				return // Validate tells
+				return // Validate reports it
 			}
 			if status := c.Properties["status"]; status != nil && status.Default != nil {
-				c.complete(content(obj)) // as everybody will read it
+				c.complete(content(obj)) // as clients will read it
 			}
 		},
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
-			if sv.version.status {
+			if h.version.status {
 				keep(content(obj), content(old), "status")
 			}
 		},
 		Validate: func(ctx context.Context, obj codec.Object) field.ErrorList {
-			c, err := sv.schemaOf(sv.version.name)
+			c, err := h.schemaOf(h.version.name)
 			if err != nil {
 				return unread(err)
 			}
@@ -53,7 +53,7 @@ func (sv *served) strategy(o *opened) *registry.Strategy {
 			return c.applyRules(ctx, errs, doc, nil)
 		},
 		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
-			c, err := sv.schemaOf(sv.version.name)
+			c, err := h.schemaOf(h.version.name)
 			if err != nil {
 				return unread(err)
 			}
@@ -68,12 +68,12 @@ func (sv *served) strategy(o *opened) *registry.Strategy {
 }
 
 // statusStrategy makes the rules of /status: nothing but the status is written.
-func (sv *served) statusStrategy(o *opened) *registry.Strategy {
+func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
 	return &registry.Strategy{
-		Namespaced: sv.scoped, RequireResourceVersion: true, Generation: true,
+		Namespaced: h.scoped, RequireResourceVersion: true, Generation: true,
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) { keepAllButStatus(obj, old) },
 		ValidateUpdate: func(ctx context.Context, obj, old codec.Object) field.ErrorList {
-			c, err := sv.schemaOf(sv.version.name)
+			c, err := h.schemaOf(h.version.name)
 			if err != nil {
 				return unread(err)
 			}
@@ -96,7 +96,7 @@ func (sv *served) statusStrategy(o *opened) *registry.Strategy {
 func unread(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
 
 // applyRules judges an object by the rules of its schema, unless it was found not
-// to be of the schema: the client is then told that more may be wrong with it.
+// to be of the schema: an error then says that more may be wrong with it.
 // was is what it replaces, nil for a new one.
 func (c *compiled) applyRules(ctx context.Context, errs field.ErrorList, doc, was map[string]any) field.ErrorList {
 	if c.rules == nil {
@@ -110,7 +110,7 @@ func (c *compiled) applyRules(ctx context.Context, errs field.ErrorList, doc, wa
 	}
 	options := rules.Options{Budget: rules.Budget}
 	if was != nil {
-		options.Old, options.Ratchet = was, true
+		options.Old, options.Ratchet, options.Schema = was, true, c.Schema
 	}
 	found, _ := c.rules.Validate(ctx, nil, doc, options)
 	return append(errs, found...)
@@ -157,14 +157,14 @@ func keepAllButStatus(obj, old codec.Object) {
 }
 
 // scaleFaults checks the numbers that a /scale shows.
-func (o *opened) scaleFaults(doc map[string]any) field.ErrorList {
+func (o *openHandler) scaleFaults(doc map[string]any) field.ErrorList {
 	if o.scale == nil {
 		return nil
 	}
 	return append(replicaFaults(doc, o.scale.SpecReplicasPath), o.scaleStatusFaults(doc)...)
 }
 
-func (o *opened) scaleStatusFaults(doc map[string]any) field.ErrorList {
+func (o *openHandler) scaleStatusFaults(doc map[string]any) field.ErrorList {
 	if o.scale == nil {
 		return nil
 	}
@@ -209,7 +209,7 @@ func newSelectable(v *apiextensionsv1.CustomResourceDefinitionVersion) []selecta
 }
 
 // selectableLabels are the fields that selectors may name.
-func (o *opened) selectableLabels() []string {
+func (o *openHandler) selectableLabels() []string {
 	labels := make([]string, len(o.selectable))
 	for i, s := range o.selectable {
 		labels[i] = s.label

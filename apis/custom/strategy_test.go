@@ -33,9 +33,9 @@ func TestRulesOfObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sv, o := &served{}, &opened{}
-	sv.compiled.Store(made)
-	sv.version.name = "v1"
+	h, o := &handler{}, &openHandler{}
+	h.compiled.Store(made)
+	h.version.name = "v1"
 	object := func(text string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
 		if err := utiljson.Unmarshal([]byte(text), &u.Object); err != nil {
@@ -61,9 +61,9 @@ func TestRulesOfObjects(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			strategy := sv.strategy(o)
+			strategy := h.strategy(o)
 			if test.status {
-				strategy = sv.statusStrategy(o)
+				strategy = h.statusStrategy(o)
 			}
 			var errs field.ErrorList
 			if test.old == "" {

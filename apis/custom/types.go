@@ -16,7 +16,7 @@ import (
 // typeConverter knows the merge schemas of a definition, for server-side apply
 // and managed fields. Those of a version are made when it is first met.
 type typeConverter struct {
-	served   *served
+	handler  *handler
 	versions sync.Map // name -> managedfields.TypeConverter
 }
 
@@ -40,7 +40,7 @@ func (c *typeConverter) version(name string) (managedfields.TypeConverter, error
 	if made, ok := c.versions.Load(name); ok {
 		return made.(managedfields.TypeConverter), nil
 	}
-	crd, err := c.served.source.read(context.Background(), c.served.name, "description")
+	crd, err := c.handler.source.read(context.Background(), c.handler.name, "description")
 	if err != nil {
 		return nil, err
 	}

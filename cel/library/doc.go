@@ -7,5 +7,5 @@
 // that work there work here, and texts of errors and costs reach users. It is not
 // for functions of the CEL project itself, which come with cel-go.
 //
-// Imports: cel/pattern.
+// Imports: cel/pattern, codec/quantity.
 package library

@@ -5,6 +5,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"mainstay.dev/mainstay/codec/quantity"
 )
 
 // Quantity is amounts such as "1.5Gi" and "200m":
@@ -19,7 +21,7 @@ import (
 //	<Quantity>.compareTo(<Quantity>) <int>      -1, 0 or 1
 //	<Quantity>.isLessThan(<Quantity>) <bool>    and isGreaterThan
 //
-// Two are equal if their amounts are, however they are written.
+// An amount beyond the limits of codec/quantity is none. Two are equal if their amounts are, however they are written.
 func Quantity() cel.EnvOption {
 	q := &kind[*resource.Quantity]{
 		name:  "Quantity",
@@ -28,13 +30,13 @@ func Quantity() cel.EnvOption {
 	}
 	options := []cel.EnvOption{
 		cel.Function("quantity", cel.Overload("string_to_quantity", signature(cel.StringType), q.typ, unary(func(s string) ref.Val {
-			amount, err := resource.ParseQuantity(s)
+			amount, err := quantity.Parse(s)
 			if err != nil {
 				return types.WrapErr(err)
 			}
 			return q.of(&amount)
 		}))),
-		cel.Function("isQuantity", cel.Overload("is_quantity_string", signature(cel.StringType), cel.BoolType, checked(resource.ParseQuantity))),
+		cel.Function("isQuantity", cel.Overload("is_quantity_string", signature(cel.StringType), cel.BoolType, checked(quantity.Parse))),
 		// Not a member, although it is documented as one.
 		cel.Function("sign", cel.Overload("quantity_sign", signature(q.typ), cel.IntType,
 			unary(func(a *resource.Quantity) ref.Val { return types.Int(a.Sign()) }))),

@@ -10,6 +10,8 @@ func TestQuantity(t *testing.T) {
 		{"quantity('10Mm')", "error: unable to parse quantity's suffix", 0, 0, 0},
 		{"quantity('200K')", "error: unable to parse quantity's suffix", 0, 0, 0},
 		{"isQuantity('20')", "true", 1, 1, 1},
+		{"isQuantity('1e999999999')", "false", 0, 0, 0},
+		{"quantity('1e-999999999')", "error: a quantity may have at most 128 characters and an exponent of at most 128", 0, 0, 0},
 		{"isQuantity('1.3Gi')", "true", 1, 1, 1},
 		{"isQuantity('1,3G')", "false", 1, 1, 1},
 		{"isQuantity('100000000000000000000000')", "true", 3, 3, 3},

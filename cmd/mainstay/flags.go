@@ -10,15 +10,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/telemetry"
 )
 
 //go:embed upstream-flags.tsv
 var upstreamFlags string
-
-//go:embed feature-gates.tsv
-var featureGates string
 
 // serveFlags are the flags of serve and what they were set to.
 type serveFlags struct {
@@ -99,31 +97,35 @@ func (f *serveFlags) usage(c *cobra.Command) error {
 func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&c.DataDir, "data-dir", "./"+server.DefaultDataDir, "folder for all that the server keeps: the store, keys, certificates, admin.kubeconfig")
+	flags.BoolVar(&c.NewStore, "new-store", false, "make an empty store where --data-dir has keys but no store, or holds files that are not this server's; what is there is left alone")
+	flags.BoolVar(&c.AcceptLostWrites, "accept-lost-writes", false, "start on a store whose newest writes are missing, and go on at a resourceVersion greater than any that clients have seen, so that they list anew")
 	flags.DurationVar(&c.HistoryRetention, "history-retention", 5*time.Minute, "how long replaced and deleted objects can still be watched from in the store in --data-dir; less than 0 keeps them for ever")
 	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, comma-separated, that keeps the objects instead of a store in --data-dir")
 	flags.StringVar(&c.EtcdTLS.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")
 	flags.StringVar(&c.EtcdTLS.CertFile, "etcd-certfile", "", "certificate by which etcd knows this server")
 	flags.StringVar(&c.EtcdTLS.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	flags.Var(&zeroIsNever{&c.EtcdCompactionInterval, server.DefaultEtcdCompactionInterval}, "etcd-compaction-interval", "how often history older than that is forgotten in etcd; 0 leaves that to others")
-	flags.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", server.DefaultEtcdCheckTimeout, "time that the check \"etcd\" of the store may take")
-	flags.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", server.DefaultEtcdCheckTimeout, "time that the check \"etcd-readiness\" of the store may take")
+	flags.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd\" of the store may take")
+	flags.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd-readiness\" of the store may take")
 	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys in the store")
 	flags.Var(&only{value: "application/vnd.kubernetes.protobuf"}, "storage-media-type", "encoding of built-in kinds in the store; no other one is supported yet")
 	flags.Var(opposite(&c.WithoutWatchCache), "watch-cache", "answer reads and watches from memory")
 	flags.Var(&bytesOrNoLimit{&c.CacheMemoryLimit, "256Mi"}, "cache-memory-limit", "memory for objects as JSON or protobuf that are kept to be sent again, as 512Mi or 2Gi; 0 is any amount")
-	flags.DurationVar(&c.EventTTL, "event-ttl", server.DefaultEventTTL, "how long events are kept")
+	flags.DurationVar(&c.EventTTL, "event-ttl", controlplane.DefaultEventTTL, "how long events are kept")
 	asBool(flags, "watch-cache")
 }
 
 func (f *serveFlags) serving(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.Var(&address{&c.BindAddress, "127.0.0.1"}, "bind-address", "address to listen on; 0.0.0.0 and :: are all addresses of this machine")
-	flags.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "port to listen on")
-	flags.Var(&address{&c.AdvertiseAddress, ""}, "advertise-address", "address at which other machines reach the server; the serving certificate is good for it")
-	flags.Var(&prefixes{to: &c.ServiceClusterIPRange}, "service-cluster-ip-range", "one or two CIDRs for the addresses of services (default "+server.DefaultServiceClusterIPRange+")")
+	flags.Var(&port{&c.SecurePort, server.DefaultSecurePort}, "secure-port", "port to listen on; 0 takes a free one, which is printed and stands in admin.kubeconfig")
+	flags.Var(&address{&c.AdvertiseAddress, ""}, "advertise-address", "address at which other machines reach the server; the serving certificate is good for it, and the service default/kubernetes leads to it")
+	flags.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", controlplane.EndpointsByLease, "who publishes the endpoints of the service default/kubernetes: lease, this server and all that share its etcd; none, another program")
+	flags.Var(&prefixes{to: &c.ServiceClusterIPRange}, "service-cluster-ip-range", "one or two CIDRs for the addresses of services (default "+controlplane.DefaultServiceClusterIPRange+")")
 	flags.BoolVar(&c.PermitPortSharing, "permit-port-sharing", false, "let several processes listen on the port (SO_REUSEPORT)")
 	flags.BoolVar(&c.DisableHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
 	flags.Var(&zeroIsDefault{&c.MaxStreams, server.DefaultMaxStreamsPerConnection}, "http2-max-streams-per-connection", "requests at a time that an HTTP/2 connection may carry; 0 is the default")
+	flags.StringVar(&c.HTTP2Server, "http2-server", server.HTTP2Mainstay, "implementation of HTTP/2: mainstay, or net/http, slower, to find out whether a fault is ours")
 }
 
 func (f *serveFlags) tls(flags *pflag.FlagSet) {
@@ -152,11 +154,11 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) requests(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.Var(&zeroIsNoLimit{&c.MaxRequestsInFlight, server.DefaultMaxRequestsInFlight}, "max-requests-inflight", "requests at a time that only read; 0 is any number")
-	flags.Var(&zeroIsNoLimit{&c.MaxMutatingInFlight, server.DefaultMaxMutatingInFlight}, "max-mutating-requests-inflight", "requests at a time that change something; 0 is any number")
+	flags.Var(&zeroIsNoLimit{&c.MaxRequestsInFlight, controlplane.DefaultMaxRequestsInFlight}, "max-requests-inflight", "requests at a time that only read; 0 is any number")
+	flags.Var(&zeroIsNoLimit{&c.MaxMutatingInFlight, controlplane.DefaultMaxMutatingInFlight}, "max-mutating-requests-inflight", "requests at a time that change something; 0 is any number")
 	flags.Var(&only{value: "false", what: "--enable-priority-and-fairness"}, "enable-priority-and-fairness", "flow control by queues; not supported yet, so only false is possible")
-	flags.DurationVar(&c.RequestTimeout, "request-timeout", server.DefaultRequestTimeout, "time that a request other than a watch may take")
-	flags.Var(&seconds{&c.MinRequestTimeout, server.DefaultMinRequestTimeout}, "min-request-timeout", "seconds that a watch lasts at least; each ends between once and twice that")
+	flags.DurationVar(&c.RequestTimeout, "request-timeout", controlplane.DefaultRequestTimeout, "time that a request other than a watch may take")
+	flags.Var(&seconds{&c.MinRequestTimeout, controlplane.DefaultMinRequestTimeout}, "min-request-timeout", "seconds that a watch lasts at least; each ends between once and twice that")
 	flags.Float64Var(&c.GoAwayChance, "goaway-chance", 0, "share of HTTP/2 requests whose clients are asked to connect anew, at most 0.02")
 	flags.StringSliceVar(&c.CORSAllowedOrigins, "cors-allowed-origins", nil, "regular expressions of the origins whose pages may use the API, comma-separated, like ^https://www\\.example\\.com$")
 	asBool(flags, "enable-priority-and-fairness")

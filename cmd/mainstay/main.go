@@ -3,7 +3,7 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: server, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// Imports: controlplane, feature, server, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // storage/migrate, telemetry.
 package main
 
@@ -57,12 +57,6 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 	return exitFailure
 }
 
-// usageError is an error of the command line, as opposed to one of a run.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
 func newRoot(signals <-chan os.Signal) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mainstay",
@@ -74,25 +68,12 @@ Start one and talk to it:
   mainstay serve
   export KUBECONFIG=$PWD/mainstay-data/admin.kubeconfig
   kubectl get namespaces`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return &usageError{fmt.Errorf("unknown command %q", args[0])}
-			}
-			return nil
-		},
+		Args:          unknownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes())
 	return root
-}
-
-// noArgs refuses arguments of a command that has only flags.
-func noArgs(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return &usageError{fmt.Errorf("%s takes no arguments, but got %q", c.CommandPath(), args[0])}
-	}
-	return nil
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +22,10 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -41,7 +48,7 @@ func TestCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	inDir := func(args ...string) []string {
-		return append([]string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=1"}, args...)
+		return append([]string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=0"}, args...)
 	}
 	tests := []struct {
 		name   string
@@ -56,7 +63,10 @@ func TestCommandLine(t *testing.T) {
 		{"routes", []string{"routes"}, 0, []string{"get", "/readyz"}, nil},
 		{"completion", []string{"completion", "bash"}, 0, []string{"mainstay"}, nil},
 		{"help of serve", []string{"serve", "--help"}, 0, []string{"Storage:", "--data-dir", `(default "./mainstay-data")`, "Stopping:", "--secure-port"}, nil},
-		{"unknown command", []string{"serv"}, 2, nil, []string{`unknown command "serv"`, `See "mainstay --help"`}},
+		{"unknown command", []string{"serv"}, 2, nil, []string{`unknown command "serv"; did you mean "mainstay serve"?`, `See "mainstay --help"`}},
+		{"a command by another name", []string{"start"}, 2, nil, []string{`unknown command "start"; did you mean "mainstay serve"?`}},
+		{"a command that is like none", []string{"frobnicate"}, 2, nil, []string{"mainstay: unknown command \"frobnicate\"\n"}},
+		{"an unknown command of a command", []string{"snapshot", "sav", "x"}, 2, nil, []string{`unknown command "sav"; did you mean "mainstay snapshot save"?`}},
 		{"argument", []string{"serve", "now"}, 2, nil, []string{`mainstay serve takes no arguments, but got "now"`}},
 		{"unknown flag", []string{"serve", "--nope"}, 2, nil, []string{"unknown flag: --nope", `See "mainstay serve --help"`}},
 		{"not built yet", []string{"serve", "--audit-policy-file=x"}, 2, nil, []string{"mainstay: --audit-policy-file is not supported yet\n"}},
@@ -69,7 +79,14 @@ func TestCommandLine(t *testing.T) {
 		{"an unknown gate", inDir("--feature-gates=Nope=true"), 2, nil, []string{"feature gate Nope is not known"}},
 		{"another encoding", inDir("--storage-media-type=application/json"), 2, nil, []string{"application/json is not supported yet"}},
 		{"no address", inDir("--bind-address=nope"), 2, nil, []string{"--bind-address", "not an IP address"}},
-		{"no port", []string{"serve", "--secure-port=0", "--goaway-chance=1"}, 2, nil, []string{"--goaway-chance is 1"}},
+		{"any port", inDir("--goaway-chance=1"), 2, nil, []string{"--goaway-chance is 1"}},
+		{"a port that is none", inDir("--secure-port=abc"), 2, nil, []string{`--secure-port is "abc": it must be a port, a number from 1 to 65535, or 0 for one that is free`}},
+		{"a port too high", inDir("--secure-port=65536"), 2, nil, []string{`--secure-port is "65536": it must be a port`}},
+		{"a negative port", inDir("--secure-port=-1"), 2, nil, []string{`--secure-port is "-1": it must be a port`}},
+		{"a duration that is none", inDir("--event-ttl=abc"), 2, nil, []string{"mainstay: --event-ttl is \"abc\"; it must be a duration such as 30s or 5m\n"}},
+		{"a number that is none", inDir("--goaway-chance=abc"), 2, nil, []string{"mainstay: --goaway-chance is \"abc\"; it must be a number\n"}},
+		{"a verbosity that is none", inDir("-v=abc"), 2, nil, []string{"mainstay: --v is \"abc\"; it must be a number\n"}},
+		{"neither true nor false", inDir("--watch-cache=abc"), 2, nil, []string{"mainstay: --watch-cache is \"abc\"; it must be true or false\n"}},
 		{"a range that is none", inDir("--service-cluster-ip-range=10.0.0.0"), 2, nil, []string{"not a CIDR"}},
 		{"a cipher that is none", inDir("--tls-cipher-suites=ROT13"), 2, nil, []string{`cipher suite "ROT13" is not known`}},
 		{"a TLS version that is none", inDir("--tls-min-version=1.2"), 2, nil, []string{"VersionTLS12"}},
@@ -81,15 +98,15 @@ func TestCommandLine(t *testing.T) {
 		{"port in use", []string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=" + takenPort}, 1, nil,
 			[]string{"listen on 127.0.0.1:" + takenPort + ": the port is in use by another process; stop it, or choose another port with --secure-port"}},
 		{"not an address of this machine", []string{"serve", "--data-dir=" + t.TempDir(), "--bind-address=192.0.2.1"}, 1, nil, []string{"this machine does not have that address"}},
-		{"a data directory that is a file", []string{"serve", "--data-dir=" + file}, 1, nil, []string{"data directory", "not a directory", "--data-dir"}},
-		{"a data directory within a file", []string{"serve", "--data-dir=" + filepath.Join(file, "x")}, 1, nil, []string{"data directory", "--data-dir"}},
+		{"a data directory that is a file", []string{"serve", "--data-dir=" + file, "--secure-port=0"}, 1, nil, []string{"data directory", "not a directory", "--data-dir"}},
+		{"a data directory within a file", []string{"serve", "--data-dir=" + filepath.Join(file, "x"), "--secure-port=0"}, 1, nil, []string{"data directory", "--data-dir"}},
 		{"a client CA that is none", inDir("--client-ca-file=" + file), 1, nil, []string{"--client-ca-file", "holds no PEM certificate"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr bytes.Buffer
-			code := run(tt.args, &stdout, &stderr, terminated())
+			code := run(tt.args, &stdout, &stderr, terminatedIf(tt.code != 1))
 			if code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
@@ -107,11 +124,15 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// terminated is a channel that has got its signal: a server that starts although
-// it should not stops again.
-func terminated() <-chan os.Signal {
+// terminatedIf is a channel that has got its signal, or gets it after a while: a
+// server that starts although it should not stops again.
+func terminatedIf(now bool) <-chan os.Signal {
 	signals := make(chan os.Signal, 1)
-	signals <- syscall.SIGTERM
+	if now {
+		signals <- syscall.SIGTERM
+	} else {
+		time.AfterFunc(20*time.Second, func() { signals <- syscall.SIGTERM })
+	}
 	return signals
 }
 
@@ -136,8 +157,8 @@ func TestFlagsOfKubernetes(t *testing.T) {
 func TestGates(t *testing.T) {
 	t.Parallel()
 	var all []string
-	for _, row := range tableRows(featureGates) {
-		all = append(all, row[0]+"="+row[1])
+	for gate, preset := range feature.Known() {
+		all = append(all, fmt.Sprintf("%s=%t", gate, preset))
 	}
 	for _, value := range []string{"", "CBORServingAndStorage=false", "kube:WatchList=true", strings.Join(all, ",")} {
 		if err := new(gates).Set(value); err != nil {
@@ -155,15 +176,15 @@ func TestFlagsReachTheConfig(t *testing.T) {
 		"--data-dir=/d", "--bind-address=::1", "--secure-port=7", "--max-requests-inflight=0", "--max-mutating-requests-inflight=5",
 		"--min-request-timeout=60", "--anonymous-auth=false", "--profiling=false", "--watch-cache=false", "--service-cluster-ip-range=10.96.0.0/12,fd00::/108",
 		"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--tls-sni-cert-key=c,k:a,*.b", "--tls-sni-cert-key=d,l",
-		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h", "--cache-memory-limit=1Gi",
+		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h", "--cache-memory-limit=1Gi", "--http2-server=net/http",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := flags.config
 	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.MinRequestTimeout, c.ClosedToPublic,
-		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit)
-	want := "/d::1 7 -1 5 1m0s true true true [10.96.0.0/12 fd00::/108] 772 [49199] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824"
+		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.HTTP2Server)
+	want := "/d::1 7 -1 5 1m0s true true true [10.96.0.0/12 fd00::/108] 772 [49199] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -218,13 +239,77 @@ func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{})
 	var stderr bytes.Buffer
-	code := run([]string{"serve", "--data-dir=" + s.Dir(), "--secure-port=1"}, io.Discard, &stderr, terminated())
+	code := run([]string{"serve", "--data-dir=" + s.Dir(), "--secure-port=0"}, io.Discard, &stderr, terminatedIf(true))
 	if code != 1 || !strings.Contains(stderr.String(), "data directory is in use: "+s.Dir()+" belongs to process ") {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 	s.Kill()
 	if err := s.Start(t.Context()); err != nil {
 		t.Errorf("after a kill: %v", err)
+	}
+}
+
+// TestTakenPort: a start that finds its port taken leaves nothing behind.
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	s := testserver.New(t, testserver.Options{})
+	taken := "--secure-port=" + s.URL()[strings.LastIndex(s.URL(), ":")+1:]
+	dir := filepath.Join(t.TempDir(), "data")
+	var stderr bytes.Buffer
+	if code := run([]string{"serve", "--data-dir=" + dir, taken}, io.Discard, &stderr, terminatedIf(true)); code != 1 {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the data directory is there: %v", err)
+	}
+	// The very same server a second time: both is said.
+	stderr.Reset()
+	code := run([]string{"serve", "--data-dir=" + s.Dir(), taken}, io.Discard, &stderr, terminatedIf(true))
+	if text := stderr.String(); code != 1 || !strings.Contains(text, "the port is in use") || !strings.Contains(text, "data directory is in use") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// TestAnyPort: port 0 takes one that is free, prints it, and is reached by the
+// kubeconfig.
+func TestAnyPort(t *testing.T) {
+	t.Parallel()
+	binary, err := testserver.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(binary, "serve", "--data-dir="+dir, "--secure-port=0")
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	first, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(first, " at "+config.Host+"\n") || strings.HasSuffix(config.Host, ":0") {
+		t.Errorf("it says %q, and the kubeconfig %q", first, config.Host)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Get(config.Host + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("/readyz answers %s", resp.Status)
 	}
 }
 

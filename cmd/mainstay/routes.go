@@ -20,7 +20,11 @@ func newRoutes() *cobra.Command {
 				return err
 			}
 			table := tabwriter.NewWriter(c.OutOrStdout(), 0, 8, 2, ' ', 0)
-			for _, route := range s.Routes() {
+			routes, err := s.Routes()
+			if err != nil {
+				return err
+			}
+			for _, route := range routes {
 				fmt.Fprintf(table, "%s\t%s\t%s\n", route.Verb, route.Path, route.Kind)
 			}
 			return table.Flush()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -32,9 +33,11 @@ answered, watches end, the store is closed. A second one stops it at once.`
 func newServe(signals <-chan os.Signal) *cobra.Command {
 	flags := newServeFlags()
 	command := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve the Kubernetes API",
-		Long:  serveLong,
+		Use: "serve",
+		// What others call it.
+		SuggestFor: []string{"start", "run", "server", "up", "apiserver", "kube-apiserver"},
+		Short:      "Serve the Kubernetes API",
+		Long:       serveLong,
 		Example: `  mainstay serve
   mainstay serve --data-dir=/var/lib/mainstay --bind-address=0.0.0.0
   mainstay serve --logging-format=json -v=3`,
@@ -73,7 +76,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	config.Checks = append(config.Checks, out.Check())
 	config.OnServing = func(serving server.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\nTo use it:  export KUBECONFIG=%s\n",
-			version, server.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
+			version, controlplane.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
 	}
 	config.Expensive = newProcessors(calm)
 	s, err := server.New(config)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +25,7 @@ func newSnapshot(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save the store to a file, or make a store of one",
-		Args:  noArgs,
+		Args:  unknownCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(newSnapshotSave(signals), newSnapshotRestore(signals))
@@ -155,12 +156,24 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 	}
 	// Unlike a rename, a link never replaces what has come meanwhile.
 	if err := os.Link(part.Name(), path); err == nil {
-		return info, os.Remove(part.Name())
+		return info, errors.Join(os.Remove(part.Name()), syncFolder(path))
 	}
 	if err := os.Rename(part.Name(), path); err != nil { // the file system has no links
 		return "", err
 	}
-	return info, nil
+	return info, syncFolder(path)
+}
+
+// syncFolder makes the name of a file durable.
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders cannot be synced there
+	}
+	f, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // describe reads a snapshot to its end, checks its sums and says what it holds.

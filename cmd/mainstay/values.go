@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/server"
 )
 
@@ -106,6 +107,25 @@ func (p *prefixes) String() string {
 	return strings.Join(list, ",")
 }
 func (p *prefixes) Type() string { return "cidrs" }
+
+// port is a number of a port, of which 0 means any that is free.
+type port struct {
+	to     *int
+	preset int
+}
+
+func (p *port) Set(value string) error {
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return errors.New("it must be a port, a number from 1 to 65535, or 0 for one that is free")
+	}
+	if *p.to = int(n); n == 0 {
+		*p.to = server.AnyPort
+	}
+	return nil
+}
+func (p *port) String() string { return strconv.Itoa(p.preset) }
+func (p *port) Type() string   { return "int" }
 
 // zeroIsNoLimit is a number of which 0 means any.
 type zeroIsNoLimit struct {
@@ -283,24 +303,13 @@ func (s *sniCertificates) Type() string   { return "cert,key" }
 type gates struct{}
 
 func (*gates) Set(value string) error {
-	defaults := make(map[string]string)
-	for _, row := range tableRows(featureGates) {
-		defaults[row[0]] = row[1]
+	wanted, err := feature.Defaults().Parse(value)
+	if err != nil {
+		return err
 	}
 	var errs []error
-	for item := range strings.SplitSeq(value, ",") {
-		if item = strings.TrimSpace(item); item == "" {
-			continue
-		}
-		gate, wanted, ok := strings.Cut(strings.TrimPrefix(item, "kube:"), "=")
-		on, err := strconv.ParseBool(wanted)
-		preset, known := defaults[gate]
-		switch {
-		case !ok || err != nil:
-			errs = append(errs, fmt.Errorf("%q is not NAME=true or NAME=false", item))
-		case !known:
-			errs = append(errs, fmt.Errorf("feature gate %s is not known", gate))
-		case strconv.FormatBool(on) != preset:
+	for gate, preset := range feature.Known() {
+		if on := wanted.Enabled(gate); on != preset {
 			errs = append(errs, fmt.Errorf("feature gate %s=%t is not supported yet", gate, on))
 		}
 	}

@@ -7,7 +7,7 @@
 // A plan is derived from a type alone and never changes, so that plans are kept
 // for the whole process.
 //
-// Imports: nothing of ours.
+// Imports: codec/quantity.
 package jsonplan
 
 import (

@@ -82,14 +82,14 @@ func kinds() []reflect.Type {
 // fixtures are the objects that k8s.io/api keeps of every kind, as JSON.
 func fixtures(t testing.TB) map[string][]byte {
 	t.Helper()
-	listed, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+	found, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/api/core/v1").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the module k8s.io/api: %v", err)
 	}
-	dir := filepath.Join(strings.TrimSpace(string(listed)), "testdata/HEAD")
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	types := strings.TrimSpace(string(found))
+	files, err := filepath.Glob(filepath.Join(types, "../../testdata/HEAD/*.json"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no fixtures in %s: %v", dir, err)
+		t.Fatalf("no fixtures beside %s: %v", types, err)
 	}
 	all := map[string][]byte{}
 	for _, file := range files {

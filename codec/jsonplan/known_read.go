@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"mainstay.dev/mainstay/codec/quantity"
 )
 
 // knownReadPlan returns the plan of a type whose own UnmarshalJSON is known; nil
@@ -90,7 +92,7 @@ func readQuantity(r *reader, i int, p unsafe.Pointer) int {
 	if text[0] == '"' {
 		text = text[1 : len(text)-1]
 	}
-	q, err := resource.ParseQuantity(strings.TrimSpace(text))
+	q, err := quantity.Parse(strings.TrimSpace(text))
 	if err != nil {
 		return bad
 	}

@@ -1,4 +1,4 @@
-// Package apply keeps account of who owns which field of an object, and merges
+// Package apply keeps the managed fields of objects, who owns which, and merges
 // what is applied: server-side apply (KEP-555). What ownership covers is done
 // there; the rest, which is rare, by apimachinery's field manager over the
 // merge schemas of each kind.
@@ -27,7 +27,7 @@ import (
 // Managers are the field managers of resources, each made on first use. It is
 // safe for concurrent use.
 type Managers struct {
-	// Logger is told, at debug level, of writes that could not be accounted
+	// Logger receives, at debug level, writes that could not be accounted
 	// for; nil discards that. It is not to be changed after the first use.
 	Logger *slog.Logger
 
@@ -165,7 +165,36 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 	if err != nil {
 		return nil, err
 	}
-	return merged.(codec.Object), nil
+	u, ok := applied.(*unstructured.Unstructured)
+	if !ok || m.own == nil {
+		return merged.(codec.Object), nil
+	}
+	return m.refill(live, merged.(codec.Object), u, manager)
+}
+
+// refill puts into merged, which the library made of live, the empty maps and
+// lists that it lost. They are looked for in the version that was applied.
+func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error) {
+	if m.version.GVK == m.types.kind.Hub.GVK {
+		return m.own.Refill(live, merged, applied, manager), nil
+	}
+	versionedLive, err := m.versioned(live)
+	if err != nil {
+		return nil, err
+	}
+	versioned, err := m.versioned(merged)
+	if err != nil {
+		return nil, err
+	}
+	refilled := m.own.Refill(versionedLive, versioned, applied, manager)
+	if refilled == versioned {
+		return merged, nil
+	}
+	hub, err := m.types.ConvertToVersion(refilled, m.types.kind.Hub.GVK.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	return hub.(codec.Object), nil
 }
 
 // kindTypes is what the field manager asks of a scheme, for one kind.
@@ -191,7 +220,7 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	from, to := t.kind.Version(gvk.GroupVersion()), t.kind.Version(want.GroupVersion())
 	if from == nil || to == nil {
-		return nil, runtime.NewNotRegisteredErrForTarget(t.kind.Hub.GVK.Kind, nil, target)
+		return nil, t.noVersion(gvk, want, from == nil)
 	}
 	obj, ok := in.DeepCopyObject().(codec.Object)
 	if !ok {
@@ -207,6 +236,21 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	out.GetObjectKind().SetGroupVersionKind(to.GVK)
 	return out, nil
+}
+
+// noVersion is the error for a version that a kind does not have. Managers of
+// such a version of a built-in kind are dropped, for which the library looks for
+// this very error. One that a definition no longer has is not: as in
+// kube-apiserver an apply is refused, with the words that clients look for, until
+// the managed fields do not name it any more.
+func (t kindTypes) noVersion(from, to schema.GroupVersionKind, fromMissing bool) error {
+	switch {
+	case !t.kind.Hub.Untyped:
+		return runtime.NewNotRegisteredErrForTarget(t.kind.Hub.GVK.Kind, nil, to.GroupVersion())
+	case fromMissing:
+		return fmt.Errorf("request to convert CR from an invalid group/version: %s", from.GroupVersion())
+	}
+	return fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
 }
 
 // typed makes an object of its kind's own type of the document that a merge

@@ -151,3 +151,34 @@ func BenchmarkApply(b *testing.B) {
 		}
 	})
 }
+
+// TestCost: the cost of a patch grows with its size and not faster. Each of
+// these would take minutes if it grew with the square.
+func TestCost(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for i := range 300_000 {
+		fmt.Fprintf(&many, `,"k%d":1`, i)
+	}
+	deep := strings.Repeat("[", 9_000) + `"` + strings.Repeat("x", 1<<20) + `",null` + strings.Repeat("]", 9_000)
+	alternating := strings.Repeat(`[{"a":`, 4_500) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}]", 4_500)
+	deepObject := strings.Repeat(`{"a":`, 9_000) + "{" + many.String()[1:] + "}" + strings.Repeat("}", 9_000)
+	for _, tt := range []struct{ document, patch string }{
+		{`{"a":{"x":1}}`, `{"a":{"x":1` + many.String() + "}}"},
+		{`{"a":{"x":1` + many.String() + "}}", `{"a":{"x":1` + many.String() + "}}"},
+		{`{"a":[]}`, `{"a":{"b":` + deep + `}}`},
+		{`{"b":1}`, `{"a":[],"b":[` + deep + `]}`},
+		{`{"b":1}`, `{"a":` + alternating + `}`},
+		{deepObject, deepObject},
+	} {
+		p, err := Parse([]byte(tt.patch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, err := p.Apply(nil, []byte(tt.document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Sorted(changed)
+	}
+}

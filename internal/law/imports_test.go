@@ -22,8 +22,9 @@ func rooms() []room {
 		{path: "test", floor: 6},
 		{path: "internal", floor: 6},
 		// Wiring.
-		{path: "cmd", floor: 5, beside: []string{"server"}},
-		{path: "server", floor: 5},
+		{path: "cmd", floor: 5, beside: []string{"server", "controlplane"}},
+		{path: "server", floor: 5, beside: []string{"controlplane"}},
+		{path: "controlplane", floor: 5},
 		// HTTP in front.
 		{path: "filters", floor: 4},
 		{path: "route", floor: 4},
@@ -34,6 +35,7 @@ func rooms() []room {
 		{path: "admission", floor: 3},
 		// Who answers.
 		{path: "apis/aggregated", floor: 2},
+		{path: "apis/bootstrap", floor: 2},
 		{path: "apis/builtin", floor: 2, beside: []string{"apis/custom"}}, // the rules of definitions
 		{path: "apis/custom", floor: 2},
 		{path: "kubelet", floor: 2},
@@ -48,7 +50,7 @@ func rooms() []room {
 		{path: "egress", floor: 0},
 		{path: "http2", floor: 0},
 		{path: "webhook", floor: 0, beside: []string{"egress"}},
-		{path: "cel", floor: 0},
+		{path: "cel", floor: 0, beside: []string{"codec"}}, // its limits of quantities
 		{path: "feature", floor: 0},
 		{path: "local", floor: 0, beside: []string{"rest", "codec"}},
 		{path: "openapi", floor: 0, beside: []string{"codec"}}, // its reader of JSON
@@ -111,6 +113,8 @@ func TestLawBites(t *testing.T) {
 		{"filters", "route", false},
 		{"filters", "filters/authz", true},
 		{"server", "filters", true},
+		{"server", "controlplane", true},
+		{"controlplane", "server", false},
 		{"endpoints", "server", false},
 	}
 	drawing := rooms()

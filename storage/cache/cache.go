@@ -10,6 +10,7 @@
 //     is emptied when nobody reads it.
 //   - state: a loaded cache: the objects in a copy-on-write tree, and snapshots.
 //   - index: the objects by a field that lists select by.
+//   - decode: changes whose values must be decrypted first, beside the feed.
 //   - log: the recent changes, indexed by what watches are about.
 //   - source: a watch's position in the log, or in the backend's history.
 //
@@ -25,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/codec"
@@ -45,7 +47,7 @@ const (
 // Config describes the Cacher of one resource.
 type Config struct {
 	// Store is what is cached. Required.
-	Store *storage.Store
+	Store Store
 	// Feed tells of changes; its backend is the store's. Required.
 	Feed *Feed
 	// IndexFields are fields of codec.Kind.Fields that many lists and watches
@@ -55,10 +57,32 @@ type Config struct {
 	IndexFields []string
 }
 
+// Store is what a Cacher needs of the storage that it decorates: besides the
+// objects, how requests are resolved, keys are read and changes are made of the
+// backend's events. A *storage.Store is one, and so is whatever embeds one.
+type Store interface {
+	storage.Interface
+	GroupResource() schema.GroupResource
+	// Backend has the revisions, and is the one that the Feed follows.
+	Backend() kv.Backend
+	Prefix() string
+	Key(types.NamespacedName) (string, error)
+	KeyOf(types.NamespacedName) string
+	PlanList(namespace string, options rest.ListOptions) (*storage.ListPlan, error)
+	ListPlanned(context.Context, *storage.ListPlan) (*rest.List, error)
+	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
+	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
+	Follow(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
+	// NewChange may take as long as a key service takes to decrypt a value, unless
+	// the change is AtHand.
+	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
+	AtHand(*kv.Event) bool
+}
+
 // Cacher is a storage.Interface that reads from memory. It costs nothing until
 // it is read.
 type Cacher struct {
-	store   *storage.Store
+	store   Store
 	feed    *Feed
 	indexed []string
 
@@ -129,7 +153,7 @@ func (c *Cacher) state(ctx context.Context) *state {
 func (c *Cacher) load(ctx context.Context) (*state, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
-	st := newState(c.store, c.feed.metrics.of(c.store.GroupResource()), c.feed.limits, func(st *state) { c.loaded.CompareAndSwap(st, nil) })
+	st := newState(ctx, c.store, c.feed, func(st *state) { c.loaded.CompareAndSwap(st, nil) })
 	if !c.feed.attach(st) {
 		return nil, errNotRunning
 	}
@@ -179,7 +203,7 @@ func (c *Cacher) wait(ctx context.Context, st *state, revision kv.Revision) bool
 			return false
 		}
 	}
-	return st.alive()
+	return st.awaitDecoded(ctx, revision) && st.alive()
 }
 
 // notOlderThan returns the loaded cache once it has seen a revision. It returns
@@ -209,6 +233,9 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 	revision, err := storage.ParseResourceVersion(options.ResourceVersion)
 	if err != nil {
 		return nil, err
+	}
+	if options.Exact {
+		return c.store.Get(ctx, name, options) // the cache has no history of single objects
 	}
 	st, err := c.at(ctx, options.ResourceVersion != "", revision)
 	if err != nil {
@@ -376,6 +403,11 @@ func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Rec
 		return cached
 	}
 	return given
+}
+
+// Prepare implements storage.Interface.
+func (c *Cacher) Prepare(ctx context.Context, req storage.OpRequest) (*storage.Op, error) {
+	return c.store.Prepare(ctx, req)
 }
 
 // Count implements storage.Interface.

@@ -30,7 +30,7 @@ const (
 type FeedConfig struct {
 	// Backend is watched. Required.
 	Backend kv.Backend
-	// Prefix of the keys watched, such as "/registry". Required.
+	// Prefix of the keys watched, such as "/registry", or "/" for all. Required.
 	Prefix string
 	// Logger is told when the watch breaks; nil discards.
 	Logger *slog.Logger
@@ -66,6 +66,9 @@ type Feed struct {
 	// mu.
 	routes sync.Map
 
+	// decoders are what states have running because values must be decrypted.
+	decoders sync.WaitGroup
+
 	mu struct {
 		sync.Mutex
 		running bool
@@ -93,7 +96,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 		return nil, fmt.Errorf("cache feed: %w", err)
 	}
 	f := &Feed{
-		backend: cfg.Backend, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/",
+		backend: cfg.Backend, prefix: folder(cfg.Prefix),
 		log: cfg.Logger, metrics: metrics, idle: cfg.Idle, limits: cfg.Log.withDefaults(),
 	}
 	f.dispatched.Store(stopped)
@@ -104,6 +107,19 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 		f.idle = DefaultIdle
 	}
 	return f, nil
+}
+
+// Follows reports whether the feed sees the changes of every key below a prefix.
+func (f *Feed) Follows(prefix string) bool {
+	return strings.HasPrefix(folder(prefix), f.prefix)
+}
+
+// folder is a prefix as keys have it, with a slash at either end.
+func folder(prefix string) string {
+	if prefix = strings.Trim(prefix, "/"); prefix == "" {
+		return "/"
+	}
+	return "/" + prefix + "/"
 }
 
 // Run feeds the caches until ctx ends, which is no error, or the backend is
@@ -174,6 +190,7 @@ func (f *Feed) stop() {
 	f.mu.Unlock()
 	f.pause()
 	f.drop(func(*state) bool { return true })
+	f.decoders.Wait()
 }
 
 // pause tells that changes do not come at present, to those too who wait.

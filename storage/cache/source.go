@@ -147,7 +147,7 @@ func (s *source) read() (woken <-chan struct{}, ok bool) {
 	}
 	if ok && s.position == l.end {
 		// Nothing is left: the watch is as far as the cache is.
-		s.revision = max(s.revision, dispatched, s.state.mu.revision)
+		s.revision = max(s.revision, s.state.completeLocked(kv.Revision(dispatched)), s.state.mu.revision)
 	}
 	return woken, ok
 }

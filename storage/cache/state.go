@@ -51,7 +51,8 @@ const (
 // state is a cache in memory, from when it was loaded until it is closed: the
 // objects, and the changes that led to them. Only the feed changes it.
 type state struct {
-	store  *storage.Store
+	store  Store
+	feed   *Feed
 	prefix string
 	report *report
 	limits LogLimits
@@ -59,10 +60,14 @@ type state struct {
 	// those that are open.
 	used    atomic.Int64
 	watches atomic.Int64
-	// closed is closed when the state will not change any more. release then
-	// lets go of it.
-	closed  chan struct{}
+	// loadedAt is the revision of the load, once that is done.
+	loadedAt atomic.Int64
+	// life ends, and closed with it, when the state will not change any more.
+	// release then lets go of it.
+	life    context.Context
+	closed  <-chan struct{}
 	closer  sync.Once
+	end     context.CancelFunc
 	release func(*state)
 
 	mu struct {
@@ -72,23 +77,28 @@ type state struct {
 		early  []kv.Event
 		loaded bool
 		tree   *tree
-		// revision is that of the newest change, or loadedAt, that of the load.
-		revision, loadedAt int64
-		log                log
+		// revision is that of the newest change, or of the load.
+		revision int64
+		log      log
+		// applied counts changes that watches have not been woken for.
+		applied int
 		// indexes are those of tree, by their fields.
 		indexes map[string]*index
 		// newest is a copy of tree, nil when that has changed since.
 		newest *snapshot
 		// kept are copies that pages of lists were read from, oldest first.
 		kept []*snapshot
+		undecoded
 	}
 }
 
-func newState(store *storage.Store, report *report, limits LogLimits, release func(*state)) *state {
+func newState(ctx context.Context, store Store, feed *Feed, release func(*state)) *state {
 	s := &state{
-		store: store, prefix: store.Prefix(), report: report, limits: limits,
-		closed: make(chan struct{}), release: release,
+		store: store, feed: feed, prefix: store.Prefix(), report: feed.metrics.of(store.GroupResource()), limits: feed.limits,
+		release: release,
 	}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx)) // others than the first reader use it
+	s.closed = s.life.Done()
 	s.mu.indexes = map[string]*index{}
 	s.touch()
 	return s
@@ -103,7 +113,7 @@ func (s *state) idleSince(t time.Time) bool {
 // close ends the state. Watches go on reading from the backend.
 func (s *state) close() {
 	s.closer.Do(func() {
-		close(s.closed)
+		s.end()
 		s.release(s)
 	})
 }
@@ -131,11 +141,12 @@ func (s *state) load(ctx context.Context, records iter.Seq2[*codec.Record, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.tree, s.mu.revision, s.mu.log = filled, revision, newLog(revision, s.limits)
-	s.mu.loaded, s.mu.loadedAt = true, revision
+	s.mu.loaded = true
+	s.loadedAt.Store(revision)
 	early := s.mu.early
 	s.mu.early = nil
 	s.report.initialized()
-	return s.applyLocked(ctx, early)
+	return s.takeLocked(ctx, early)
 }
 
 // take is called by the feed with new events, in order. After an error, which
@@ -147,46 +158,90 @@ func (s *state) take(ctx context.Context, events []kv.Event) error {
 		s.mu.early = append(s.mu.early, events...)
 		return nil
 	}
-	return s.applyLocked(ctx, events)
+	return s.takeLocked(ctx, events)
 }
 
-func (s *state) applyLocked(ctx context.Context, events []kv.Event) error {
-	now := time.Now()
-	applied := 0
-	defer func() {
-		if applied > 0 {
-			s.mu.log.broadcast()
-			s.report.received(applied, s.mu.revision, len(s.mu.log.ring))
-		}
-	}()
+// takeLocked applies events whose changes are at hand. Others it leaves to a
+// goroutine, with all that follow: neither the feed nor a reader waits for a key
+// service.
+func (s *state) takeLocked(ctx context.Context, events []kv.Event) error {
+	if len(s.mu.queue) > 0 {
+		s.decodeLaterLocked(events)
+		return nil
+	}
 	for len(events) > 0 {
-		n := 1
-		for n < len(events) && events[n].Revision == events[0].Revision {
-			n++
+		n := commitOf(events)
+		if !s.atHandLocked(events[:n]) {
+			s.decodeLaterLocked(events)
+			return nil
 		}
-		changes, err := s.changesLocked(ctx, events[:n])
+		changes, err := s.changes(ctx, events[:n], s.beforeLocked(events[:n]))
 		if err != nil {
 			return err
 		}
-		for _, change := range changes {
-			s.changeLocked(change, now)
-			applied++
-		}
+		s.applyLocked(changes)
 		events = events[n:]
 	}
+	s.broadcastLocked()
 	return nil
 }
 
-// changesLocked makes the changes of one commit: all of them, or it is an error.
-func (s *state) changesLocked(ctx context.Context, events []kv.Event) ([]*storage.Change, error) {
-	if int64(events[0].Revision) <= s.mu.loadedAt {
+// commitOf returns how many events, from the first on, are of one commit.
+func commitOf(events []kv.Event) int {
+	n := 1
+	for n < len(events) && events[n].Revision == events[0].Revision {
+		n++
+	}
+	return n
+}
+
+func (s *state) atHandLocked(events []kv.Event) bool {
+	for i := range events {
+		if !s.store.AtHand(&events[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// beforeLocked returns the objects of events as the state has them, before any
+// of the events.
+func (s *state) beforeLocked(events []kv.Event) []*codec.Record {
+	before := make([]*codec.Record, len(events))
+	for i := range events {
+		found, _ := s.mu.tree.Get(item{key: events[i].Key})
+		before[i] = found.record
+	}
+	return before
+}
+
+// applyLocked applies the changes of one commit, whole.
+func (s *state) applyLocked(changes []*storage.Change) {
+	now := time.Now()
+	for _, change := range changes {
+		s.changeLocked(change, now)
+	}
+	s.mu.applied += len(changes)
+}
+
+// broadcastLocked wakes the watches after changes were applied.
+func (s *state) broadcastLocked() {
+	if s.mu.applied > 0 {
+		s.mu.log.broadcast()
+		s.report.received(s.mu.applied, s.mu.revision, len(s.mu.log.ring))
+		s.mu.applied = 0
+	}
+}
+
+// changes makes the changes of one commit, all of them or none, where before has
+// the objects before it.
+func (s *state) changes(ctx context.Context, events []kv.Event, before []*codec.Record) ([]*storage.Change, error) {
+	if int64(events[0].Revision) <= s.loadedAt.Load() {
 		return nil, nil
 	}
 	changes := make([]*storage.Change, 0, len(events))
 	for i := range events {
-		ev := &events[i]
-		before, _ := s.mu.tree.Get(item{key: ev.Key})
-		prev := before.record
+		ev, prev := &events[i], before[i]
 		if prev != nil && (ev.Prev == nil || int64(ev.Prev.Modified) != prev.Revision()) {
 			prev = nil
 		}
@@ -248,15 +303,16 @@ func (s *state) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int
 		return nil, 0
 	}
 	s.mu.RLock()
-	newest, revision := s.mu.newest, s.mu.revision
+	newest, revision, complete := s.mu.newest, s.mu.revision, s.completeLocked(dispatched)
 	s.mu.RUnlock()
 	if newest == nil || pageSize > 0 {
 		s.mu.Lock()
 		newest, revision = s.newestLocked(), s.mu.revision
+		complete = s.completeLocked(dispatched)
 		s.keepLocked(newest, pageSize)
 		s.mu.Unlock()
 	}
-	return newest, max(int64(dispatched), revision)
+	return newest, max(complete, revision)
 }
 
 // snapshotAt returns the objects as of a revision, nil where it does not have
@@ -265,7 +321,7 @@ func (s *state) snapshotAt(revision int64, dispatched kv.Revision, pageSize int6
 	s.touch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if revision >= s.mu.revision && revision <= max(int64(dispatched), s.mu.revision) && s.alive() {
+	if revision >= s.mu.revision && revision <= max(s.completeLocked(dispatched), s.mu.revision) && s.alive() {
 		newest := s.newestLocked()
 		s.keepLocked(newest, pageSize)
 		return newest

@@ -41,7 +41,8 @@ var (
 	// ErrUnavailable: the backend cannot answer now (no quorum, disk trouble);
 	// nothing was decided about a read. A write may or may not have happened.
 	ErrUnavailable = errors.New("storage backend is unavailable")
-	// ErrNoSpace: the disk is full. Nothing was written; reads still work.
+	// ErrNoSpace: the disk is full. Nothing was written; reads still work, and
+	// deletions may.
 	ErrNoSpace = errors.New("no space left for the store")
 	// ErrTooLarge: a commit is larger than the backend takes. Nothing was
 	// written.
@@ -94,6 +95,10 @@ type Op struct {
 	// second, with an event as any other deletion. A later put without TTL
 	// makes the key permanent.
 	TTL time.Duration
+	// Removing marks an OpPut as a step of a deletion: what is put waits for
+	// its finalizers or its grace period. A backend short of space may take it
+	// where it takes deletions only.
+	Removing bool
 	// Note travels with the commit to watchers in this process, so that they
 	// need not decode what the writer has at hand. It is a hint: a watcher may
 	// get the event with a nil Note (another process wrote it, or history was

@@ -86,6 +86,9 @@ func (d Dir) Fill(ctx context.Context, from func(Reader) error, check func(Place
 	if err := os.Rename(next.Path, d.Path); err != nil {
 		return fmt.Errorf("put the new store in place: %w", err)
 	}
+	if err := embedded.SyncName(d.Path); err != nil {
+		return fmt.Errorf("put the new store in place: %w", err)
+	}
 	return nil
 }
 

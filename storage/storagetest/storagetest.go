@@ -39,6 +39,8 @@ type Setup struct {
 	// Remote: the backend is behind a network. It drops notes, so that a watch
 	// decodes for itself, and its progress comes a while after it is asked for.
 	Remote bool
+	// Transformer is that of all storage that a test does not give one of its own.
+	Transformer storage.Transformer
 }
 
 // Run runs the suite.
@@ -46,7 +48,7 @@ func Run(t *testing.T, setup Setup) {
 	for _, group := range []struct {
 		name  string
 		tests []test
-	}{{"Write", writeTests()}, {"List", listTests()}, {"Watch", watchTests()}, {"Concurrent", concurrentTests()}} {
+	}{{"Write", writeTests()}, {"List", listTests()}, {"Watch", watchTests()}, {"Concurrent", concurrentTests()}, {"Transaction", transactionTests()}} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
 			for _, test := range group.tests {
@@ -103,6 +105,9 @@ func (e *env) open(cfg storage.Config) storage.Interface {
 		cfg.ResourcePrefix = "pods"
 	}
 	cfg.GroupResource = schema.GroupResource{Resource: cfg.ResourcePrefix}
+	if cfg.Transformer == nil {
+		cfg.Transformer = e.setup.Transformer
+	}
 	store, err := storage.New(cfg)
 	if err != nil {
 		e.Fatal(err)

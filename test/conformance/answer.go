@@ -17,8 +17,15 @@ type answer struct {
 	body   []byte
 }
 
+// ownWarning ends the warnings of deletions that no controller would finish, which a kube-apiserver does not give.
+const ownWarning = `no kube-controller-manager holds its lease in kube-system"`
+
 func readAnswer(resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
+	warnings := slices.DeleteFunc(resp.Header["Warning"], func(text string) bool { return strings.HasSuffix(text, ownWarning) })
+	if resp.Header["Warning"] = warnings; len(warnings) == 0 {
+		delete(resp.Header, "Warning")
+	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return answer{}, fmt.Errorf("read the answer: %w", err)

@@ -1,9 +1,13 @@
 package crds
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -13,6 +17,9 @@ var applying = []behaviour{
 	{"created, shared, taken", applyShared},
 	{"lists and maps by their type", applyLists},
 	{"unknown members are refused", applyUnknown},
+	{"emptied maps and lists stay", applyEmptied},
+	{"null where it is not allowed is refused", applyNull},
+	{"managed fields of a version that is gone", applyRemovedVersion},
 	{"definitions", applyDefinition},
 }
 
@@ -87,6 +94,118 @@ func applyUnknown(t *testing.T, w *world) {
 		a := w.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=m", encode(t, object(t, crd, "n", text)), "Content-Type", "application/apply-patch+yaml")
 		if a.code < 400 || a.code > 499 || a.status().Message == "" {
 			t.Errorf("%s: %d %s", text, a.code, a.body)
+		}
+	}
+}
+
+// emptying has maps and lists of each kind that may be emptied.
+const emptying = `
+type: object
+properties:
+  spec:
+    type: object
+    properties:
+      automated: {type: object, properties: {selfHeal: {type: boolean}, prune: {type: boolean}, deep: {type: object, properties: {x: {type: integer}}}}}
+      g: {type: object, additionalProperties: {type: object, additionalProperties: {type: string}}}
+      s: {type: array, x-kubernetes-list-type: set, items: {type: string}}
+      a: {type: array, items: {type: string}}
+      m: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string}, o: {type: object, properties: {v: {type: integer}}}}}}
+      n: {type: object, nullable: true, properties: {v: {type: integer}}}
+`
+
+// applyEmptied: who applies an empty map or list over one that was not gets an
+// empty one, by each of the two ways that an apply may go (names that are not
+// ASCII go the other).
+func applyEmptied(t *testing.T, w *world) {
+	crd := define(t, "emptied.apply.example.com", "Note", emptying)
+	notes := w.install(t, crd)
+	for i, test := range []struct{ first, other, then, want string }{
+		{`{automated: {selfHeal: true}}`, ``, `{automated: {}}`, `{automated: {}}`},
+		{`{automated: {selfHeal: true, deep: {x: 1}}}`, ``, `{automated: {deep: {}}}`, `{automated: {deep: {}}}`},
+		{`{automated: {deep: {x: 1}}}`, ``, `{automated: {}}`, `{automated: {}}`},
+		{`{automated: {selfHeal: true}}`, `{automated: {prune: true}}`, `{automated: {}}`, `{automated: {prune: true}}`},
+		{`{automated: {selfHeal: true}}`, `{automated: {}}`, `{}`, `{automated: {}}`}, // the other one wants it
+		{`{automated: {selfHeal: true}}`, ``, `{}`, `{}`},
+		{`{g: {x: {y: z}}}`, ``, `{g: {x: {}}}`, `{g: {x: {}}}`},
+		{`{g: {x: {y: z}}}`, ``, `{g: {}}`, `{g: {}}`},
+		{`{s: [x, y]}`, ``, `{s: []}`, `{s: []}`},
+		{`{s: [x]}`, `{s: [y]}`, `{s: []}`, `{s: [y]}`},
+		{`{a: [x]}`, ``, `{a: []}`, `{a: []}`},
+		{`{m: [{k: a, o: {v: 1}}]}`, ``, `{m: []}`, `{m: []}`},
+		{`{m: [{k: a, o: {v: 1}}, {k: b}]}`, ``, `{m: [{k: a, o: {}}]}`, `{m: [{k: a, o: {}}]}`},
+		{`{n: {v: 1}}`, ``, `{n: {}}`, `{n: {}}`},
+		{`{n: {v: 1}}`, ``, `{n: null}`, `{n: null}`},
+	} {
+		for _, manager := range []string{"one", "\u00fcber"} {
+			name := fmt.Sprintf("n%d%d", i, len(manager))
+			apply := func(manager, spec string) {
+				t.Helper()
+				if a := w.applied(t, crd, name, manager, spec); a.code > 201 {
+					t.Errorf("%+v: %d %s", test, a.code, a.body)
+				}
+			}
+			apply(manager, test.first)
+			if test.other != "" {
+				apply("other", test.other)
+			}
+			apply(manager, test.then)
+			apply(manager, test.then) // and stays so
+			wantMembers(t, get(t, notes, name), `{spec: `+test.want+`}`)
+		}
+	}
+}
+
+// applyRemovedVersion: managed fields that name a version which the definition
+// has no more are in the way of an apply, and of nothing else, until they are
+// cleared; fields that it has no more are not.
+func applyRemovedVersion(t *testing.T, w *world) {
+	crd := define(t, "removed.apply.example.com", "Note", emptying, withVersion(t, "v0", emptying))
+	notes := w.install(t, crd)
+	old := object(t, crd, "n", `{apiVersion: removed.apply.example.com/v0, spec: {s: [x]}}`)
+	if _, err := w.resource(crd, "v0").Apply(t.Context(), "n", old, metav1.ApplyOptions{FieldManager: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Versions = crd.Spec.Versions[:1]
+		delete(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties, "g")
+	})
+	for _, manager := range []string{"one", "old"} {
+		const want = "request to convert CR to an invalid group/version: removed.apply.example.com/v0"
+		if a := w.applied(t, crd, "n", manager, `{a: [x]}`); a.code < 400 || !strings.Contains(a.status().Message, want) {
+			t.Errorf("%s: %d %s", manager, a.code, a.body)
+		}
+	}
+	patch(t, notes, "n", `{"spec":{"a":["y"]}}`)
+	patch(t, notes, "n", `{"metadata":{"managedFields":[{"manager":"old","operation":"Apply","apiVersion":"removed.apply.example.com/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:s":{"v:\"x\"":{}},"f:g":{"f:gone":{}}}}}]}}`)
+	if a := w.applied(t, crd, "n", "one", `{a: [x]}`); a.code != http.StatusOK {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	if a := w.applied(t, crd, "n", "old", `{}`); a.code != http.StatusOK {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	wantMembers(t, get(t, notes, "n"), `{spec: {a: [x]}}`)
+}
+
+// applied applies a spec as it stands: client-go leaves null out.
+func (w *world) applied(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, name, manager, spec string) answer {
+	t.Helper()
+	path := pathOf(crd, "v1") + "/" + name + "?force=true&fieldManager=" + url.QueryEscape(manager)
+	return w.send(t, http.MethodPatch, path, encode(t, object(t, crd, name, `{spec: `+spec+`}`)), "Content-Type", "application/apply-patch+yaml")
+}
+
+func applyNull(t *testing.T, w *world) {
+	crd := define(t, "null.apply.example.com", "Note", emptying)
+	w.install(t, crd)
+	for name, manager := range map[string]string{"n": "one", "o": "\u00fcber"} {
+		for _, spec := range []string{`{automated: null}`, `{automated: {deep: null}}`, `{m: [{k: a, o: null}]}`, `{s: null}`} {
+			for _, first := range []string{`{}`, `{automated: {deep: {x: 1}}, m: [{k: a, o: {v: 1}}], s: [x]}`} {
+				if a := w.applied(t, crd, name, manager, first); a.code > 201 {
+					t.Errorf("%s: %d %s", first, a.code, a.body)
+				}
+				if a := w.applied(t, crd, name, manager, spec); a.code != http.StatusUnprocessableEntity || !strings.Contains(a.status().Message, `Invalid value: "null"`) {
+					t.Errorf("%s over %s: %d %s", spec, first, a.code, a.body)
+				}
+			}
 		}
 	}
 }

@@ -32,11 +32,11 @@ func FuzzDefinition(f *testing.F) {
 		crd := define(t, "fuzz.example.com", "Note", "{type: object}", withStatus)
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema = &props
 		definition.Default(crd)
-		definition.Prepare(t.Context(), crd)
+		definition.Prepare(crd)
 		if len(definition.Validate(t.Context(), crd)) > 0 {
 			return
 		}
-		definition.Warnings(t.Context(), crd)
+		definition.Warnings(crd)
 		internal, err := definition.InternalSchema(&props)
 		if err != nil {
 			t.Fatalf("a schema that is accepted cannot be converted: %v", err)

@@ -33,6 +33,7 @@ var living = []behaviour{
 	{"in OpenAPI v2", liveOpenAPI},
 	{"a watch of definitions", liveWatched},
 	{"established means served", liveServed},
+	{"discovered means established", liveDiscoveredEstablished},
 }
 
 func crdGVR(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionResource {
@@ -177,6 +178,14 @@ func liveFinalizers(t *testing.T, w *world) {
 	if !slices.Contains(ending.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer) {
 		t.Errorf("finalizers %v", ending.Finalizers)
 	}
+	eventually(t, func() error {
+		for _, c := range w.definition(t, crd.Name).Status.Conditions {
+			if c.Type == apiextensionsv1.Terminating && c.Reason == "InstanceDeletionInProgress" && c.Message == "CustomResource deletion is in progress" {
+				return nil
+			}
+		}
+		return fmt.Errorf("the condition does not say that objects are waited for")
+	})
 	patch(t, notes, "held", `{"metadata":{"finalizers":null}}`)
 	awaitGone(t, w.definitions, crd.Name)
 }
@@ -188,11 +197,15 @@ func liveTerminating(t *testing.T, w *world) {
 	if err := w.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if a := w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "late", `{}`))); a.code != http.StatusMethodNotAllowed {
+	const why = `notes.ending.live.example.com "late" is forbidden: create not allowed while custom resource definition is terminating`
+	if a := w.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "late", `{}`))); a.code != http.StatusForbidden || a.status().Message != why {
 		t.Errorf("created: %d %s", a.code, a.body)
 	}
+	if a := w.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); strings.Contains(string(a.body), "create") || !strings.Contains(string(a.body), "deletecollection") {
+		t.Errorf("discovery: %s", a.body)
+	}
 	path := pathOf(crd, "v1") + "/%s?fieldManager=m&force=true"
-	if a := w.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusMethodNotAllowed {
+	if a := w.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusForbidden || a.status().Message != why {
 		t.Errorf("a new one applied: %d %s", a.code, a.body)
 	}
 	// What is there may still be changed: somebody has to take its finalizers.
@@ -332,6 +345,30 @@ func liveWatched(t *testing.T, w *world) {
 }
 
 // liveServed uses each definition at the moment it is seen to be established.
+// liveDiscoveredEstablished: who finds a resource in discovery can change its
+// definition, which the server has no more to write into on account of it.
+func liveDiscoveredEstablished(t *testing.T, w *world) {
+	for i := range 40 {
+		crd := define(t, fmt.Sprintf("discovered%d.live.example.com", i), "Note", anything)
+		t.Cleanup(func() { w.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
+		if a := w.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
+			t.Fatalf("%d %s", a.code, a.body)
+		}
+		eventually(t, func() error {
+			if a := w.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); a.code != http.StatusOK {
+				return fmt.Errorf("discovery: %d", a.code)
+			}
+			return nil
+		})
+		stored := w.definition(t, crd.Name)
+		stored.APIVersion, stored.Kind = crd.APIVersion, crd.Kind
+		stored.Labels = map[string]string{"changed": "yes"}
+		if a := w.send(t, http.MethodPut, definitionsPath+"/"+crd.Name, encode(t, stored)); a.code != http.StatusOK {
+			t.Fatalf("try %d: %d %s", i, a.code, a.body)
+		}
+	}
+}
+
 func liveServed(t *testing.T, w *world) {
 	for i := range 20 {
 		crd := define(t, fmt.Sprintf("served%d.live.example.com", i), "Note", anything)

@@ -48,6 +48,7 @@ func testThemes(t *testing.T, themes map[string][]behaviour, flags ...string) {
 // promises are the behaviours that docs/conformance.md lists, by theme.
 func promises() map[string][]behaviour {
 	return map[string][]behaviour{
+		"answers":      answers,
 		"lifecycle":    living,
 		"objects":      handlingObjects,
 		"pruning":      pruning,

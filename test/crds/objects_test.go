@@ -71,6 +71,9 @@ func objectsOfCluster(t *testing.T, w *world) {
 	if made := create(t, notes, object(t, crd, "a", `{spec: {text: x}}`)); made.GetNamespace() != "" {
 		t.Errorf("namespace %q", made.GetNamespace())
 	}
+	if made := create(t, notes, object(t, crd, "b", `{metadata: {name: b, namespace: default}}`)); made.GetNamespace() != "" {
+		t.Errorf("namespace %q", made.GetNamespace())
+	}
 	if a := w.send(t, http.MethodGet, "/apis/cluster.obj.example.com/v1/namespaces/default/notes/a", nil); a.code != http.StatusNotFound {
 		t.Errorf("in a namespace: %d %s", a.code, a.body)
 	}

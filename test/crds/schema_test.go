@@ -84,12 +84,12 @@ p: {apiVersion: foo/v1, kind: Foo, metadata: {name: x, unspecified: bar}, more: 
 	wantMembers(t, made, `
 e: {apiVersion: foo/v1, kind: Foo, metadata: {name: x}, spec: {a: b}}
 p: {apiVersion: foo/v1, kind: Foo, metadata: {name: x}, more: 1}`)
-	_, err := notes.Create(t.Context(), object(t, crd, "bad", `{e: {kind: Foo, metadata: {name: no/name, labels: {"no label": x}}}, p: {apiVersion: 5, kind: ""}}`), metav1.CreateOptions{})
+	_, err := notes.Create(t.Context(), object(t, crd, "bad", `{e: {kind: Foo, metadata: {name: no/name, labels: {"no label": x}}}, p: {apiVersion: "", kind: ""}}`), metav1.CreateOptions{})
 	if !apierrors.IsInvalid(err) {
 		t.Fatalf("%v", err)
 	}
 	text := strings.Join(causes(err), "\n")
-	for _, field := range []string{"e.apiVersion: Required", "e.metadata.name: Invalid", "e.metadata.labels: Invalid", "p.kind: "} {
+	for _, field := range []string{"e.apiVersion: Required", "e.metadata.name: Invalid", "e.metadata.labels: Invalid", "p.apiVersion: ", "p.kind: "} {
 		if !strings.Contains(text, field) {
 			t.Errorf("%s is missing in\n%s", field, text)
 		}
@@ -112,6 +112,7 @@ var defaulting = []behaviour{
 	{"on create, update, read and watch", defaultEverywhere},
 	{"null", defaultNull},
 	{"in versions of their own", defaultVersions},
+	{"in metadata of embedded resources", defaultEmbedded},
 	{"must be valid", defaultValid},
 }
 
@@ -183,6 +184,47 @@ func defaultVersions(t *testing.T, w *world) {
 	wantMembers(t, get(t, w.resource(crd, "v2"), "n"), `{a: one}`) // the defaults of what was stored
 	create(t, w.resource(crd, "v2"), object(t, crd, "m", `{apiVersion: version.default.example.com/v2}`))
 	wantMembers(t, get(t, notes, "m"), `{a: one}`)
+}
+
+// defaultEmbedded: what embedded resources have in common is filled in as well, and
+// what metadata does not know goes from defaults.
+func defaultEmbedded(t *testing.T, w *world) {
+	crd := define(t, "embedded.default.example.com", "Note", `
+type: object
+properties:
+  members:
+    type: object
+    x-kubernetes-embedded-resource: true
+    properties:
+      apiVersion: {type: string, default: foos/v1}
+      kind: {type: string, default: Foo}
+      metadata: {type: object, properties: {name: {type: string, default: Bar}, unknown: {type: string, default: unknown}}}
+  metadata:
+    type: object
+  whole:
+    type: object
+    x-kubernetes-embedded-resource: true
+    x-kubernetes-preserve-unknown-fields: true
+    properties:
+      apiVersion: {type: string, default: foos/v1}
+      kind: {type: string, default: Foo}
+      metadata: {type: object, default: {name: Bar, unknown: unknown}}
+  resource:
+    type: object
+    x-kubernetes-embedded-resource: true
+    properties: {foo: {type: string}}
+    default: {apiVersion: foos/v1, kind: Foo, metadata: {name: Bar, unknown: unknown}}
+  around:
+    type: object
+    properties:
+      in: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+    default: {in: {apiVersion: foos/v1, kind: Foo, metadata: {name: Bar, unknown: unknown}}}
+`)
+	notes := w.install(t, crd)
+	const foo = `{apiVersion: foos/v1, kind: Foo, metadata: {name: Bar}}`
+	const want = `{members: ` + foo + `, whole: ` + foo + `, resource: ` + foo + `, around: {in: ` + foo + `}}`
+	wantMembers(t, create(t, notes, object(t, crd, "n", `{members: {metadata: {}}, whole: {}}`)), want)
+	wantMembers(t, get(t, notes, "n"), want)
 }
 
 func defaultValid(t *testing.T, w *world) {

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +21,9 @@ import (
 
 // stopPatience is how long a server may drain after SIGTERM.
 const stopPatience = 30 * time.Second
+
+// flagsEnv names flags for every server, before those of its test.
+const flagsEnv = "MAINSTAY_TEST_FLAGS"
 
 // Server is one mainstay on one data directory. Stop, Kill and Restart act on its process; directory, port and
 // credentials stay the same throughout. It is not for concurrent use, except for RESTConfig, Kubeconfig, URL and Logs.
@@ -115,7 +121,7 @@ func (s *Server) Start(ctx context.Context) error {
 		"--data-dir=" + s.dir,
 		"--secure-port=" + strconv.Itoa(s.port),
 		"--bind-address=127.0.0.1",
-	}, s.options.Flags...)
+	}, slices.Concat(strings.Fields(os.Getenv(flagsEnv)), s.options.Flags)...)
 	cmd := exec.Command(s.binary, args...)
 	logTo(cmd, &s.log)
 	p, err := startProcess(cmd)

@@ -33,17 +33,17 @@ func serve(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Close() })
-	env := &builtin.Env{Storage: func(spec builtin.StorageSpec) storage.Interface {
-		store, err := storage.New(storage.Config{
+	env := &builtin.Env{Storage: func(spec storage.Spec) (storage.Interface, error) {
+		return storage.New(storage.Config{
 			Backend: backend, ResourcePrefix: spec.Path, Kind: spec.Kind, Namespaced: spec.Namespaced, GroupResource: spec.Resource,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store
 	}}
 	s := &server{resources: map[string]*rest.Resource{}, samples: map[string]json.RawMessage{}}
-	for _, r := range builtin.Build(env, all.Groups()) {
+	resources, err := builtin.Build(env, all.Groups())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resources {
 		s.resources[r.GroupVersion.String()+" "+r.FullName()] = r
 	}
 	for _, line := range recorded[struct {

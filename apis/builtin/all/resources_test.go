@@ -22,11 +22,15 @@ import (
 func build(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	t.Helper()
 	paths = map[string]string{}
-	env := &builtin.Env{Storage: func(spec builtin.StorageSpec) storage.Interface {
+	env := &builtin.Env{Storage: func(spec storage.Spec) (storage.Interface, error) {
 		paths[spec.Resource.String()] = "/registry/" + spec.Path
-		return nil
+		return nil, nil
 	}}
-	return builtin.Build(env, all.Groups()), paths
+	resources, err := builtin.Build(env, all.Groups())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resources, paths
 }
 
 // table reads a testdata file of columns that are separated by tabs.

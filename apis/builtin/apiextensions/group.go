@@ -2,7 +2,7 @@
 // keeps the definitions, by the rules of package definition; the resources they
 // define are served by package custom.
 //
-// Imports: apis/builtin, apis/custom/definition, codec.
+// Imports: apis/builtin, apis/builtin/validation, apis/custom/definition, codec.
 package apiextensions
 
 import (
@@ -10,6 +10,7 @@ import (
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/apis/custom/definition"
 	"mainstay.dev/mainstay/codec"
 )
@@ -21,18 +22,37 @@ func V1() builtin.Group {
 		definition.DefaultV1beta1, definition.FromV1beta1, definition.ToV1beta1)
 	return builtin.Group{GroupVersion: apiextensionsv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		// kube-apiserver stores definitions as JSON of v1beta1, and discovery
-		// shows the hash of that version: jfWCUB31mvA=. Here they are JSON of v1,
-		// which kube-apiserver reads as well: clients are sent what is stored, and
-		// who needs a part of a definition finds it in there.
+		// shows the hash of that version: jfWCUB31mvA=. So they are stored in etcd.
+		// In a store of the server's own they are JSON of v1: clients are sent what
+		// is stored, and who needs a part of a definition finds it in there.
 		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
 			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"},
 			Categories:  []string{"api-extensions"},
 			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
-			StoredAsJSON: true, StoredAlso: []*codec.Version{stored},
+			StoredAsJSON: true, StoredAlso: []*codec.Version{stored}, StoredShared: stored,
 			Status: true, Generation: true, RequireResourceVersion: true,
-			Default: definition.Default, Prepare: definition.Prepare, PrepareUpdate: definition.PrepareUpdate,
-			Costly: true, Validate: definition.Validate, ValidateUpdate: definition.ValidateUpdate, ValidateStatus: definition.ValidateStatusUpdate,
-			Warnings: definition.Warnings, Held: definition.Held, OnMark: definition.OnMark,
+			Default: definition.Default,
+			Prepare: func(_ *builtin.Operation, crd *apiextensionsv1.CustomResourceDefinition) { definition.Prepare(crd) },
+			PrepareUpdate: func(_ *builtin.Operation, crd, old *apiextensionsv1.CustomResourceDefinition) {
+				definition.PrepareUpdate(crd, old)
+			},
+			Expensive: true, Validate: validate, ValidateStatus: validateStatus,
+			Warnings: func(_ *builtin.Operation, crd, _ *apiextensionsv1.CustomResourceDefinition) []string {
+				return definition.Warnings(crd)
+			},
+			Columns: columns(), Held: definition.Held, OnMark: definition.OnMark,
 		}),
 	}}
+}
+
+func validate(f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	if old == nil {
+		f.Add(definition.Validate(f.Context(), crd)...)
+	} else {
+		f.Add(definition.ValidateUpdate(f.Context(), crd, old)...)
+	}
+}
+
+func validateStatus(f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	f.Add(definition.ValidateStatusUpdate(crd, old)...)
 }

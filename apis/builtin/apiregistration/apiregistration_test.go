@@ -4,17 +4,21 @@ import (
 	"testing"
 
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/feature"
 )
 
 func TestLocalIsAvailable(t *testing.T) {
 	t.Parallel()
 	local := &apiregistrationv1.APIService{}
-	prepare(t.Context(), local)
+	prepare(&builtin.Operation{Context: t.Context()}, local)
 	if got := availableText(local); got != "True" {
 		t.Errorf("a local one is available: %s", got)
 	}
 	remote := &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Service: &apiregistrationv1.ServiceReference{}}}
-	prepare(t.Context(), remote)
+	prepare(&builtin.Operation{Context: t.Context()}, remote)
 	if got := availableText(remote); got != "Unknown" {
 		t.Errorf("a remote one is available: %s", got)
 	}
@@ -22,6 +26,7 @@ func TestLocalIsAvailable(t *testing.T) {
 
 func TestName(t *testing.T) {
 	t.Parallel()
+	validator := validation.NewValidator(feature.Defaults())
 	service := &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Group: "rich.example.com", Version: "v1"}}
 	for name, want := range map[string]string{
 		"v1.rich.example.com": "",
@@ -29,7 +34,8 @@ func TestName(t *testing.T) {
 	} {
 		service.Name = name
 		got := ""
-		if err := validateName(service).ToAggregate(); err != nil {
+		faults := validator.Validate(t.Context(), func(f validation.Field) { validateName(f, service) })
+		if err := faults.ToAggregate(); err != nil {
 			got = err.Error()
 		}
 		if got != want {

@@ -1,19 +1,18 @@
 package apiregistration
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // prepare knows at once that what this server serves itself is available.
-func prepare(_ context.Context, service *apiregistrationv1.APIService) {
+func prepare(_ *builtin.Operation, service *apiregistrationv1.APIService) {
 	if service.Spec.Service != nil {
 		return
 	}
@@ -25,13 +24,11 @@ func prepare(_ context.Context, service *apiregistrationv1.APIService) {
 
 // validateName ties the name to the version that is registered, so that no two
 // registrations can be of the same one.
-func validateName(service *apiregistrationv1.APIService) field.ErrorList {
+func validateName(f validation.Field, service *apiregistrationv1.APIService) {
 	want := service.Spec.Version + "." + service.Spec.Group
-	if service.Name == "" || service.Name == want {
-		return nil
+	if service.Name != "" && service.Name != want {
+		f.Child("metadata").Child("name").Invalid(service.Name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want))
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), service.Name,
-		fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want))}
 }
 
 func columns() *builtin.Columns[apiregistrationv1.APIService] {

@@ -1,7 +1,7 @@
 // Package apiregistration declares the resource of apiregistration.k8s.io. It
 // keeps the registrations; requests are sent on by package aggregated.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation.
 package apiregistration
 
 import (
@@ -18,7 +18,7 @@ func V1() builtin.Group {
 			Name: "apiservices", Kind: "APIService", Categories: []string{"api-extensions"},
 			StoragePath: "apiregistration.k8s.io/apiservices",
 			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
-			ValidateName: path.ValidatePathSegmentName, Validate: validateAPIService, ValidateUpdate: validateUpdate, ValidateStatus: validateStatus,
+			ValidateName: path.ValidatePathSegmentName, Validate: validateAPIService, ValidateStatus: validateStatus,
 			Default: defaultAPIService, Prepare: prepare, Columns: columns(),
 		}),
 	}}

@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
 func TestTemplateGeneration(t *testing.T) {
@@ -15,16 +17,16 @@ func TestTemplateGeneration(t *testing.T) {
 		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: text}}}
 	}
 	created := &appsv1.DaemonSet{}
-	prepareDaemonSet(t.Context(), created)
+	prepareDaemonSet(&builtin.Operation{Context: t.Context()}, created)
 	kept := generation("7")
-	prepareDaemonSet(t.Context(), kept)
+	prepareDaemonSet(&builtin.Operation{Context: t.Context()}, kept)
 	same := generation("9")
-	prepareDaemonSetUpdate(t.Context(), same, generation("2"))
+	prepareDaemonSetUpdate(&builtin.Operation{Context: t.Context()}, same, generation("2"))
 	changed := &appsv1.DaemonSet{}
 	changed.Spec.Template.Labels = map[string]string{"a": "b"}
-	prepareDaemonSetUpdate(t.Context(), changed, generation("2"))
+	prepareDaemonSetUpdate(&builtin.Operation{Context: t.Context()}, changed, generation("2"))
 	status := &appsv1.DaemonSet{}
-	prepareDaemonSetStatus(t.Context(), status, generation("2"))
+	prepareDaemonSetStatus(&builtin.Operation{Context: t.Context()}, status, generation("2"))
 	got := map[string]string{
 		"created": created.Annotations[key], "created with one": kept.Annotations[key], "updated": same.Annotations[key],
 		"updated template": changed.Annotations[key], "status": status.Annotations[key],

@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"context"
 	"strconv"
 	"time"
 
@@ -25,12 +24,12 @@ func startTemplateGeneration(ds *appsv1.DaemonSet) {
 
 // prepareDaemonSet gives the template its first generation. It is counted in
 // an annotation, which clients may set on creation only.
-func prepareDaemonSet(_ context.Context, ds *appsv1.DaemonSet) {
+func prepareDaemonSet(_ *builtin.Operation, ds *appsv1.DaemonSet) {
 	podspec.DropDisabled(&ds.Spec.Template.Spec, nil)
 	setTemplateGeneration(ds, max(templateGeneration(ds), 1))
 }
 
-func prepareDaemonSetUpdate(_ context.Context, ds, old *appsv1.DaemonSet) {
+func prepareDaemonSetUpdate(_ *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	podspec.DropDisabled(&ds.Spec.Template.Spec, &old.Spec.Template.Spec)
 	generation := templateGeneration(old)
 	if !equality.Semantic.DeepEqual(ds.Spec.Template, old.Spec.Template) {
@@ -41,7 +40,7 @@ func prepareDaemonSetUpdate(_ context.Context, ds, old *appsv1.DaemonSet) {
 
 // prepareDaemonSetStatus keeps the count, which stands among the annotations
 // that a write to /status may change.
-func prepareDaemonSetStatus(_ context.Context, ds, old *appsv1.DaemonSet) {
+func prepareDaemonSetStatus(_ *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, templateGeneration(old))
 }
 

@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -17,10 +16,6 @@ import (
 func deploymentChanged(deployment, old *appsv1.Deployment) bool {
 	return !equality.Semantic.DeepEqual(deployment.Spec, old.Spec) ||
 		!equality.Semantic.DeepEqual(deployment.Annotations, old.Annotations)
-}
-
-func deploymentWarnings(_ context.Context, deployment *appsv1.Deployment) []string {
-	return builtin.PodNameWarnings(deployment.Name)
 }
 
 func deploymentScale() builtin.Subresource {

@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"context"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,10 +8,6 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
-
-func replicaSetWarnings(_ context.Context, rs *appsv1.ReplicaSet) []string {
-	return builtin.PodNameWarnings(rs.Name)
-}
 
 func replicaSetScale() builtin.Subresource {
 	return builtin.ScaleSubresource(builtin.Scale[appsv1.ReplicaSet]{

@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-func statefulSetWarnings(_ context.Context, set *appsv1.StatefulSet) []string {
+func statefulSetWarnings(_ *builtin.Operation, set, _ *appsv1.StatefulSet) []string {
 	if limit := set.Spec.RevisionHistoryLimit; limit != nil && *limit < 0 {
 		return []string{"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"}
 	}

@@ -25,7 +25,11 @@ func review(t *testing.T, env *builtin.Env, resource, body string) (status, prob
 	t.Helper()
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Time{})
 	request.SetUser(ctx, &request.User{Name: "jane"})
-	for _, r := range builtin.Build(env, []builtin.Group{V1()}) {
+	resources, err := builtin.Build(env, []builtin.Group{V1()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resources {
 		if r.Name != resource {
 			continue
 		}

@@ -75,7 +75,7 @@ func metricText(metric *autoscalingv2.MetricSpec, status *autoscalingv2.MetricSt
 		if status.Pods != nil {
 			current = status.Pods.Current
 		}
-		return quantity(current.AverageValue) + "/" + metric.Pods.Target.AverageValue.String()
+		return quantityText(current.AverageValue) + "/" + metric.Pods.Target.AverageValue.String()
 	case metric.Type == autoscalingv2.ResourceMetricSourceType && metric.Resource != nil:
 		if status.Resource != nil {
 			current = status.Resource.Current
@@ -93,15 +93,15 @@ func metricText(metric *autoscalingv2.MetricSpec, status *autoscalingv2.MetricSt
 // valueText shows a metric of something that is not one of the pods.
 func valueText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
 	if target.AverageValue != nil {
-		return fmt.Sprintf("%s/%s (avg)", quantity(current.AverageValue), target.AverageValue)
+		return fmt.Sprintf("%s/%s (avg)", quantityText(current.AverageValue), target.AverageValue)
 	}
-	return quantity(current.Value) + "/" + target.Value.String()
+	return quantityText(current.Value) + "/" + target.Value.String()
 }
 
 // useText shows the use of a resource.
 func useText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
 	if target.AverageValue != nil {
-		return quantity(current.AverageValue) + "/" + target.AverageValue.String()
+		return quantityText(current.AverageValue) + "/" + target.AverageValue.String()
 	}
 	is, wanted := builtin.Unknown, "<auto>"
 	if current.AverageUtilization != nil {
@@ -113,7 +113,7 @@ func useText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricVa
 	return is + "/" + wanted
 }
 
-func quantity(q *resource.Quantity) string {
+func quantityText(q *resource.Quantity) string {
 	if q == nil {
 		return builtin.Unknown
 	}

@@ -1,7 +1,7 @@
 // Package autoscaling declares the resources of the autoscaling group. Their
 // hub is autoscaling/v2; v1 is converted to and from it.
 //
-// Imports: apis/builtin, codec.
+// Imports: apis/builtin, codec, codec/quantity.
 package autoscaling
 
 import (

@@ -1,7 +1,6 @@
 package autoscaling
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/codec/quantity"
 )
 
 // What v1 has no fields for it shows in annotations.
@@ -31,12 +31,12 @@ const (
 const defaultCPUUtilization = 80
 
 // prepare drops the annotations: they are nobody's but v1's.
-func prepare(_ context.Context, hpa *autoscalingv2.HorizontalPodAutoscaler) {
+func prepare(_ *builtin.Operation, hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	hpa.Annotations = withoutOurs(hpa.Annotations)
 }
 
-func prepareUpdate(ctx context.Context, hpa, _ *autoscalingv2.HorizontalPodAutoscaler) {
-	prepare(ctx, hpa)
+func prepareUpdate(op *builtin.Operation, hpa, _ *autoscalingv2.HorizontalPodAutoscaler) {
+	prepare(op, hpa)
 }
 
 // v1 is how autoscalers look in autoscaling/v1: with one metric, the use of
@@ -199,10 +199,11 @@ func statusFromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.
 	}
 }
 
-// annotation reads what an annotation holds.
+// annotation reads what an annotation holds. One with an amount that is refused
+// elsewhere cannot be read.
 func annotation[T any](in *autoscalingv1.HorizontalPodAutoscaler, key string) (value T, ok bool) {
 	text, ok := in.Annotations[key]
-	if !ok || json.Unmarshal([]byte(text), &value) != nil {
+	if !ok || quantity.ShapeOf(&value).CheckJSON([]byte(text)) != nil || json.Unmarshal([]byte(text), &value) != nil {
 		var nothing T
 		return nothing, false
 	}

@@ -198,3 +198,14 @@ func TestDefaultMetric(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// An annotation with an amount that no field may have is one that cannot be read.
+func TestAnnotationWithAbsurdQuantity(t *testing.T) {
+	t.Parallel()
+	in := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		metricsAnnotation: `[{"type":"Pods","pods":{"metricName":"m","TARGETaverageValue":"1e-999999999"}}]`,
+	}}}
+	if metrics, ok := annotation[[]autoscalingv1.MetricSpec](in, metricsAnnotation); ok {
+		t.Errorf("read %v", metrics)
+	}
+}

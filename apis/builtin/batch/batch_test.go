@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
 func TestJobSelector(t *testing.T) {
@@ -29,7 +31,7 @@ func TestJobSelector(t *testing.T) {
 		},
 	} {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}, Spec: test.spec}
-		prepareJob(t.Context(), job)
+		prepareJob(&builtin.Operation{Context: t.Context()}, job)
 		if diff := cmp.Diff(test.labels, job.Spec.Template.Labels); diff != "" {
 			t.Errorf("%s: labels:\n%s", name, diff)
 		}
@@ -56,7 +58,7 @@ func TestWarnings(t *testing.T) {
 	want := []string{"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; " +
 		"a DNS label is recommended: [must not contain dots]"}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}}
-	if diff := cmp.Diff(want, jobWarnings(t.Context(), job)); diff != "" {
+	if diff := cmp.Diff(want, builtin.PodNameWarnings(nil, job, nil)); diff != "" {
 		t.Error(diff)
 	}
 }

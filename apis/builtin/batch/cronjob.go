@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -21,10 +20,6 @@ func validateCronJobName(name string, prefix bool) []string {
 		problems = append(problems, fmt.Sprintf("must be no more than %d characters", maxCronJobName))
 	}
 	return problems
-}
-
-func cronJobWarnings(_ context.Context, cj *batchv1.CronJob) []string {
-	return builtin.PodNameWarnings(cj.Name)
 }
 
 func cronJobColumns() *builtin.Columns[batchv1.CronJob] {

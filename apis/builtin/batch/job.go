@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 
@@ -40,7 +39,7 @@ func jobFieldLabel(label, value string) (string, string, error) {
 // prepareJob labels the pods of a job with its name and UID and selects them
 // by the UID, unless the client wants to take care of that itself. What the
 // client has set is left for validation to refuse.
-func prepareJob(_ context.Context, job *batchv1.Job) {
+func prepareJob(_ *builtin.Operation, job *batchv1.Job) {
 	podspec.DropDisabled(jobPods(job), nil)
 	if job.Spec.ManualSelector != nil && *job.Spec.ManualSelector {
 		return
@@ -55,10 +54,6 @@ func prepareJob(_ context.Context, job *batchv1.Job) {
 	}
 	setMissing(&job.Spec.Selector.MatchLabels, batchv1.ControllerUidLabel, string(job.UID))
 	labelJob(job)
-}
-
-func jobWarnings(_ context.Context, job *batchv1.Job) []string {
-	return builtin.PodNameWarnings(job.Name)
 }
 
 func setMissing(set *map[string]string, key, value string) {

@@ -1,17 +1,16 @@
 package certificates
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // anyName leaves names to validateBundleName, which knows the signer.
@@ -19,20 +18,17 @@ func anyName(string, bool) []string { return nil }
 
 // validateBundleName ties the name to the signer: without one it is a DNS
 // subdomain, with one it begins with the signer's name.
-func validateBundleName(_ context.Context, bundle *certificatesv1.ClusterTrustBundle) field.ErrorList {
-	var errs field.ErrorList
-	metadata := field.NewPath("metadata")
-	if bundle.GenerateName != "" {
-		for _, problem := range bundleNameProblems(bundle.Spec.SignerName, bundle.GenerateName, true) {
-			errs = append(errs, field.Invalid(metadata.Child("generateName"), bundle.GenerateName, problem))
-		}
+func validateBundleName(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
+	if old != nil {
+		return // names do not change
 	}
-	if bundle.Name != "" {
-		for _, problem := range bundleNameProblems(bundle.Spec.SignerName, bundle.Name, false) {
-			errs = append(errs, field.Invalid(metadata.Child("name"), bundle.Name, problem))
-		}
+	metadata := f.Child("metadata")
+	if name := bundle.GenerateName; name != "" {
+		metadata.Child("generateName").InvalidFor(name, bundleNameProblems(bundle.Spec.SignerName, name, true))
 	}
-	return errs
+	if name := bundle.Name; name != "" {
+		metadata.Child("name").InvalidFor(name, bundleNameProblems(bundle.Spec.SignerName, name, false))
+	}
 }
 
 func bundleNameProblems(signer, name string, prefix bool) []string {
@@ -40,14 +36,14 @@ func bundleNameProblems(signer, name string, prefix bool) []string {
 		if strings.Contains(name, ":") {
 			return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
 		}
-		return validation.NameIsDNSSubdomain(name, prefix)
+		return apivalidation.NameIsDNSSubdomain(name, prefix)
 	}
 	begin := strings.ReplaceAll(signer, "/", ":") + ":"
 	rest, ok := strings.CutPrefix(name, begin)
 	if !ok {
 		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, begin)}
 	}
-	return validation.NameIsDNSSubdomain(rest, prefix)
+	return apivalidation.NameIsDNSSubdomain(rest, prefix)
 }
 
 func bundleColumns() *builtin.Columns[certificatesv1.ClusterTrustBundle] {

@@ -9,6 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -26,7 +29,7 @@ func TestRequester(t *testing.T) {
 	csr := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
 		SignerName: "s", Username: "root", Groups: []string{"system:masters"}, Extra: map[string]certificatesv1.ExtraValue{"c": {"d"}},
 	}}
-	prepareRequest(ctx, csr)
+	prepareRequest(&builtin.Operation{Context: ctx}, csr)
 	want := certificatesv1.CertificateSigningRequestSpec{
 		SignerName: "s", Username: "jane", UID: "1", Groups: []string{"devs"}, Extra: map[string]certificatesv1.ExtraValue{"a": {"b"}},
 	}
@@ -45,7 +48,7 @@ func TestStatusKeepsDecision(t *testing.T) {
 	csr.Status.Certificate = []byte("PEM")
 	csr.Status.Conditions[0].Reason = "other"
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue})
-	prepareRequestStatus(t.Context(), csr, old)
+	prepareRequestStatus(&builtin.Operation{Context: t.Context()}, csr, old)
 	if diff := cmp.Diff(old.Status.Conditions[0], csr.Status.Conditions[0]); diff != "" {
 		t.Errorf("the decision was changed:\n%s", diff)
 	}
@@ -86,6 +89,7 @@ func TestApprovalTakesConditionsAlone(t *testing.T) {
 
 func TestBundleNames(t *testing.T) {
 	t.Parallel()
+	validator := validation.NewValidator(feature.Defaults())
 	for _, test := range []struct{ signer, name, want string }{
 		{"", "a.b", ""},
 		{"", "a:b", `metadata.name: Invalid value: "a:b": ClusterTrustBundle without signer name must not have ":" in its name`},
@@ -96,7 +100,8 @@ func TestBundleNames(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: test.name}, Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: test.signer},
 		}
 		got := ""
-		if err := validateBundleName(t.Context(), bundle).ToAggregate(); err != nil {
+		faults := validator.Validate(t.Context(), func(f validation.Field) { validateBundleName(f, bundle, nil) })
+		if err := faults.ToAggregate(); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {

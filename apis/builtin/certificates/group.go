@@ -1,6 +1,7 @@
 // Package certificates declares the resources of certificates.k8s.io.
 //
-// Imports: apis/builtin, codec, registry, request, rest.
+// Imports: apis/builtin, apis/builtin/validation, codec, registry, request,
+// rest.
 package certificates
 
 import (

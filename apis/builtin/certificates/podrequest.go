@@ -1,7 +1,6 @@
 package certificates
 
 import (
-	"context"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -13,7 +12,7 @@ import (
 
 // preparePodRequestStatus keeps metadata. Unlike with other kinds whose
 // metadata is kept, who sends it becomes its manager: so does kube-apiserver.
-func preparePodRequestStatus(_ context.Context, r, old *certificatesv1.PodCertificateRequest) {
+func preparePodRequestStatus(_ *builtin.Operation, r, old *certificatesv1.PodCertificateRequest) {
 	metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
 }
 

@@ -18,9 +18,9 @@ import (
 )
 
 // prepareRequest notes who asks for a certificate: approvers rely on it.
-func prepareRequest(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) {
+func prepareRequest(op *builtin.Operation, csr *certificatesv1.CertificateSigningRequest) {
 	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = "", "", nil, nil
-	user := request.UserFrom(ctx)
+	user := request.UserFrom(op.Context)
 	if user == nil {
 		return
 	}
@@ -34,13 +34,13 @@ func prepareRequest(ctx context.Context, csr *certificatesv1.CertificateSigningR
 }
 
 // prepareRequestUpdate lets nothing but metadata change.
-func prepareRequestUpdate(_ context.Context, csr, old *certificatesv1.CertificateSigningRequest) {
+func prepareRequestUpdate(_ *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	csr.Spec = old.Spec
 }
 
 // prepareRequestStatus keeps what approvers have decided. A decision that was
 // added or taken away is left for validation to refuse.
-func prepareRequestStatus(_ context.Context, csr, old *certificatesv1.CertificateSigningRequest) {
+func prepareRequestStatus(_ *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	keepConditions(csr, old, certificatesv1.CertificateApproved)
 	keepConditions(csr, old, certificatesv1.CertificateDenied)
 	stampConditions(csr, old)

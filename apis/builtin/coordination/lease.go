@@ -1,7 +1,6 @@
 package coordination
 
 import (
-	"context"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,11 +11,11 @@ import (
 
 // prepareLease drops what elections by the server are for: that feature is off
 // (CoordinatedLeaderElection).
-func prepareLease(_ context.Context, lease *coordinationv1.Lease) {
+func prepareLease(_ *builtin.Operation, lease *coordinationv1.Lease) {
 	lease.Spec.Strategy, lease.Spec.PreferredHolder = nil, nil
 }
 
-func prepareLeaseUpdate(_ context.Context, lease, old *coordinationv1.Lease) {
+func prepareLeaseUpdate(_ *builtin.Operation, lease, old *coordinationv1.Lease) {
 	if old.Spec.Strategy == nil {
 		lease.Spec.Strategy = nil
 	}

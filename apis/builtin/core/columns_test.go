@@ -106,3 +106,17 @@ func checkRow(t *testing.T, a *api, row *recordedRow) {
 		t.Errorf("%s %s: conditions (-want +got):\n%s", row.Resource, obj.GetName(), diff)
 	}
 }
+
+// TestWithoutTable: what is no object of a collection has no rows.
+func TestWithoutTable(t *testing.T) {
+	t.Parallel()
+	a := declared(t)
+	for name, without := range map[string]bool{
+		"v1 pods/eviction": true, "v1 pods/binding": true, "v1 bindings": true, "v1 pods": false, "v1 pods/status": false,
+		"v1 replicationcontrollers/scale": false, "v1 limitranges": false, "v1 componentstatuses": false,
+	} {
+		if got := a.resource(name).WithoutTable; got != without {
+			t.Errorf("%s: %v; want %v", name, got, without)
+		}
+	}
+}

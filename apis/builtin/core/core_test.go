@@ -40,14 +40,10 @@ func newAPI(t *testing.T) *api {
 	})
 	return buildAPI(t, &builtin.Env{
 		EventTTL: time.Hour,
-		Storage: func(spec builtin.StorageSpec) storage.Interface {
-			s, err := storage.New(storage.Config{
+		Storage: func(spec storage.Spec) (storage.Interface, error) {
+			return storage.New(storage.Config{
 				Backend: backend, ResourcePrefix: spec.Path, Kind: spec.Kind, Namespaced: spec.Namespaced, GroupResource: spec.Resource,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
 		},
 	})
 }
@@ -55,12 +51,16 @@ func newAPI(t *testing.T) *api {
 // declared are the resources without anything to keep objects in.
 func declared(t testing.TB) *api {
 	t.Helper()
-	return buildAPI(t, &builtin.Env{Storage: func(builtin.StorageSpec) storage.Interface { return nil }})
+	return buildAPI(t, &builtin.Env{})
 }
 
 func buildAPI(t testing.TB, env *builtin.Env) *api {
 	a := &api{t: t, resources: map[string]*rest.Resource{}}
-	for _, r := range builtin.Build(env, []builtin.Group{core.V1(), policy.V1()}) {
+	resources, err := builtin.Build(env, []builtin.Group{core.V1(), policy.V1()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resources {
 		a.resources[r.GroupVersion.String()+" "+r.FullName()] = r
 	}
 	return a

@@ -38,10 +38,13 @@ func listed(items []string) string {
 func TestResources(t *testing.T) {
 	t.Parallel()
 	paths := map[string]string{}
-	resources := builtin.Build(&builtin.Env{Storage: func(spec builtin.StorageSpec) storage.Interface {
+	resources, err := builtin.Build(&builtin.Env{Storage: func(spec storage.Spec) (storage.Interface, error) {
 		paths[spec.Resource.Resource] = "/registry/" + spec.Path
-		return nil
+		return nil, nil
 	}}, []builtin.Group{core.V1()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	byName := map[string]*rest.Resource{}
 	for _, r := range resources {
 		byName[r.GroupVersion.String()+" "+r.FullName()] = r

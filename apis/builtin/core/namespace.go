@@ -1,22 +1,17 @@
 package core
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/registry"
-	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // namespaces are held by finalizers of two kinds: those of all objects, and
@@ -25,7 +20,7 @@ func namespaces() builtin.Row[corev1.Namespace] {
 	return builtin.Row[corev1.Namespace]{
 		Name: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"},
 		Status: true, ReturnDeleted: true, Without: []string{"deletecollection"},
-		ValidateName: validation.NameIsDNSLabel,
+		ValidateName: apivalidation.NameIsDNSLabel,
 		Default:      defaultNamespace, Prepare: prepareNamespace, Validate: validateNamespace,
 		PrepareUpdate: prepareNamespaceUpdate, ValidateStatus: validateNamespaceStatus,
 		Held:             func(ns *corev1.Namespace) bool { return len(ns.Spec.Finalizers) > 0 },
@@ -59,7 +54,7 @@ func labelNamespace(ns *corev1.Namespace) {
 	ns.Labels[corev1.LabelMetadataName] = ns.Name
 }
 
-func prepareNamespace(_ context.Context, ns *corev1.Namespace) {
+func prepareNamespace(_ *builtin.Operation, ns *corev1.Namespace) {
 	labelNamespace(ns)
 	ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
 	if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
@@ -67,7 +62,7 @@ func prepareNamespace(_ context.Context, ns *corev1.Namespace) {
 	}
 }
 
-func prepareNamespaceUpdate(_ context.Context, ns, old *corev1.Namespace) {
+func prepareNamespaceUpdate(_ *builtin.Operation, ns, old *corev1.Namespace) {
 	ns.Spec.Finalizers = old.Spec.Finalizers
 }
 
@@ -78,66 +73,50 @@ func markNamespace(ns *corev1.Namespace) {
 	ns.Status.Phase = corev1.NamespaceTerminating
 }
 
-func validateNamespace(_ context.Context, ns *corev1.Namespace) field.ErrorList {
-	path := field.NewPath("spec", "finalizers")
-	var errs field.ErrorList
-	for _, finalizer := range ns.Spec.Finalizers {
-		errs = append(errs, validateFinalizer(finalizer, path)...) // as kube-apiserver: without the index
+func validateNamespace(f validation.Field, ns, old *corev1.Namespace) {
+	if old != nil {
+		return // only /finalize changes them
 	}
-	return errs
+	for _, finalizer := range ns.Spec.Finalizers {
+		validateFinalizer(f.Child("spec").Child("finalizers"), finalizer) // as kube-apiserver: without the index
+	}
 }
 
-func validateFinalizer(finalizer corev1.FinalizerName, path *field.Path) field.ErrorList {
-	errs := validation.ValidateFinalizerName(string(finalizer), path)
+func validateFinalizer(f validation.Field, finalizer corev1.FinalizerName) {
+	f.Add(apivalidation.ValidateFinalizerName(string(finalizer), f.Path())...)
 	switch finalizer {
 	case corev1.FinalizerKubernetes, metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
-		return errs
+		return
 	}
 	if !strings.Contains(string(finalizer), "/") {
-		errs = append(errs, field.Invalid(path, string(finalizer), "name is neither a standard finalizer name nor is it fully qualified"))
+		f.Invalid(string(finalizer), "name is neither a standard finalizer name nor is it fully qualified")
 	}
-	return errs
 }
 
 // validateNamespaceStatus ties the phase to the deletion.
-func validateNamespaceStatus(_ context.Context, ns, _ *corev1.Namespace) field.ErrorList {
-	path := field.NewPath("status", "Phase") // as kube-apiserver spells it
+func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
+	phase := f.Child("status").Child("Phase") // as kube-apiserver spells it
 	switch {
 	case ns.DeletionTimestamp == nil && ns.Status.Phase != corev1.NamespaceActive:
-		return field.ErrorList{field.Invalid(path, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")}
+		phase.Invalid(ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")
 	case ns.DeletionTimestamp != nil && ns.Status.Phase != corev1.NamespaceTerminating:
-		return field.ErrorList{field.Invalid(path, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")}
+		phase.Invalid(ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")
 	}
-	return nil
 }
 
 // namespaceFinalize writes spec.finalizers, and nothing else. A namespace that
 // is being deleted goes with the last of them.
 func namespaceFinalize() builtin.Subresource {
-	return builtin.Subresource{Name: "finalize", ResetFields: []string{"status"}, Storage: func(_ *builtin.Env, store *registry.Store) rest.Storage {
-		strategy := &registry.Strategy{
-			Held: store.Strategy.Held,
-			PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
-				obj.(*corev1.Namespace).Status = old.(*corev1.Namespace).Status
-			},
-			ValidateUpdate: func(_ context.Context, obj, _ codec.Object) field.ErrorList {
-				var errs field.ErrorList
-				for i, finalizer := range obj.(*corev1.Namespace).Spec.Finalizers {
-					errs = append(errs, validateFinalizer(finalizer, field.NewPath("spec", "finalizers").Index(i))...)
-				}
-				return errs
-			},
-		}
-		return finalizer{&registry.Part{Store: store, Strategy: strategy}}
-	}}
-}
-
-// finalizer can update alone.
-type finalizer struct{ part *registry.Part }
-
-// Update implements rest.Updater.
-func (f finalizer) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
-	return f.part.Update(ctx, name, update, options)
+	return builtin.PartSubresource(builtin.Part[corev1.Namespace]{
+		Name: "finalize", WriteOnly: true, ResetFields: []string{"status"},
+		Prepare: func(_ *builtin.Operation, ns, old *corev1.Namespace) { ns.Status = old.Status },
+		Validate: func(f validation.Field, ns, _ *corev1.Namespace) {
+			finalizers := f.Child("spec").Child("finalizers")
+			for i, finalizer := range ns.Spec.Finalizers {
+				validateFinalizer(finalizers.Index(i), finalizer)
+			}
+		},
+	})
 }
 
 func namespaceColumns() *builtin.Columns[corev1.Namespace] {

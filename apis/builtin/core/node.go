@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,11 +31,11 @@ func nodes() builtin.Row[corev1.Node] {
 
 // prepareNode drops what kubelets were once configured by, and a field whose
 // feature is off (InPlacePodVerticalScalingSchedulerPreemption).
-func prepareNode(_ context.Context, node *corev1.Node) {
+func prepareNode(_ *builtin.Operation, node *corev1.Node) {
 	node.Spec.ConfigSource, node.Status.Config, node.Spec.PodPreemptionPolicy = nil, nil, nil
 }
 
-func prepareNodeUpdate(_ context.Context, node, old *corev1.Node) {
+func prepareNodeUpdate(_ *builtin.Operation, node, old *corev1.Node) {
 	if old.Spec.ConfigSource == nil {
 		node.Spec.ConfigSource = nil
 	}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +27,7 @@ func pods() builtin.Row[corev1.Pod] {
 	}
 }
 
-func preparePod(_ context.Context, pod *corev1.Pod) {
+func preparePod(_ *builtin.Operation, pod *corev1.Pod) {
 	podspec.DropDisabled(&pod.Spec, nil)
 	completePodResources(&pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
@@ -41,7 +40,7 @@ func preparePod(_ context.Context, pod *corev1.Pod) {
 	mergeLabelKeys(pod)
 }
 
-func preparePodUpdate(_ context.Context, pod, old *corev1.Pod) {
+func preparePodUpdate(_ *builtin.Operation, pod, old *corev1.Pod) {
 	if pod.Spec.Resources == nil { // the client may not know them
 		pod.Spec.Resources = old.Spec.Resources.DeepCopy()
 	}
@@ -61,7 +60,7 @@ func alignPodIPs(pod *corev1.Pod) {
 }
 
 // preparePodStatus keeps what kubelets may not change.
-func preparePodStatus(_ context.Context, pod, old *corev1.Pod) {
+func preparePodStatus(_ *builtin.Operation, pod, old *corev1.Pod) {
 	if pod.Status.QOSClass == "" {
 		pod.Status.QOSClass = old.Status.QOSClass
 		if pod.Status.QOSClass == "" {

@@ -4,11 +4,10 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/diff"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // podEphemeralContainers adds containers to a running pod, for debugging.
@@ -19,24 +18,23 @@ func podEphemeralContainers() builtin.Subresource {
 }
 
 // validateEphemeralContainers lets containers come, and none change or go.
-func validateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
+func validateEphemeralContainers(f validation.Field, pod, old *corev1.Pod) {
 	if isMirror(old) {
-		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
+		f.Child("").Forbidden("static pods do not support ephemeral containers")
+		return
 	}
-	path := field.NewPath("spec", "ephemeralContainers")
+	at := f.Child("spec").Child("ephemeralContainers")
 	now := map[string]*corev1.EphemeralContainer{}
 	for i := range pod.Spec.EphemeralContainers {
 		now[pod.Spec.EphemeralContainers[i].Name] = &pod.Spec.EphemeralContainers[i]
 	}
-	var errs field.ErrorList
 	for i := range old.Spec.EphemeralContainers {
 		before := &old.Spec.EphemeralContainers[i]
 		after, ok := now[before.Name]
 		if !ok {
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", before.Name)))
-		} else if !equality.Semantic.DeepEqual(before, after) {
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, diff.Diff(before, after))))
+			at.Forbidden(fmt.Sprintf("existing ephemeral containers %q may not be removed\n", before.Name))
+		} else if validation.Changed(after, before) {
+			at.Forbidden(fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, diff.Diff(before, after)))
 		}
 	}
-	return errs
 }

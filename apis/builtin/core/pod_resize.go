@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // podResize changes the resources of containers that may be running.
@@ -35,36 +36,36 @@ func resized(old, sent []corev1.Container) []corev1.Container {
 	return containers
 }
 
-func validateResize(pod, old *corev1.Pod) field.ErrorList {
+func validateResize(f validation.Field, pod, old *corev1.Pod) {
 	switch {
 	case isMirror(old):
-		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
+		f.Child("").Forbidden("static pods cannot be resized")
+		return
 	case old.Spec.OS != nil && old.Spec.OS.Name == corev1.Windows:
-		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
+		f.Child("").Forbidden("windows pods cannot be resized")
+		return
 	}
-	spec := field.NewPath("spec")
-	var errs field.ErrorList
+	spec := f.Child("spec")
 	class := old.Status.QOSClass
 	if class == "" {
 		class = qosClass(&old.Spec)
 	}
 	if qosClass(&pod.Spec) != class {
-		errs = append(errs, field.Invalid(spec, pod.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
+		spec.Invalid(pod.Status.QOSClass, "Pod QOS Class may not change as a result of resizing")
 	}
 	if !canResize(old) {
-		errs = append(errs, field.Forbidden(spec, "Pod running on node without support for resize"))
+		spec.Forbidden("Pod running on node without support for resize")
 	}
-	order := append(
-		validateSameContainers(pod.Spec.Containers, old.Spec.Containers, spec.Child("containers")),
-		validateSameContainers(pod.Spec.InitContainers, old.Spec.InitContainers, spec.Child("initContainers"))...)
-	if len(order) > 0 {
-		return append(errs, order...)
+	before := f.Faults()
+	spec.Add(validateSameContainers(pod.Spec.Containers, old.Spec.Containers, spec.Child("containers").Path())...)
+	spec.Add(validateSameContainers(pod.Spec.InitContainers, old.Spec.InitContainers, spec.Child("initContainers").Path())...)
+	if f.Faults() > before {
+		return
 	}
-	errs = append(errs, validateResources(pod, old, spec)...)
-	if !equality.Semantic.DeepEqual(withoutResizable(&pod.Spec), withoutResizable(&old.Spec)) {
-		errs = append(errs, field.Forbidden(spec, "only cpu and memory resources are mutable"))
+	spec.Add(validateResources(pod, old, spec.Path())...)
+	if validation.Changed(withoutResizable(&pod.Spec), withoutResizable(&old.Spec)) {
+		spec.Forbidden("only cpu and memory resources are mutable")
 	}
-	return errs
 }
 
 // canResize tells whether the pod's kubelet, if it has one yet, tells the

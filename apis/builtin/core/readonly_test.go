@@ -12,7 +12,6 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage"
 )
 
 func TestComponentStatuses(t *testing.T) {
@@ -30,7 +29,7 @@ func TestComponentStatuses(t *testing.T) {
 		"unknown": {},
 	}
 	for name, test := range tests {
-		a := buildAPI(t, &builtin.Env{Storage: func(builtin.StorageSpec) storage.Interface { return nil }, StorageHealth: test.health})
+		a := buildAPI(t, &builtin.Env{StorageHealth: test.health})
 		r := a.resource("v1 componentstatuses")
 		list, err := r.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{Fields: fields.OneTermEqualSelector("metadata.name", "etcd-0")})
 		if err != nil {

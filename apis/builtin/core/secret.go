@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"crypto/tls"
 	"time"
 
@@ -34,8 +33,8 @@ func mergeStringData(secret *corev1.Secret) {
 	secret.StringData = nil
 }
 
-// secretWarnings tells of certificates that cannot be used.
-func secretWarnings(_ context.Context, secret *corev1.Secret) []string {
+// secretWarnings reports certificates that cannot be used.
+func secretWarnings(_ *builtin.Operation, secret, _ *corev1.Secret) []string {
 	if secret.Type != corev1.SecretTypeTLS {
 		return nil
 	}

@@ -1,13 +1,14 @@
 package core
 
 import (
-	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
-func prepareService(_ context.Context, service *corev1.Service) {
+func prepareService(_ *builtin.Operation, service *corev1.Service) {
 	if service.Spec.ClusterIP != "" && len(service.Spec.ClusterIPs) == 0 {
 		service.Spec.ClusterIPs = []string{service.Spec.ClusterIP} // as clients write that know one address only
 	}
@@ -15,7 +16,7 @@ func prepareService(_ context.Context, service *corev1.Service) {
 
 // prepareServiceUpdate lets clients leave out what the server allocated, and
 // change the type without clearing what belonged to the old one.
-func prepareServiceUpdate(_ context.Context, service, old *corev1.Service) {
+func prepareServiceUpdate(_ *builtin.Operation, service, old *corev1.Service) {
 	keepClusterIPs(service, old)
 	keepNodePorts(service, old)
 	if needsHealthCheckPort(service) && needsHealthCheckPort(old) && service.Spec.HealthCheckNodePort == 0 {

@@ -1,18 +1,19 @@
 package core
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// serviceWarnings tells of fields that are deprecated or that mean nothing in
+// serviceWarnings reports fields that are deprecated or that mean nothing in
 // a service like this one, and of addresses in forms that are read in more
 // than one way.
-func serviceWarnings(_ context.Context, service *corev1.Service) []string {
+func serviceWarnings(_ *builtin.Operation, service, _ *corev1.Service) []string {
 	spec, path := &service.Spec, field.NewPath("spec")
 	headless := spec.ClusterIP == corev1.ClusterIPNone
 	var warnings []string

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,15 +9,15 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-func prepareServiceAccount(_ context.Context, account *corev1.ServiceAccount) {
+func prepareServiceAccount(_ *builtin.Operation, account *corev1.ServiceAccount) {
 	for i := range account.Secrets {
 		// Secrets are of the account's own namespace; nothing but the name counts.
 		account.Secrets[i] = corev1.ObjectReference{Name: account.Secrets[i].Name}
 	}
 }
 
-func prepareServiceAccountUpdate(ctx context.Context, account, _ *corev1.ServiceAccount) {
-	prepareServiceAccount(ctx, account)
+func prepareServiceAccountUpdate(op *builtin.Operation, account, _ *corev1.ServiceAccount) {
+	prepareServiceAccount(op, account)
 }
 
 func serviceAccountColumns() *builtin.Columns[corev1.ServiceAccount] {

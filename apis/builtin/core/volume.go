@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -66,13 +65,13 @@ func persistentVolumes() builtin.Row[corev1.PersistentVolume] {
 	}
 }
 
-func preparePersistentVolume(_ context.Context, pv *corev1.PersistentVolume) {
+func preparePersistentVolume(_ *builtin.Operation, pv *corev1.PersistentVolume) {
 	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: thisSecond()}
 }
 
 // preparePersistentVolumeStatus keeps the time of the last change of phase for
 // those who do not.
-func preparePersistentVolumeStatus(_ context.Context, pv, old *corev1.PersistentVolume) {
+func preparePersistentVolumeStatus(_ *builtin.Operation, pv, old *corev1.PersistentVolume) {
 	told, before := pv.Status.LastPhaseTransitionTime, old.Status.LastPhaseTransitionTime
 	switch {
 	case pv.Status.Phase == old.Status.Phase && told == nil:

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,7 @@ func persistentVolumeClaims() builtin.Row[corev1.PersistentVolumeClaim] {
 	}
 }
 
-func prepareVolumeClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) {
+func prepareVolumeClaim(_ *builtin.Operation, claim *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 	if !isClassicSource(claim.Spec.DataSource) {
 		claim.Spec.DataSource = nil
@@ -30,7 +29,7 @@ func prepareVolumeClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) 
 	pairDataSources(&claim.Spec)
 }
 
-func prepareVolumeClaimUpdate(_ context.Context, claim, old *corev1.PersistentVolumeClaim) {
+func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
 	if !isClassicSource(claim.Spec.DataSource) && isClassicSource(old.Spec.DataSource) {
 		claim.Spec.DataSource = nil
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
 func endpoint(node *string, topology string) discoveryv1.Endpoint {
@@ -19,18 +21,18 @@ func TestTopology(t *testing.T) {
 	t.Parallel()
 	node := "n1"
 	slice := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{endpoint(nil, "n1")}}
-	prepare(t.Context(), slice)
+	prepare(&builtin.Operation{Context: t.Context()}, slice)
 	if diff := cmp.Diff(endpoint(nil, ""), slice.Endpoints[0]); diff != "" {
 		t.Errorf("created:\n%s", diff)
 	}
 	old := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{endpoint(nil, "n1")}}
 	same := old.DeepCopy()
-	prepareUpdate(t.Context(), same, old)
+	prepareUpdate(&builtin.Operation{Context: t.Context()}, same, old)
 	if diff := cmp.Diff(old.Endpoints, same.Endpoints); diff != "" {
 		t.Errorf("the same endpoints:\n%s", diff)
 	}
 	more := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{endpoint(nil, "n1"), endpoint(nil, "n2")}}
-	prepareUpdate(t.Context(), more, old)
+	prepareUpdate(&builtin.Operation{Context: t.Context()}, more, old)
 	if diff := cmp.Diff([]discoveryv1.Endpoint{endpoint(&node, ""), endpoint(nil, "")}, more.Endpoints); diff != "" {
 		t.Errorf("more endpoints:\n%s", diff)
 	}

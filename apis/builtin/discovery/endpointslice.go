@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"context"
 	"strconv"
 	"time"
 
@@ -26,9 +25,9 @@ func changed(slice, old *discoveryv1.EndpointSlice) bool {
 		!equality.Semantic.DeepEqual(slice.Labels, old.Labels)
 }
 
-func prepare(_ context.Context, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
+func prepare(_ *builtin.Operation, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
 
-func prepareUpdate(_ context.Context, slice, old *discoveryv1.EndpointSlice) {
+func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) {
 	if !equality.Semantic.DeepEqual(slice.Endpoints, old.Endpoints) {
 		dropTopology(slice, old)
 	}
@@ -59,8 +58,8 @@ func namesNode(slice *discoveryv1.EndpointSlice, node string) bool {
 	return false
 }
 
-func createWarnings(_ context.Context, slice *discoveryv1.EndpointSlice) []string {
-	if slice.AddressType == discoveryv1.AddressTypeFQDN {
+func warnings(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) []string {
+	if old == nil && slice.AddressType == discoveryv1.AddressTypeFQDN {
 		return []string{"spec.addressType: FQDN endpoints are deprecated"}
 	}
 	return nil

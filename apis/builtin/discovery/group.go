@@ -16,7 +16,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[discoveryv1.EndpointSlice]{
 			Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true,
 			Generation: true, SpecChanged: changed,
-			Default: defaultSlice, Prepare: prepare, PrepareUpdate: prepareUpdate, CreateWarnings: createWarnings,
+			Default: defaultSlice, Prepare: prepare, PrepareUpdate: prepareUpdate, Warnings: warnings,
 			Columns: columns(),
 		}),
 	}}

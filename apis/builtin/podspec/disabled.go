@@ -1,20 +1,20 @@
 package podspec
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
 // Prepare and PrepareUpdate are the rules of a kind that makes pods of the
 // specification that spec returns: fields of features that are off are dropped.
-func Prepare[T any](spec func(*T) *corev1.PodSpec) func(context.Context, *T) {
-	return func(_ context.Context, obj *T) { DropDisabled(spec(obj), nil) }
+func Prepare[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
+	return func(_ *builtin.Operation, obj *T) { DropDisabled(spec(obj), nil) }
 }
 
 // PrepareUpdate is described with Prepare.
-func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(context.Context, *T, *T) {
-	return func(_ context.Context, obj, old *T) { DropDisabled(spec(obj), spec(old)) }
+func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
+	return func(_ *builtin.Operation, obj, old *T) { DropDisabled(spec(obj), spec(old)) }
 }
 
 // DropDisabled drops the fields of features that are off, except for those

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +16,7 @@ type device struct{ driver, pool, name, share string }
 
 // prepareClaimStatus drops what drivers said of devices that the claim does
 // not have any more.
-func prepareClaimStatus(_ context.Context, claim, old *resourcev1.ResourceClaim) {
+func prepareClaimStatus(_ *builtin.Operation, claim, old *resourcev1.ResourceClaim) {
 	gone := allocated(old)
 	for d := range allocated(claim) {
 		delete(gone, d)

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -62,7 +61,7 @@ func deviceClassColumns() *builtin.Columns[resourcev1.DeviceClass] {
 
 // prepareTaintRuleUpdate keeps the time true since when the effect is what it
 // is: pods tolerate an effect for a while from then on.
-func prepareTaintRuleUpdate(_ context.Context, rule, old *resourcev1.DeviceTaintRule) {
+func prepareTaintRuleUpdate(_ *builtin.Operation, rule, old *resourcev1.DeviceTaintRule) {
 	taint, was := &rule.Spec.Taint, &old.Spec.Taint
 	if taint.Effect != was.Effect && taint.TimeAdded.Equal(was.TimeAdded) {
 		taint.TimeAdded = &metav1.Time{Time: time.Now().Truncate(time.Second)}

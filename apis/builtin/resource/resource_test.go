@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourcev1 "k8s.io/api/resource/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
 func claimWith(allocated, reported []string) *resourcev1.ResourceClaim {
@@ -23,13 +25,13 @@ func TestClaimStatus(t *testing.T) {
 	t.Parallel()
 	old := claimWith([]string{"a", "b"}, []string{"a", "b"})
 	claim := claimWith([]string{"b"}, []string{"a", "b"})
-	prepareClaimStatus(t.Context(), claim, old)
+	prepareClaimStatus(&builtin.Operation{Context: t.Context()}, claim, old)
 	if diff := cmp.Diff(claimWith([]string{"b"}, []string{"b"}), claim); diff != "" {
 		t.Errorf("a device that is gone:\n%s", diff)
 	}
 	claim = claimWith(nil, []string{"a", "b"})
 	claim.Status.Allocation = nil
-	prepareClaimStatus(t.Context(), claim, old)
+	prepareClaimStatus(&builtin.Operation{Context: t.Context()}, claim, old)
 	if claim.Status.Devices != nil {
 		t.Errorf("without allocation there are devices %+v", claim.Status.Devices)
 	}
@@ -40,12 +42,12 @@ func TestTaintTime(t *testing.T) {
 	old := &resourcev1.DeviceTaintRule{}
 	old.Spec.Taint.Effect = resourcev1.DeviceTaintEffectNoSchedule
 	rule := old.DeepCopy()
-	prepareTaintRuleUpdate(t.Context(), rule, old)
+	prepareTaintRuleUpdate(&builtin.Operation{Context: t.Context()}, rule, old)
 	if rule.Spec.Taint.TimeAdded != nil {
 		t.Error("the time changed without the effect")
 	}
 	rule.Spec.Taint.Effect = resourcev1.DeviceTaintEffectNoExecute
-	prepareTaintRuleUpdate(t.Context(), rule, old)
+	prepareTaintRuleUpdate(&builtin.Operation{Context: t.Context()}, rule, old)
 	if rule.Spec.Taint.TimeAdded == nil {
 		t.Error("a new effect has no time")
 	}

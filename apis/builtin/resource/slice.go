@@ -1,14 +1,14 @@
 package resource
 
 import (
-	"context"
-
 	resourcev1 "k8s.io/api/resource/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
 // prepareSlice drops lists as values of attributes: they are for a feature
 // that is off (DRAListTypeAttributes).
-func prepareSlice(_ context.Context, slice *resourcev1.ResourceSlice) {
+func prepareSlice(_ *builtin.Operation, slice *resourcev1.ResourceSlice) {
 	eachList(slice, func(device *resourcev1.Device, name resourcev1.QualifiedName) {
 		attribute := device.Attributes[name]
 		attribute.BoolValues, attribute.IntValues, attribute.StringValues, attribute.VersionValues = nil, nil, nil, nil
@@ -17,11 +17,11 @@ func prepareSlice(_ context.Context, slice *resourcev1.ResourceSlice) {
 }
 
 // prepareSliceUpdate lets lists be in slices that had some.
-func prepareSliceUpdate(ctx context.Context, slice, old *resourcev1.ResourceSlice) {
+func prepareSliceUpdate(op *builtin.Operation, slice, old *resourcev1.ResourceSlice) {
 	had := false
 	eachList(old, func(*resourcev1.Device, resourcev1.QualifiedName) { had = true })
 	if !had {
-		prepareSlice(ctx, slice)
+		prepareSlice(op, slice)
 	}
 }
 

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -14,14 +13,14 @@ import (
 
 // prepareDriverUpdate counts generations, but, unlike with other kinds, from
 // the first change on: a new driver has none.
-func prepareDriverUpdate(_ context.Context, driver, old *storagev1.CSIDriver) {
+func prepareDriverUpdate(_ *builtin.Operation, driver, old *storagev1.CSIDriver) {
 	if !equality.Semantic.DeepEqual(driver.Spec, old.Spec) {
 		driver.Generation = old.Generation + 1
 	}
 }
 
-func driverWarnings(_ context.Context, driver *storagev1.CSIDriver) []string {
-	if len(driver.Spec.TokenRequests) > 0 && driver.Spec.ServiceAccountTokenInSecrets == nil {
+func driverWarnings(_ *builtin.Operation, driver, old *storagev1.CSIDriver) []string {
+	if old == nil && len(driver.Spec.TokenRequests) > 0 && driver.Spec.ServiceAccountTokenInSecrets == nil {
 		return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, " +
 			"set to true to prevent possible logging of tokens in volume attributes"}
 	}
@@ -77,11 +76,11 @@ func or[T any](p *T, otherwise T) T {
 
 // prepareNode and prepareNodeUpdate let nobody write the health of storage: it
 // belongs to a feature that is off (CSIVolumeHealth).
-func prepareNode(_ context.Context, node *storagev1.CSINode) {
+func prepareNode(_ *builtin.Operation, node *storagev1.CSINode) {
 	node.Status = storagev1.CSINodeStatus{}
 }
 
-func prepareNodeUpdate(_ context.Context, node, old *storagev1.CSINode) { node.Status = old.Status }
+func prepareNodeUpdate(_ *builtin.Operation, node, old *storagev1.CSINode) { node.Status = old.Status }
 
 func nodeColumns() *builtin.Columns[storagev1.CSINode] {
 	return &builtin.Columns[storagev1.CSINode]{

@@ -16,7 +16,7 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: storagev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[storagev1.CSIDriver]{
 			Name: "csidrivers", Kind: "CSIDriver", RequireResourceVersion: true, ReturnDeleted: true,
-			Default: defaultDriver, PrepareUpdate: prepareDriverUpdate, CreateWarnings: driverWarnings, Columns: driverColumns(),
+			Default: defaultDriver, PrepareUpdate: prepareDriverUpdate, Warnings: driverWarnings, Columns: driverColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSINode]{
 			Name: "csinodes", Kind: "CSINode", RequireResourceVersion: true, ReturnDeleted: true,

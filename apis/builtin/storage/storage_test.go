@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
 )
 
 func class(name, annotation string, age time.Duration) *storagev1.StorageClass {
@@ -47,13 +49,13 @@ func TestDefaultClass(t *testing.T) {
 func TestDriverGeneration(t *testing.T) {
 	t.Parallel()
 	old, changed := &storagev1.CSIDriver{}, &storagev1.CSIDriver{}
-	prepareDriverUpdate(t.Context(), changed, old)
+	prepareDriverUpdate(&builtin.Operation{Context: t.Context()}, changed, old)
 	if changed.Generation != 0 {
 		t.Errorf("generation is %d without a change", changed.Generation)
 	}
 	yes := true
 	changed.Spec.RequiresRepublish = &yes
-	prepareDriverUpdate(t.Context(), changed, old)
+	prepareDriverUpdate(&builtin.Operation{Context: t.Context()}, changed, old)
 	if changed.Generation != 1 {
 		t.Errorf("generation is %d after the first change", changed.Generation)
 	}

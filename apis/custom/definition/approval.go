@@ -20,7 +20,7 @@ const (
 	Approved
 )
 
-// IsProtected tells whether a group belongs to the community, whose definitions
+// IsProtected reports whether a group belongs to the community, whose definitions
 // have to be approved.
 func IsProtected(group string) bool {
 	for _, domain := range []string{"k8s.io", "kubernetes.io"} {

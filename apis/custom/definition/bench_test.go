@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,7 +44,7 @@ func large() *apiextensionsv1.CustomResourceDefinition {
 		}},
 	}
 	definition.Default(crd)
-	definition.Prepare(context.Background(), crd)
+	definition.Prepare(crd)
 	return crd
 }
 
@@ -65,7 +64,7 @@ func BenchmarkWarnings(b *testing.B) {
 	crd := large()
 	b.ReportAllocs()
 	for b.Loop() {
-		if warnings := definition.Warnings(b.Context(), crd); len(warnings) > 0 {
+		if warnings := definition.Warnings(crd); len(warnings) > 0 {
 			b.Fatal(warnings)
 		}
 	}

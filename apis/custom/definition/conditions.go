@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,14 +18,14 @@ func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextens
 	return nil
 }
 
-// IsTrue tells whether a condition is there and true.
+// IsTrue reports whether a condition is there and true.
 func IsTrue(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	condition := FindCondition(crd, kind)
 	return condition != nil && condition.Status == apiextensionsv1.ConditionTrue
 }
 
 // SetCondition sets a condition, and the time of its transition where its
-// status changes. It tells whether anything changed.
+// status changes. It reports whether anything changed.
 func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition) bool {
 	condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
 	have := FindCondition(crd, condition.Type)
@@ -39,4 +40,11 @@ func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiex
 	changed := have.Status != condition.Status || have.Reason != condition.Reason || have.Message != condition.Message
 	*have = condition
 	return changed
+}
+
+// RemoveCondition takes a condition away. It reports whether there was one.
+func RemoveCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
+	had := len(crd.Status.Conditions)
+	crd.Status.Conditions = slices.DeleteFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool { return c.Type == kind })
+	return len(crd.Status.Conditions) != had
 }

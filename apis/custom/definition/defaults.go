@@ -2,6 +2,7 @@ package definition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -95,8 +96,11 @@ func (w *defaults) value(s *props, compiled *schema.Schema, value any, at *field
 		w.errs = append(w.errs, field.Invalid(at, value, "must not have unknown fields"))
 	}
 	if doc, ok := value.(map[string]any); ok {
-		if _, err := compiled.CoerceEmbedded(doc, false, false); err != nil {
-			w.errs = append(w.errs, field.Invalid(at, value, err.Error()))
+		if _, err := compiled.CoerceEmbedded(at, doc, false, false); err != nil {
+			var fault *field.Error
+			if errors.As(err, &fault) {
+				w.errs = append(w.errs, fault)
+			}
 			return
 		}
 	}
@@ -127,10 +131,7 @@ func (w *defaults) inMetadata(s *props, compiled *schema.Schema, value any, at *
 			doc[name] = word
 		}
 	}
-	unknown, err := schema.CoerceMetadata(doc, true, false)
-	if err == nil && len(unknown) > 0 {
-		err = fmt.Errorf("unknown field %q", unknown[0])
-	}
+	_, err := schema.CoerceMetadata(doc, false, false) // what is unknown in it is dropped when it is used
 	if err == nil {
 		err = schema.ValidateResource(nil, doc).ToAggregate()
 	}

@@ -32,12 +32,12 @@ func Default(crd *apiextensionsv1.CustomResourceDefinition) {
 }
 
 // Prepare notes the version that objects are stored in from the start.
-func Prepare(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) {
+func Prepare(crd *apiextensionsv1.CustomResourceDefinition) {
 	noteStoredVersion(crd)
 }
 
 // PrepareUpdate notes a new storage version.
-func PrepareUpdate(_ context.Context, crd, _ *apiextensionsv1.CustomResourceDefinition) {
+func PrepareUpdate(crd, _ *apiextensionsv1.CustomResourceDefinition) {
 	noteStoredVersion(crd)
 }
 
@@ -96,7 +96,7 @@ func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourc
 }
 
 // ValidateStatusUpdate returns what is wrong with a new status.
-func ValidateStatusUpdate(_ context.Context, crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+func ValidateStatusUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
 		return field.ErrorList{field.Invalid(field.NewPath("status"), "", err.Error())}
@@ -123,7 +123,7 @@ func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 	})
 }
 
-// Held tells that a definition cannot be deleted at once.
+// Held reports that a definition cannot be deleted at once.
 func Held(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.DeletionTimestamp == nil }
 
 // InternalSchema returns a schema in the form that package schema compiles. It

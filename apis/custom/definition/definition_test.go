@@ -26,14 +26,14 @@ func definitionOf(versions ...string) *apiextensionsv1.CustomResourceDefinition 
 func TestStoredVersions(t *testing.T) {
 	t.Parallel()
 	crd := definitionOf("v1", "v2")
-	definition.Prepare(t.Context(), crd)
+	definition.Prepare(crd)
 	if diff := cmp.Diff([]string{"v2"}, crd.Status.StoredVersions); diff != "" {
 		t.Errorf("created:\n%s", diff)
 	}
 	updated := definitionOf("v1", "v2", "v3")
 	updated.Status = crd.Status
-	definition.PrepareUpdate(t.Context(), updated, crd)
-	definition.PrepareUpdate(t.Context(), updated, crd)
+	definition.PrepareUpdate(updated, crd)
+	definition.PrepareUpdate(updated, crd)
 	if diff := cmp.Diff([]string{"v2", "v3"}, updated.Status.StoredVersions); diff != "" {
 		t.Errorf("updated:\n%s", diff)
 	}

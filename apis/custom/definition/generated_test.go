@@ -191,7 +191,7 @@ func keepValid(t *testing.T, props *jsonSchema) {
 		props.XValidations = apiextensionsv1.ValidationRules{rule}
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema = props
 		definition.Default(crd)
-		definition.Prepare(t.Context(), crd)
+		definition.Prepare(crd)
 		errs := definition.Validate(t.Context(), crd)
 		if len(errs) == 0 {
 			kept = append(kept, rule)

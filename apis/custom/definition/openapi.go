@@ -18,7 +18,7 @@ import (
 
 func hasDefault(s *props) bool { return s.Default != nil }
 
-// anySchema tells whether something is true of any schema in the definition.
+// anySchema reports whether something is true of any schema in the definition.
 func (v *validator) anySchema(is func(*props) bool) bool {
 	found := false
 	look := func(s *apiextensions.CustomResourceValidation) {
@@ -68,7 +68,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 	}
 }
 
-// isUnchanged tells whether a version has the schema that it had before.
+// isUnchanged reports whether a version has the schema that it had before.
 func (v *validator) isUnchanged(version string) bool {
 	if v.old == nil {
 		return false
@@ -394,7 +394,7 @@ func (w *openAPI) ruleWords(rule *apiextensions.ValidationRule, at *field.Path) 
 	case strings.ContainsAny(message, "\r\n"):
 		w.add(field.Invalid(at.Child("message"), rule.Message, "must not contain line breaks"))
 	case strings.ContainsAny(text, "\r\n") && message == "":
-		w.add(field.Required(at.Child("message"), "must be specified if rule contains line breaks"))
+		w.add(field.Required(at.Child("message"), "message must be specified if rule contains line breaks"))
 	}
 	if rule.MessageExpression != "" && strings.TrimSpace(rule.MessageExpression) == "" {
 		w.add(field.Required(at.Child("messageExpression"), "must be non-empty if specified"))

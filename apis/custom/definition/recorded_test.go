@@ -82,7 +82,7 @@ func sent(t *testing.T, body []byte) *apiextensionsv1.CustomResourceDefinition {
 	}
 	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
 	definition.Default(&crd)
-	definition.Prepare(t.Context(), &crd)
+	definition.Prepare(&crd)
 	return &crd
 }
 
@@ -107,7 +107,7 @@ func checkRecorded(t *testing.T, r recorded) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
-	if warnings := strings.Join(definition.Warnings(t.Context(), crd), "\n"); r.Warning != "" && warnings != r.Warning {
+	if warnings := strings.Join(definition.Warnings(crd), "\n"); r.Warning != "" && warnings != r.Warning {
 		t.Errorf("warnings %q, want %q", warnings, r.Warning)
 	}
 }

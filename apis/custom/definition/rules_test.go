@@ -28,7 +28,7 @@ func withSchema(t testing.TB, text string) *apiextensionsv1.CustomResourceDefini
 		t.Fatalf("%s: %v", text, err)
 	}
 	definition.Default(crd)
-	definition.Prepare(t.Context(), crd)
+	definition.Prepare(crd)
 	return crd
 }
 
@@ -98,7 +98,7 @@ x-kubernetes-validations:
 - {rule: "true", fieldPath: ".m['a.b']"}
 - {rule: "true", fieldPath: ".m['a"}`, []string{
 			schemaPath + `.x-kubernetes-validations[0].messageExpression: Required value: must be non-empty if specified`,
-			schemaPath + `.x-kubernetes-validations[2].message: Required value: must be specified if rule contains line breaks`,
+			schemaPath + `.x-kubernetes-validations[2].message: Required value: message must be specified if rule contains line breaks`,
 			schemaPath + `.x-kubernetes-validations[3].fieldPath: Invalid value: " ": must be non-empty if specified`,
 			schemaPath + `.x-kubernetes-validations[3].fieldPath: Invalid value: " ": must be a valid path`,
 			schemaPath + `.x-kubernetes-validations[5].fieldPath: Invalid value: ".m['a": must be a valid path`}},
@@ -254,7 +254,7 @@ func FuzzRules(f *testing.F) {
 		crd := definitionOf("v1")
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema = &props
 		definition.Default(crd)
-		definition.Prepare(t.Context(), crd)
+		definition.Prepare(crd)
 		if len(definition.Validate(t.Context(), crd)) > 0 {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/custom/schema"
@@ -27,6 +28,34 @@ func structuralFaults(s *props, at *field.Path) field.ErrorList {
 	v.complete(s, s, at, at)
 	slices.SortFunc(v.errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 	return v.errs
+}
+
+// NonStructuralSchema returns the condition of a definition whose schemas are not
+// structural, or which keeps unknown members of all objects; nil where all is well.
+// Such ones are not accepted any more, but kube-apiserver may have stored them
+// before.
+func NonStructuralSchema(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinitionCondition, error) {
+	var errs field.ErrorList
+	if crd.Spec.PreserveUnknownFields {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
+	}
+	for i := range crd.Spec.Versions {
+		version := &crd.Spec.Versions[i]
+		if version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		internal, err := InternalSchema(version.Schema.OpenAPIV3Schema)
+		if err != nil {
+			return nil, fmt.Errorf("check the schema of %s in version %s: %w", crd.Name, version.Name, err)
+		}
+		errs = append(errs, structuralFaults(internal, field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema"))...)
+	}
+	if len(errs) == 0 {
+		return nil, nil
+	}
+	return &apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionTrue, Reason: "Violations", Message: errs.ToAggregate().Error(),
+	}, nil
 }
 
 // level is where in a schema a node stands.
@@ -135,7 +164,7 @@ func (v *structural) meta(s *props, l level, at *field.Path) {
 	}
 }
 
-// namesOnly tells that a schema says something of name and generateName alone.
+// namesOnly reports that a schema says something of name and generateName alone.
 func namesOnly(metadata props) bool {
 	for name := range metadata.Properties {
 		if name != "name" && name != "generateName" {

@@ -8,8 +8,8 @@ import (
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 )
 
-// kube-apiserver still stores definitions as v1beta1, a version that nobody can
-// ask for any more.
+// kube-apiserver stores definitions as v1beta1, a version that is not served any
+// more.
 
 // FromV1beta1 makes a definition of v1 of one of v1beta1, which has its defaults.
 func FromV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {

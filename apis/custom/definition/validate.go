@@ -175,7 +175,7 @@ func deprecationFaults(version *apiextensions.CustomResourceDefinitionVersion) (
 	return faults
 }
 
-// hasStatus tells whether a version has the subresource /status.
+// hasStatus reports whether a version has the subresource /status.
 func (v *validator) hasStatus(version *apiextensions.CustomResourceDefinitionVersion) bool {
 	subresources := version.Subresources
 	if subresources == nil {

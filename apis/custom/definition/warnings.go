@@ -1,7 +1,6 @@
 package definition
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,7 @@ import (
 )
 
 // Warnings tells of formats in schemas that are not checked.
-func Warnings(_ context.Context, crd *apiextensionsv1.CustomResourceDefinition) []string {
+func Warnings(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	unknown := formats{}
 	for i := range crd.Spec.Versions {
 		if s := crd.Spec.Versions[i].Schema; s != nil {

@@ -46,7 +46,7 @@ func (v *validator) webhookURL(text string, at *field.Path) {
 		v.add(field.Invalid(at, u.Scheme, "'https' is the only allowed URL scheme"+form))
 	}
 	if u.Host == "" {
-		v.add(field.Invalid(at, u.Host, "host must be provided"+form))
+		v.add(field.Invalid(at, u.Host, "host must be specified"+form))
 	}
 	if u.User != nil {
 		v.add(field.Invalid(at, u.User.String(), "user information is not permitted in the URL"))
@@ -61,10 +61,10 @@ func (v *validator) webhookURL(text string, at *field.Path) {
 
 func (v *validator) webhookService(service *apiextensions.ServiceReference, at *field.Path) {
 	if service.Name == "" {
-		v.add(field.Required(at.Child("name"), "service name is required"))
+		v.add(field.Required(at.Child("name"), ""))
 	}
 	if service.Namespace == "" {
-		v.add(field.Required(at.Child("namespace"), "service namespace is required"))
+		v.add(field.Required(at.Child("namespace"), ""))
 	}
 	if faults := utilvalidation.IsValidPortNum(int(service.Port)); len(faults) > 0 {
 		v.add(field.Invalid(at.Child("port"), service.Port, "port is not valid: "+strings.Join(faults, ", ")))
@@ -106,7 +106,7 @@ func (v *validator) requireCABundle() bool {
 	return v.old != nil && IsTrue(v.old, apiextensionsv1.Established) && !InvalidCABundle(v.old)
 }
 
-// InvalidCABundle tells whether a definition has a conversion webhook whose
+// InvalidCABundle reports whether a definition has a conversion webhook whose
 // certificates cannot be read.
 func InvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c := crd.Spec.Conversion

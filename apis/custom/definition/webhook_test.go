@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -35,7 +34,7 @@ func withWebhook(config *apiextensionsv1.WebhookClientConfig, reviews ...string)
 		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: config, ConversionReviewVersions: reviews},
 	}
 	definition.Default(crd)
-	definition.Prepare(context.Background(), crd)
+	definition.Prepare(crd)
 	return crd
 }
 
@@ -55,12 +54,12 @@ func TestWebhooks(t *testing.T) {
 		{"nowhere", &apiextensionsv1.WebhookClientConfig{}, []string{"v1"}, at + ": Required value: exactly one of url or service is required"},
 		{"twice", both, []string{"v1"}, at + ": Required value: exactly one of url or service is required"},
 		{"http", atURL("http://a"), []string{"v1"}, at + `.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`},
-		{"no host", atURL("https:///c"), []string{"v1"}, at + `.url: Invalid value: "": host must be provided; desired format: https://host[/path]`},
+		{"no host", atURL("https:///c"), []string{"v1"}, at + `.url: Invalid value: "": host must be specified; desired format: https://host[/path]`},
 		{"with everything", atURL("https://u@a/?x=1#y"), []string{"v1"}, "[" + at + `.url: Invalid value: "u": user information is not permitted in the URL, ` +
 			at + `.url: Invalid value: "y": fragments are not permitted in the URL, ` + at + `.url: Invalid value: "x=1": query parameters are not permitted in the URL]`},
 		{"no URL", atURL("https://a b"), []string{"v1"}, at + `.url: Required value: url must be a valid URL: parse "https://a b": invalid character " " in host name; desired format: https://host[/path]`},
-		{"no names", behind("", "", "", 70000), []string{"v1"}, "[" + at + ".service.name: Required value: service name is required, " +
-			at + ".service.namespace: Required value: service namespace is required, " +
+		{"no names", behind("", "", "", 70000), []string{"v1"}, "[" + at + ".service.name: Required value, " +
+			at + ".service.namespace: Required value, " +
 			at + ".service.port: Invalid value: 70000: port is not valid: must be between 1 and 65535, inclusive]"},
 		{"empty segments", behind("a", "b", "//", 0), []string{"v1"}, at + `.service.path: Invalid value: "//": segment[0] may not be empty`},
 		{"segments", behind("a", "b", "c/d_", 0), []string{"v1"}, "[" + at + `.service.path: Invalid value: "c/d_": must start with a '/', ` +

@@ -20,7 +20,7 @@ import (
 // what they may cost at most, one by one and together, and whether they are where
 // they can be of use. The zero value is ready. It is for one goroutine.
 type Checker struct {
-	// Unchanged tells that the schema is stored as it is: its rules were accepted
+	// Unchanged reports that the schema is stored as it is: its rules were accepted
 	// before and are not refused for what each of them costs. It is asked when one
 	// costs too much; nil for a new schema.
 	Unchanged func() bool

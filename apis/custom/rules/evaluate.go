@@ -147,7 +147,7 @@ func (j *judge) broken(n *node, i int, p *place, vars *variables) bool {
 // note tells the client of a fault: as one, or as a warning where the value has
 // always been like that.
 func (j *judge) note(made *compiledRule, p *place, fault *field.Error) {
-	if !made.rule.usesOldSelf && p.isUnchanged() {
+	if !made.rule.usesOldSelf && p.isUnchanged(j.schema) {
 		request.AddWarning(j.ctx, fault.Error())
 		return
 	}

@@ -38,7 +38,7 @@ type node struct {
 	ready compiledRules
 }
 
-// New returns the rules of a schema, nil if it has none. resource tells whether
+// New returns the rules of a schema, nil if it has none. resource reports whether
 // the values are resources, which have a type and metadata that expressions see.
 func New(props *apiextensions.JSONSchemaProps, resource bool) *Rules {
 	return new(Compiler).Rules(props, resource)
@@ -71,7 +71,7 @@ func (c *Compiler) expressions() *expressions {
 	return c.compiled
 }
 
-// hasRules tells whether there are rules in a schema, but for alternatives, which
+// hasRules reports whether there are rules in a schema, but for alternatives, which
 // have none.
 func hasRules(props *apiextensions.JSONSchemaProps) bool {
 	if props == nil {

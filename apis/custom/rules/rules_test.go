@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mainstay.dev/mainstay/apis/custom/schema"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -27,6 +28,10 @@ func (j judged) check(t *testing.T) {
 	o := Options{Budget: Budget}
 	if j.old != "" {
 		o.Old, o.Ratchet = valueOf(t, j.old), true
+		var err error
+		if o.Schema, err = schema.Compile(schemaOf(t, j.schema)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	errs, _ := New(schemaOf(t, j.schema), true).Validate(ctx, nil, valueOf(t, j.object), o)
 	var got []string
@@ -228,6 +233,8 @@ properties:
 		{name: "something else changed", old: `{spec: {b: "1", l: [w], m: [{k: a, v: w}, {k: b, v: z}]}}`, object: `{spec: {b: bad, l: [w], m: [{k: b, v: z}, {k: a, v: q}]}}`,
 			want:   []string{`spec: Invalid value: s`, `spec.m[1].v: Invalid value: "q": m`},
 			warned: []string{`spec.l[0]: Invalid value: "w": l`, `spec.m[0].v: Invalid value: "z": m`}},
+		{name: "entries in another order", old: `{spec: {b: bad, m: [{k: a, v: x}, {k: b, v: x}]}}`, object: `{spec: {b: bad, m: [{k: b, v: x}, {k: a, v: x}]}}`,
+			warned: []string{`spec: Invalid value: s`}},
 		{name: "a list without keys is one value", old: `{spec: {b: "1", l: [w]}}`, object: `{spec: {b: "1", l: [w, x]}}`, want: []string{`spec.l[0]: Invalid value: "w": l`}},
 		{name: "a new member", old: `{spec: {b: "1"}}`, object: `{spec: {b: "1", l: [w]}}`, want: []string{`spec.l[0]: Invalid value: "w": l`}},
 		{name: "the type is always judged", old: `{kind: W, spec: {b: "1"}}`, object: `{kind: W, spec: {b: "1"}}`, want: []string{`kind: Invalid value: "W": k`}},

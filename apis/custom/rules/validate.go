@@ -3,11 +3,11 @@ package rules
 import (
 	"context"
 	"maps"
-	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/apis/custom/schema"
 	"mainstay.dev/mainstay/cel/environment"
 )
 
@@ -22,6 +22,9 @@ type Options struct {
 	// Ratchet leaves values that are what they were alone, whatever rules say
 	// (KEP-4008), but for those about changes. The client is warned of them.
 	Ratchet bool
+	// Schema is that of the value, by which it is compared with what it was; nil
+	// compares without one.
+	Schema *schema.Schema
 	// Budget is what the rules may cost together.
 	Budget int64
 }
@@ -34,18 +37,19 @@ func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Optio
 	if r == nil {
 		return nil, o.Budget
 	}
-	j := judge{ctx: ctx, rules: r, at: at, left: o.Budget}
+	j := judge{ctx: ctx, rules: r, schema: o.Schema, at: at, left: o.Budget}
 	j.value(r.root, &place{value: value, old: o.Old, correlated: o.Ratchet})
 	return j.errs, j.left
 }
 
 // judge is one walk over a value.
 type judge struct {
-	ctx   context.Context
-	rules *Rules
-	at    *field.Path
-	left  int64
-	errs  field.ErrorList
+	ctx    context.Context
+	rules  *Rules
+	schema *schema.Schema
+	at     *field.Path
+	left   int64
+	errs   field.ErrorList
 }
 
 // place is a value and where it is. It lives on the stack of the walk.
@@ -62,7 +66,7 @@ type place struct {
 	// hidden: expressions cannot see it change, so that being the same means
 	// nothing.
 	hidden bool
-	// compared tells that unchanged is known.
+	// compared reports that unchanged is known.
 	compared, unchanged bool
 }
 
@@ -80,27 +84,44 @@ func (p *place) path(at *field.Path) *field.Path {
 	return at.Child(p.name)
 }
 
-// isUnchanged tells whether the value, or the nearest around it of which that can
+// isUnchanged reports whether the value, or the nearest around it of which that can
 // be told, is what it was.
-func (p *place) isUnchanged() bool {
+func (p *place) isUnchanged(root *schema.Schema) bool {
 	for ; p != nil && !p.hidden; p = p.above {
 		if !p.correlated {
 			continue
 		}
 		if !p.compared {
-			p.compared, p.unchanged = true, reflect.DeepEqual(p.value, p.old)
+			p.compared, p.unchanged = true, p.schema(root).Unchanged(p.value, p.old)
 		}
 		return p.unchanged
 	}
 	return false
 }
 
-// maxFaults is how many faults are told: nobody misses more, and each of a
+// schema returns the schema of the value, nil where that is not known.
+func (p *place) schema(root *schema.Schema) *schema.Schema {
+	if p.above == nil {
+		return root
+	}
+	s := p.above.schema(root)
+	switch {
+	case s == nil:
+		return nil
+	case p.inList:
+		return s.Items
+	case p.free:
+		return s.Additional
+	}
+	return s.Properties[p.name]
+}
+
+// maxFaults is how many faults are returned: no client needs more, and each of a
 // million entries can have one before the budget is used up.
 const maxFaults = 1 << 10
 
 // value judges a value and all below it. It returns false when the budget is
-// used up, or enough is told.
+// used up, or there are enough faults.
 func (j *judge) value(n *node, p *place) bool {
 	if len(j.errs) >= maxFaults {
 		return false

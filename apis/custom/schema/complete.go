@@ -9,9 +9,9 @@ import (
 
 // Complete makes a document one of the schema, in one pass: members that the
 // schema does not know are dropped, those that are missing and have a default
-// get it, and null is taken out where the schema does not allow it. The type,
-// and the metadata, of the document and of resources embedded in it are left
-// alone. It is idempotent.
+// get it, and null is taken out where the schema does not allow it. Of the type,
+// and the metadata, of the document and of resources embedded in it nothing is
+// dropped. It is idempotent.
 func (s *Schema) Complete(doc map[string]any) {
 	w := walk{defaults: true, prune: true}
 	w.object(s, doc, true)
@@ -33,7 +33,7 @@ func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 	return w.unknown
 }
 
-// PruneValue is Prune for a value that is not a whole document. It tells whether
+// PruneValue is Prune for a value that is not a whole document. It reports whether
 // something was dropped.
 func (s *Schema) PruneValue(value any) bool {
 	w := walk{prune: true, report: true}
@@ -49,7 +49,7 @@ type walk struct {
 	unknown []string
 }
 
-// isMeta tells whether a member of a resource belongs to every resource.
+// isMeta reports whether a member of a resource belongs to every resource.
 func isMeta(name string) bool { return name == "metadata" || name == "apiVersion" || name == "kind" }
 
 func (w *walk) value(s *Schema, value any, resource bool) {
@@ -69,6 +69,7 @@ func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 	}
 	for name, value := range doc {
 		if resource && isMeta(name) {
+			w.fillMeta(s, name, value)
 			continue
 		}
 		var member *Schema
@@ -101,6 +102,15 @@ func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 			w.path = w.path[:mark]
 		}
 	}
+}
+
+// fillMeta gives what is below a member of every resource its defaults.
+func (w *walk) fillMeta(s *Schema, name string, value any) {
+	if s == nil || !w.defaults || s.Properties[name] == nil {
+		return
+	}
+	inner := walk{defaults: true}
+	inner.value(s.Properties[name], value, false)
 }
 
 // fill gives members their defaults.

@@ -51,7 +51,7 @@ type fault struct {
 	err  *field.Error
 }
 
-// maxFaults is how many faults of one value are told. A body of a few MB can
+// maxFaults is how many faults of one value are returned. A body of a few MB can
 // have a million; whoever sees a thousand does not miss the rest, and finding
 // out that they are different ones would take hours.
 const maxFaults = 1 << 10
@@ -62,11 +62,11 @@ const fewFaults = 16
 
 // result is what looking at a value has shown: up to maxFaults different faults.
 // matched counts what was looked at: of several alternatives that all fail, the
-// one with most is told.
+// one with most is returned.
 type result struct {
 	faults []fault
-	// told are the texts of the faults, once there are more than a few.
-	told    map[string]bool
+	// texts are those of the faults, once there are more than a few.
+	texts   map[string]bool
 	matched int
 }
 
@@ -75,8 +75,8 @@ func (r *result) add(f fault) {
 		return
 	}
 	r.faults = append(r.faults, f)
-	if r.told != nil {
-		r.told[f.text] = true
+	if r.texts != nil {
+		r.texts[f.text] = true
 	}
 }
 
@@ -84,19 +84,19 @@ func (r *result) has(text string) bool {
 	if len(r.faults) <= fewFaults {
 		return slices.ContainsFunc(r.faults, func(f fault) bool { return f.text == text })
 	}
-	if r.told == nil {
-		r.told = make(map[string]bool, 2*len(r.faults))
+	if r.texts == nil {
+		r.texts = make(map[string]bool, 2*len(r.faults))
 		for i := range r.faults {
-			r.told[r.faults[i].text] = true
+			r.texts[r.faults[i].text] = true
 		}
 	}
-	return r.told[text]
+	return r.texts[text]
 }
 
 // merge takes over what another result has found; it becomes the receiver's.
 func (r *result) merge(other result) {
 	if len(r.faults) == 0 {
-		r.faults, r.told = other.faults, other.told
+		r.faults, r.texts = other.faults, other.texts
 	} else {
 		for _, f := range other.faults {
 			r.add(f)

@@ -6,7 +6,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// isStringFormat tells whether a format of strings is checked; others are
+// isStringFormat reports whether a format of strings is checked; others are
 // notes to the reader. Dashes do not count.
 func isStringFormat(format string) bool {
 	switch strings.ReplaceAll(format, "-", "") {
@@ -36,10 +36,10 @@ func knownFormat(jsonType, format string) string {
 	return format
 }
 
-// IsKnownFormat tells whether a format is checked of values of a type.
+// IsKnownFormat reports whether a format is checked of values of a type.
 func IsKnownFormat(jsonType, format string) bool { return knownFormat(jsonType, format) != "" }
 
-// hasFormat tells whether a string has a format.
+// hasFormat reports whether a string has a format.
 func hasFormat(format, value string) bool {
 	return !strfmt.Default.ContainsName(format) || strfmt.Default.Validates(format, value)
 }

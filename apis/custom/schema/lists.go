@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,6 +43,46 @@ func byKeys(keys []string, list []any) map[string]any {
 		}
 	}
 	return entries
+}
+
+// Unchanged reports whether a value is what it was, in whichever order the entries
+// of list maps are. s may be nil.
+func (s *Schema) Unchanged(value, old any) bool {
+	if s == nil {
+		return reflect.DeepEqual(value, old)
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		was, ok := old.(map[string]any)
+		if !ok || len(was) != len(value) {
+			return false
+		}
+		for name, v := range value {
+			before, found := was[name]
+			member, _ := s.member(name)
+			if !found || !member.Unchanged(v, before) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		was, ok := old.([]any)
+		if !ok || len(was) != len(value) {
+			return false
+		}
+		if s.ListType != "map" {
+			return reflect.DeepEqual(value, was)
+		}
+		before := byKeys(s.ListKeys, was)
+		for _, v := range value {
+			key, ok := keyOf(s.ListKeys, v)
+			if !ok || before[key] == nil || !s.Items.Unchanged(v, before[key]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(value, old)
 }
 
 // ValidateLists finds entries that sets and maps among lists hold twice. Lists

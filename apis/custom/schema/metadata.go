@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -21,52 +21,70 @@ func CoerceMetadata(doc map[string]any, report, lenient bool) (unknown []string,
 	return coerceMetadata(doc, "metadata", report, lenient)
 }
 
-// CoerceEmbedded does the same for all resources embedded in a document.
-func (s *Schema) CoerceEmbedded(doc map[string]any, report, lenient bool) (unknown []string, err error) {
+// CoerceEmbedded does the same for the metadata, and the type, of all resources
+// embedded in a document that stands at base. An error is a field error.
+func (s *Schema) CoerceEmbedded(base *field.Path, doc map[string]any, report, lenient bool) (unknown []string, err error) {
 	if s.below&hasEmbedded == 0 {
 		return nil, nil
 	}
-	err = s.eachEmbedded(doc, "", func(resource map[string]any, path string) error {
-		found, err := coerceMetadata(resource, join(path, "metadata"), report, lenient)
+	err = s.eachEmbedded(doc, base, func(resource map[string]any, at *field.Path) error {
+		for _, name := range []string{"apiVersion", "kind"} {
+			value, found := resource[name]
+			if _, isText := value.(string); !found || isText {
+				continue
+			}
+			if !lenient {
+				return field.Invalid(at.Child(name), value, "must be a string")
+			}
+			delete(resource, name)
+		}
+		at = at.Child("metadata")
+		found, err := coerceMetadata(resource, at.String(), report, lenient)
 		unknown = append(unknown, found...)
-		return err
+		if err != nil {
+			return field.Invalid(at, resource["metadata"], err.Error())
+		}
+		return nil
 	})
 	return unknown, err
 }
 
 // eachEmbedded visits the resources embedded in a value, in order.
-func (s *Schema) eachEmbedded(value any, path string, visit func(resource map[string]any, path string) error) error {
+func (s *Schema) eachEmbedded(value any, at *field.Path, visit func(resource map[string]any, at *field.Path) error) error {
 	if s == nil || s.below&hasEmbedded == 0 {
 		return nil
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		if s.Embedded {
-			if err := visit(value, path); err != nil {
+			if err := visit(value, at); err != nil {
 				return err
 			}
 		}
 		for _, name := range sortedKeys(value) {
-			member, _ := s.member(name)
-			if err := member.eachEmbedded(value[name], join(path, name), visit); err != nil {
+			member, declared := s.Properties[name]
+			if !declared {
+				member = s.Additional
+			}
+			if member == nil || member.below&hasEmbedded == 0 {
+				continue
+			}
+			memberAt := at.Key(name)
+			if declared {
+				memberAt = at.Child(name)
+			}
+			if err := member.eachEmbedded(value[name], memberAt, visit); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for i := range value {
-			if err := s.Items.eachEmbedded(value[i], path+"["+strconv.Itoa(i)+"]", visit); err != nil {
+			if err := s.Items.eachEmbedded(value[i], at.Index(i), visit); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 func sortedKeys(m map[string]any) []string {
@@ -131,7 +149,7 @@ func salvage(raw any) metav1.ObjectMeta {
 	return meta
 }
 
-// isPlainMetadata tells that metadata is just what encoding it would give, so
+// isPlainMetadata reports that metadata is just what encoding it would give, so
 // that nothing has to be done. What it does not recognise it leaves to others.
 func isPlainMetadata(raw any) bool {
 	members, ok := raw.(map[string]any)

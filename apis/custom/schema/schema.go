@@ -237,7 +237,7 @@ func (s *Schema) noteFeatures() {
 }
 
 // member returns the schema of a member of an object, nil where it has none;
-// known tells whether there may be such a member.
+// known reports whether there may be such a member.
 func (s *Schema) member(name string) (member *Schema, known bool) {
 	if member, known = s.Properties[name]; known {
 		return member, true

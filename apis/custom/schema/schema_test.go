@@ -176,19 +176,23 @@ func TestComplete(t *testing.T) {
 
 func TestValidateUpdate(t *testing.T) {
 	t.Parallel()
-	s := compile(t, []byte(`{"type":"object","properties":{"spec":{"type":"object","properties":{
+	s := compile(t, []byte(`{"type":"object","properties":{"apiVersion":{"type":"string","enum":["v1"]},"spec":{"type":"object","properties":{
+		"o":{"type":"object","minProperties":2,"properties":{"few":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"string"}}}}}},
 		"a":{"type":"string","maxLength":3},"b":{"type":"string"},
 		"l":{"type":"array","items":{"type":"string","enum":["ok"]}},
 		"m":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"string"},"v":{"type":"integer","maximum":5},"w":{"type":"string"}}}}
 	}}}}`))
-	old := `{"spec":{"a":"toolong","b":"x","l":["bad","ok"],"m":[{"k":"1","v":9},{"k":"2","v":9}]}}`
+	old := `{"apiVersion":"v2","kind":"K","spec":{"o":{"few":[{"k":"a"},{"k":"b"}]},"a":"toolong","b":"x","l":["bad","ok"],"m":[{"k":"1","v":9},{"k":"2","v":9}]}}`
+	valid := strings.Replace(old, `"v2"`, `"v1"`, 1) // of a type that is allowed
 	for _, test := range []struct{ name, doc, want string }{
-		{"nothing", old, ""},
-		{"another field", strings.Replace(old, `"x"`, `"z"`, 1), ""},
-		{"the invalid field", strings.Replace(old, `toolong`, `longer`, 1), "spec.a: Too long: may not be more than 3 bytes"},
-		{"the list", strings.Replace(old, `"ok"]`, `"ok","ok"]`, 1), `spec.l[0]: Unsupported value: "bad": supported values: "ok"`},
-		{"beside an invalid value in an entry", strings.Replace(old, `"k":"1"`, `"k":"1","w":"x"`, 1), ""},
+		{"all but the type", valid, ""},
+		{"another field", strings.Replace(valid, `"x"`, `"z"`, 1), ""},
+		{"the invalid field", strings.Replace(valid, `toolong`, `longer`, 1), "spec.a: Too long: may not be more than 3 bytes"},
+		{"the list", strings.Replace(valid, `"ok"]`, `"ok","ok"]`, 1), `spec.l[0]: Unsupported value: "bad": supported values: "ok"`},
+		{"beside an invalid value in an entry", strings.Replace(valid, `"k":"1"`, `"k":"1","w":"x"`, 1), ""},
 		{"the order of entries", `{"spec":{"m":[{"k":"2","v":9},{"k":"1","v":9}]}}`, ""},
+		{"the order of entries below what is invalid", `{"apiVersion":"v2","kind":"K","spec":{"o":{"few":[{"k":"b"},{"k":"a"}]}}}`, "apiVersion: Unsupported value: \"v2\": supported values: \"v1\""},
+		{"an entry below what is invalid", `{"kind":"K","spec":{"o":{"few":[{"k":"b"},{"k":"c"}]}}}`, "spec.o: Invalid value: 1: spec.o in body should have at least 2 properties"},
 		{"a new entry", `{"spec":{"m":[{"k":"3","v":9}]}}`, "spec.m[0].v: Invalid value: 9: spec.m[0].v in body should be less than or equal to 5"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -201,6 +205,29 @@ func TestValidateUpdate(t *testing.T) {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestPruneDefaults: what would go from values goes from defaults, metadata in
+// embedded resources included.
+func TestPruneDefaults(t *testing.T) {
+	t.Parallel()
+	s := compile(t, []byte(`{"type":"object","properties":{
+		"plain":{"type":"object","properties":{"a":{"type":"string"}},"default":{"a":"A","b":"B"}},
+		"e":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{
+			"kind":{"type":"string","default":"K"},
+			"metadata":{"type":"object","properties":{"name":{"type":"string","default":"n"},"other":{"type":"string","default":"o"},
+				"labels":{"type":"object","default":{"a":"b"}},"annotations":{"type":"object","default":{"a":1}},
+				"finalizers":{"type":"array","items":{"type":"string","default":"f"}}}}}}}}`))
+	s.PruneDefaults()
+	doc := document(t, []byte(`{"e":{"metadata":{}}}`))
+	s.Complete(doc)
+	want := document(t, []byte(`{"plain":{"a":"A"},"e":{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}}}}`))
+	if diff := cmp.Diff(want, doc); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if finalizers := s.Properties["e"].Properties["metadata"].Properties["finalizers"]; finalizers.Items.Default != "f" {
+		t.Errorf("the default of an element: %v", finalizers.Items.Default)
 	}
 }
 

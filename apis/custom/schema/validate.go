@@ -39,7 +39,7 @@ type checker struct {
 // known.
 func (c *checker) check(s *Schema, p *place, value, old any) result {
 	r := c.checkAll(s, p, value, old)
-	if len(r.faults) > 0 && old != nil && reflect.DeepEqual(value, old) {
+	if len(r.faults) > 0 && old != nil && s.Unchanged(value, old) {
 		return result{matched: r.matched}
 	}
 	return r
@@ -142,7 +142,11 @@ func (c *checker) checkObject(r *result, s *Schema, p *place, object, old map[st
 	}
 	for _, name := range s.names {
 		if value, found := object[name]; found {
-			r.merge(c.check(s.Properties[name], &place{above: p, name: name, index: -1}, value, old[name]))
+			was := old[name]
+			if p == nil && (name == "apiVersion" || name == "kind") {
+				was = nil // documents are converted before they are compared
+			}
+			r.merge(c.check(s.Properties[name], &place{above: p, name: name, index: -1}, value, was))
 		}
 	}
 	for _, name := range s.rules.required {
@@ -170,21 +174,21 @@ func (c *checker) checkAdditional(r *result, s *Schema, p *place, object, old ma
 func (c *checker) checkCombined(r *result, s *Schema, p *place, value, old any) {
 	r.matched += 2
 	if len(s.rules.anyOf) > 0 {
-		valid, told := c.alternatives(s.rules.anyOf, p, value, old, true)
+		valid, chosen := c.alternatives(s.rules.anyOf, p, value, old, true)
 		if valid == 0 {
 			r.add(c.misfit(fmt.Sprintf("%q must validate at least one schema (anyOf)", p)))
 		}
-		r.merge(told)
+		r.merge(chosen)
 	}
 	if len(s.rules.oneOf) > 0 {
-		valid, told := c.alternatives(s.rules.oneOf, p, value, old, false)
+		valid, chosen := c.alternatives(s.rules.oneOf, p, value, old, false)
 		switch {
 		case valid == 0:
 			r.add(c.misfit(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found none valid", p)))
 		case valid > 1:
 			r.add(c.misfit(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found %d valid alternatives", p, valid)))
 		}
-		r.merge(told)
+		r.merge(chosen)
 	}
 	if len(s.rules.allOf) > 0 {
 		c.checkAllOf(r, s, p, value, old)
@@ -214,26 +218,26 @@ func (c *checker) checkAllOf(r *result, s *Schema, p *place, value, old any) {
 }
 
 // alternatives counts the schemas that a value fits, up to the first where one
-// is enough, and returns the result to tell: that of the first that fits or,
+// is enough, and returns the result to report: that of the first that fits or,
 // where none does, of the one that came nearest.
-func (c *checker) alternatives(list []*Schema, p *place, value, old any, oneIsEnough bool) (valid int, told result) {
+func (c *checker) alternatives(list []*Schema, p *place, value, old any, oneIsEnough bool) (valid int, chosen result) {
 	nearest := false
 	for _, one := range list {
 		checked := c.check(one, p, value, old)
 		switch {
 		case len(checked.faults) == 0:
 			if valid++; valid == 1 {
-				told = checked
+				chosen = checked
 			}
 			if oneIsEnough {
-				return valid, told
+				return valid, chosen
 			}
-		case valid == 0 && (!nearest || checked.matched > told.matched):
-			told, nearest = checked, true
+		case valid == 0 && (!nearest || checked.matched > chosen.matched):
+			chosen, nearest = checked, true
 		}
 	}
 	if valid > 1 {
-		told = result{}
+		chosen = result{}
 	}
-	return valid, told
+	return valid, chosen
 }

@@ -38,7 +38,7 @@ func typeOf(value any) (jsonType, format string) {
 	return "object", ""
 }
 
-// isWhole tells whether a number is an integer, in the range where that can be
+// isWhole reports whether a number is an integer, in the range where that can be
 // told of a float.
 func isWhole(f float64) bool {
 	const limit = 1<<53 - 1
@@ -188,7 +188,7 @@ func (c *checker) notPositive(r *result, p *place, factor any) {
 	r.add(fault{text, field.Invalid(c.at(p), factor, text)})
 }
 
-// outOfRange tells that a number cannot be of the schema's type and format.
+// outOfRange reports that a number cannot be of the schema's type and format.
 // What role it has stands in the message.
 func (c *checker) outOfRange(s *Schema, p *place, value any, role string) *fault {
 	if s.Type != "integer" || s.IntOrString {

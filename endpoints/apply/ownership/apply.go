@@ -13,7 +13,7 @@ import (
 )
 
 // beforeApply is the manager of the fields that an object has when it is first
-// applied to and nobody kept account before.
+// applied to and no managed fields were kept before.
 const beforeApply = "before-first-apply"
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -50,7 +50,7 @@ func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, mana
 	return out
 }
 
-// leftToKubectl tells whether an apply has to do with the annotation that
+// leftToKubectl reports whether an apply has to do with the annotation that
 // kubectl keeps when it applies without the server's help.
 func (k *Kind) leftToKubectl(live codec.Object, applied *unstructured.Unstructured, manager string) bool {
 	return manager == "kubectl" && (live.GetAnnotations()[lastApplied] != "" || applied.GetAnnotations()[lastApplied] != "")
@@ -66,10 +66,7 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 	if owned(entries, "metadata", "managedFields") || !k.conforms(w, live) {
 		return nil, errUncovered
 	}
-	self := owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
-	if self.manager == "" {
-		self.manager = "unknown"
-	}
+	self := k.applier(manager)
 	n := len(w.stack)
 	w.fieldsOf(k.root, applied.Object, reading{owned: true, checked: true})
 	own := w.exclude(w.take(n), k.reset)
@@ -88,18 +85,35 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 	last := e.nodes
 	e.setNodes(own)
 	if !contains(own, last) {
-		if after = w.prune(k.schema, after, last, w.all(entries, e, own)); after == nil {
+		managed := w.all(entries, e, k.claimed(w, applied.Object))
+		if after = w.prune(k.schema, after, last, managed, w.nullsOf(k.root, applied.Object)); after == nil {
 			return nil, errUncovered
 		}
 	}
-	entries, err := k.settleOthers(w, entries, self, before, after, force)
+	entries, err := k.takeFromOthers(w, entries, self, before, after, force)
 	if err != nil {
 		return nil, err
 	}
 	return k.result(w, live, before, after, entries, self)
 }
 
-// all are the fields that anybody owns, own in place of those of e.
+// applier is the owner of what a manager applies.
+func (k *Kind) applier(manager string) owner {
+	if manager == "" {
+		manager = "unknown"
+	}
+	return owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
+}
+
+// claimed are the fields that an applied configuration sets, and the lists that
+// it wants to be empty.
+func (k *Kind) claimed(w *worker, applied map[string]any) []node {
+	n := len(w.stack)
+	w.fieldsOf(k.root, applied, reading{owned: true, emptyLists: true})
+	return w.exclude(w.take(n), k.reset)
+}
+
+// all are the fields that any manager owns, own in place of those of e.
 func (w *worker) all(entries []entry, e *entry, own []node) []node {
 	all := own
 	for i := range entries {
@@ -110,9 +124,9 @@ func (w *worker) all(entries []entry, e *entry, own []node) []node {
 	return all
 }
 
-// settleOthers takes from all others what is different after an apply. Without
+// takeFromOthers takes from all others what is different after an apply. Without
 // force that must be nothing that they own.
-func (k *Kind) settleOthers(w *worker, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
+func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
 	n := len(w.stack)
 	w.document(k.root, doc{before, true}, doc{after, true}, sameValue)
 	changes := w.exclude(w.take(n), k.reset)
@@ -193,7 +207,7 @@ func (k *Kind) object(document map[string]any) (codec.Object, error) {
 	return out, nil
 }
 
-// owned tells whether any entry has a field, or something below it.
+// owned reports whether any entry has a field, or something below it.
 func owned(entries []entry, path ...string) bool {
 	return slices.ContainsFunc(entries, func(e entry) bool {
 		list := e.nodes

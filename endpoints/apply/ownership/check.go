@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// conforms tells whether a value conforms to its merge schema and is covered.
+// conforms reports whether a value conforms to its merge schema and is covered.
 // It looks only where that is not sure.
 func (p *plan) conforms(v reflect.Value) bool {
 	if !p.fallible {
@@ -50,7 +50,7 @@ func (p *plan) conforms(v reflect.Value) bool {
 	return true
 }
 
-// hasElement tells whether an item of an associative list can be told apart.
+// hasElement reports whether an item of an associative list can be told apart.
 func (p *plan) hasElement(item reflect.Value) bool {
 	item, null := p.elem.deref(item)
 	if null {

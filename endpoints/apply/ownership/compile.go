@@ -144,7 +144,7 @@ func converted(goType reflect.Type, atom smd.Atom) planKind {
 	return planUncovered
 }
 
-// acceptsAnything tells whether every JSON value conforms to a merge schema.
+// acceptsAnything reports whether every JSON value conforms to a merge schema.
 func acceptsAnything(atom smd.Atom) bool {
 	return atom.Scalar != nil && *atom.Scalar == smd.Untyped &&
 		atom.List != nil && atom.List.ElementRelationship == smd.Atomic && anything(atom.List.ElementType) &&

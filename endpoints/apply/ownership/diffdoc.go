@@ -31,7 +31,7 @@ type doc struct {
 	present bool
 }
 
-// A sameness tells whether two JSON values are the same.
+// A sameness reports whether two JSON values are the same.
 type sameness func(l, r any) bool
 
 // atoms are the shapes that a merge schema leaves to a value.

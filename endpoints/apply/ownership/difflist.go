@@ -127,7 +127,7 @@ func (d *differ) paired(p *plan, l, r reflect.Value) bool {
 	return true
 }
 
-// repeats tells whether two items of a list have the same element.
+// repeats reports whether two items of a list have the same element.
 func (d *differ) repeats(p *plan, l reflect.Value) bool {
 	for i := range l.Len() {
 		for j := range i {
@@ -142,7 +142,7 @@ func (d *differ) repeats(p *plan, l reflect.Value) bool {
 	return false
 }
 
-// sameElement tells whether two items are the same item by key or value.
+// sameElement reports whether two items are the same item by key or value.
 func (p *plan) sameElement(l, r reflect.Value) bool {
 	if len(p.keys) == 0 {
 		l, lNull := p.elem.deref(l)

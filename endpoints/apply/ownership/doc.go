@@ -1,4 +1,4 @@
-// Package ownership keeps account of who owns which field of an object, the
+// Package ownership keeps the managed fields of an object, who owns which, the
 // way apimachinery's managedfields does over structured-merge-diff, but cheaply:
 // an object is walked once along a plan made of its Go type and its merge
 // schema, and only what changed is turned into sets of fields. It does not

@@ -18,7 +18,7 @@ type entry struct {
 	changed bool
 }
 
-// An owner is what tells entries apart.
+// An owner is the identity of an entry.
 type owner struct {
 	manager     string
 	operation   metav1.ManagedFieldsOperationType
@@ -30,12 +30,12 @@ func (e *entry) setNodes(list []node) {
 	e.nodes, e.changed = list, true
 }
 
-// sameNodes tells whether two lists are one and the same.
+// sameNodes reports whether two lists are one and the same.
 func sameNodes(a, b []node) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// isReset tells whether managed fields ask for having none: a list that is
+// isReset reports whether managed fields ask for having none: a list that is
 // there but empty, or that has one entry which is empty.
 func isReset(fields []metav1.ManagedFieldsEntry) bool {
 	switch len(fields) {
@@ -61,7 +61,7 @@ func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
 		if err == errMalformed {
 			return nil, err
 		}
-		if err != nil || !set.settled || f.APIVersion != k.apiVersion || !coveredText(f.Manager) || !coveredText(f.Subresource) {
+		if err != nil || !set.reconciled || f.APIVersion != k.apiVersion || !coveredText(f.Manager) || !coveredText(f.Subresource) {
 			uncovered = errUncovered
 			continue
 		}
@@ -84,7 +84,7 @@ func valid(f *metav1.ManagedFieldsEntry) bool {
 		f.APIVersion != "" && f.FieldsType == "FieldsV1"
 }
 
-// coveredText tells whether a text is the same after it was written as JSON.
+// coveredText reports whether a text is the same after it was written as JSON.
 func coveredText(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -115,7 +115,7 @@ func (k *Kind) parse(f *metav1.FieldsV1) (*fieldSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.settled = k.schema.settle(set.nodes)
+	set.reconciled = k.schema.reconciled(set.nodes)
 	k.cache.put(k.schema, raw, set)
 	return set, nil
 }

@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// same tells whether two values are the same in JSON, as structured-merge-diff
+// same reports whether two values are the same in JSON, as structured-merge-diff
 // sees it: that compares lists as Go does.
 func (p *plan) same(l, r reflect.Value) bool {
 	l, lNull := p.deref(l)

@@ -14,6 +14,9 @@ type reading struct {
 	checked bool
 	// repeats allows items to be there twice.
 	repeats bool
+	// emptyLists are owned like empty maps, which structured-merge-diff alone
+	// has in its sets.
+	emptyLists bool
 }
 
 // asUnowned is for what is below something atomic.
@@ -106,7 +109,7 @@ func (d *differ) fieldsOfMap(m *smd.Map, values map[string]any, how reading) {
 		v := values[name]
 		start := len(d.stack)
 		flags := d.fieldsOf(ref, v, how)
-		if below, isMap := v.(map[string]any); v == nil || isMap && len(below) == 0 || !ok {
+		if v == nil || !ok || isEmptyMap(v) || how.emptyLists && isEmptyList(v) {
 			flags |= member
 		}
 		if !how.owned {
@@ -139,4 +142,14 @@ func (d *differ) fieldsOfList(l *smd.List, list []any, how reading) {
 		}
 		d.push(e, member, d.take(start))
 	}
+}
+
+func isEmptyMap(v any) bool {
+	m, ok := v.(map[string]any)
+	return ok && len(m) == 0
+}
+
+func isEmptyList(v any) bool {
+	list, ok := v.([]any)
+	return ok && len(list) == 0
 }

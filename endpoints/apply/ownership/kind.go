@@ -25,7 +25,7 @@ type Config struct {
 	Cache *Cache
 }
 
-// A Kind keeps account of fields for one resource in one version. It is safe
+// A Kind keeps the managed fields of one resource in one version. It is safe
 // for concurrent use.
 type Kind struct {
 	version     *codec.Version
@@ -97,12 +97,12 @@ func (k *Kind) done(w *worker) {
 	k.workers.Put(w)
 }
 
-// covers tells whether an object is of the Go type and version of the kind.
+// covers reports whether an object is of the Go type and version of the kind.
 func (k *Kind) covers(obj codec.Object) bool {
 	return reflect.TypeOf(obj) == k.goType && obj.GetObjectKind().GroupVersionKind() == k.gvk
 }
 
-// strippedRoot and strippedMeta name the fields that nobody owns.
+// strippedRoot and strippedMeta name the fields that no manager owns.
 func strippedRoot(name string) bool {
 	return name == "apiVersion" || name == "kind" || name == "metadata"
 }
@@ -115,7 +115,7 @@ func strippedMeta(name string) bool {
 	return false
 }
 
-// strip returns a set without the fields that nobody owns.
+// strip returns a set without the fields that no manager owns.
 func (b *builder) strip(set []node) []node {
 	n := len(b.stack)
 	for i := range set {

@@ -69,7 +69,7 @@ func (d *differ) mergeMaps(m *smd.Map, live, applied map[string]any) any {
 	return out
 }
 
-// isScalar tells whether a JSON value is a scalar or null.
+// isScalar reports whether a JSON value is a scalar or null.
 func isScalar(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
@@ -95,7 +95,7 @@ func (d *differ) mergeLists(l *smd.List, live, applied []any) (any, bool) {
 	return out, len(out) > 0
 }
 
-// sameItems tells whether all items are the very same.
+// sameItems reports whether all items are the very same.
 func sameItems(x, y []any) bool {
 	if len(x) != len(y) {
 		return false
@@ -108,7 +108,7 @@ func sameItems(x, y []any) bool {
 	return true
 }
 
-// positions tells where in a list each element is, -1 if it is there twice.
+// positions returns where in a list each element is, -1 if it is there twice.
 func (d *differ) positions(l *smd.List, list []any) (map[element]int, []element) {
 	at := make(map[element]int, len(list))
 	elements := make([]element, len(list))

@@ -13,9 +13,9 @@ type fieldSet struct {
 	nodes []node
 	// text is how the set is written.
 	text []byte
-	// settled says that the set is not to be changed because of what the merge
-	// schema says now; see settle.
-	settled bool
+	// reconciled says that the set is not to be changed because of what the merge
+	// schema says now; see reconciled of schemaOf.
+	reconciled bool
 }
 
 // errMalformed says that FieldsV1 does not hold a set.
@@ -67,7 +67,7 @@ func (p *parser) skip(prefix string) bool {
 	return ok
 }
 
-// set reads an object; self tells whether it names the field that it is of.
+// set reads an object; self reports whether it names the field that it is of.
 func (p *parser) set() (list []node, self, ok bool) {
 	if !p.skip("{") {
 		return nil, false, false

@@ -130,7 +130,7 @@ func (p *plan) deref(v reflect.Value) (_ reflect.Value, null bool) {
 	return v, false
 }
 
-// blank tells whether a container, or null, has nothing in it.
+// blank reports whether a container, or null, has nothing in it.
 func (p *plan) blank(v reflect.Value, null bool) bool {
 	if null {
 		return true

@@ -7,20 +7,20 @@ import (
 )
 
 // prune returns a merged document without what its manager applied last time,
-// but not now, and nobody else claims. managed are all fields that anybody
-// owns, those applied now among them.
-func (d *differ) prune(s schemaOf, merged map[string]any, last, managed []node) map[string]any {
+// but not now, and no other manager owns. managed are all fields that any manager
+// owns, those applied now among them, nulls those applied now as null.
+func (d *differ) prune(s schemaOf, merged map[string]any, last, managed, nulls []node) map[string]any {
 	lastNamed := d.named(s, s.root(), last)
 	inMerged := d.named(s, s.root(), d.fields(s, merged))
-	inPruned := d.named(s, s.root(), d.fields(s, d.without(s.root(), merged, lastNamed)))
+	inPruned := d.named(s, s.root(), d.fields(s, d.without(s.root(), merged, lastNamed, nil)))
 
-	// What went away with an item, though somebody owns it, comes back.
+	// What went away with an item, though a manager owns it, comes back.
 	kept := d.union(inPruned, d.named(s, s.root(), managed))
-	pruned := d.without(s.root(), merged, d.subtract(inMerged, kept))
+	pruned := d.without(s.root(), merged, d.subtract(inMerged, kept), nil)
 
 	// What went away with an item, though the manager never applied it, too.
 	inPruned = d.named(s, s.root(), d.fields(s, pruned))
-	out, _ := d.without(s.root(), merged, d.intersect(d.subtract(inMerged, inPruned), lastNamed)).(map[string]any)
+	out, _ := d.without(s.root(), merged, d.intersect(d.subtract(inMerged, inPruned), lastNamed), d.subtract(managed, nulls)).(map[string]any)
 	return out
 }
 
@@ -68,9 +68,11 @@ func (b *builder) named(s schemaOf, ref smd.TypeRef, set []node) []node {
 }
 
 // without returns a document without some of its fields. As in
-// structured-merge-diff, nothing is left of an atomic or empty value below
-// which something is to go; it is null then.
-func (d *differ) without(ref smd.TypeRef, v any, out []node) any {
+// structured-merge-diff, null is left of an atomic or empty value below which
+// something is to go, and of a map or list that loses all it has; but for one
+// that is itself a member of owned, which is left empty: its owner asked for it,
+// and null would take it away.
+func (d *differ) without(ref smd.TypeRef, v any, out, owned []node) any {
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {
 		d.fail(errUncovered)
@@ -82,7 +84,7 @@ func (d *differ) without(ref smd.TypeRef, v any, out []node) any {
 		if !ok || len(m) == 0 || atom.Map.ElementRelationship == smd.Atomic {
 			return nil
 		}
-		return d.withoutEntries(atom.Map, m, out)
+		return d.withoutEntries(atom.Map, m, out, owned)
 	case as.scalar:
 		return v
 	case as.list:
@@ -90,13 +92,13 @@ func (d *differ) without(ref smd.TypeRef, v any, out []node) any {
 		if !ok || len(list) == 0 || atom.List.ElementRelationship == smd.Atomic {
 			return nil
 		}
-		return d.withoutItems(atom.List, list, out)
+		return d.withoutItems(atom.List, list, out, owned)
 	}
 	d.fail(errUncovered)
 	return nil
 }
 
-func (d *differ) withoutEntries(m *smd.Map, values map[string]any, out []node) any {
+func (d *differ) withoutEntries(m *smd.Map, values map[string]any, out, owned []node) any {
 	left := maps.Clone(values)
 	for i := range out {
 		o := &out[i]
@@ -107,7 +109,10 @@ func (d *differ) withoutEntries(m *smd.Map, values map[string]any, out []node) a
 			delete(left, o.element)
 		default:
 			ref, _ := fieldRef(m, o.element)
-			left[o.element] = d.without(ref, v, o.children)
+			of, isOwned := below(owned, o.element)
+			if left[o.element] = d.without(ref, v, o.children, of); left[o.element] == nil && isOwned {
+				left[o.element] = emptyLike(v)
+			}
 		}
 	}
 	if len(left) == 0 {
@@ -116,15 +121,17 @@ func (d *differ) withoutEntries(m *smd.Map, values map[string]any, out []node) a
 	return left
 }
 
-func (d *differ) withoutItems(l *smd.List, list []any, out []node) any {
+func (d *differ) withoutItems(l *smd.List, list []any, out, owned []node) any {
 	var left []any
 	for _, item := range list {
-		o := find(out, d.documentElement(l, item))
+		e := d.documentElement(l, item)
+		o := find(out, e)
 		switch {
 		case o == nil:
 			left = append(left, item)
 		case o.mark&member == 0:
-			left = append(left, d.without(l.ElementType, item, o.children))
+			of, _ := below(owned, e)
+			left = append(left, d.without(l.ElementType, item, o.children, of))
 		}
 	}
 	if left == nil {

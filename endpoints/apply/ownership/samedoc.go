@@ -2,7 +2,7 @@ package ownership
 
 import "reflect"
 
-// sameDocument tells whether two JSON values are the same, as
+// sameDocument reports whether two JSON values are the same, as
 // structured-merge-diff sees those it made of Go values: numbers are the same
 // by what they are worth, but within lists by their type too.
 func sameDocument(l, r any) bool {
@@ -17,7 +17,7 @@ func sameDocument(l, r any) bool {
 	return sameNumber(l, r)
 }
 
-// sameValue tells whether two JSON values are the same; what shares its memory
+// sameValue reports whether two JSON values are the same; what shares its memory
 // is not looked at.
 func sameValue(l, r any) bool {
 	switch l := l.(type) {
@@ -73,7 +73,7 @@ func sameNumber(l, r any) bool {
 	return l == r
 }
 
-// sameMemory tells whether two containers are one and the same.
+// sameMemory reports whether two containers are one and the same.
 func sameMemory(l, r any) bool {
 	switch l := l.(type) {
 	case map[string]any:

@@ -19,7 +19,7 @@ func as[T any](v reflect.Value) *T {
 	return &copied
 }
 
-// isZeroTime tells whether a metav1.Time or metav1.MicroTime is zero.
+// isZeroTime reports whether a metav1.Time or metav1.MicroTime is zero.
 func isZeroTime(v reflect.Value) bool {
 	if v.Type() == reflect.TypeFor[metav1.Time]() {
 		return as[metav1.Time](v).Time.IsZero()
@@ -27,7 +27,7 @@ func isZeroTime(v reflect.Value) bool {
 	return as[metav1.MicroTime](v).Time.IsZero()
 }
 
-// sameScalar tells whether two scalars that are not null are the same in JSON.
+// sameScalar reports whether two scalars that are not null are the same in JSON.
 func (p *plan) sameScalar(l, r reflect.Value) bool {
 	switch p.kind {
 	case planText:

@@ -56,7 +56,7 @@ func find(list []node, e element) *node {
 	return &list[i]
 }
 
-// meets tells whether a field of set has a mark in changes.
+// meets reports whether a field of set has a mark in changes.
 func meets(set, changes []node) bool {
 	for i, j := 0, 0; i < len(set) && j < len(changes); {
 		switch s, c := &set[i], &changes[j]; strings.Compare(s.element, c.element) {
@@ -74,7 +74,7 @@ func meets(set, changes []node) bool {
 	return false
 }
 
-// contains tells whether all members of part are members of set.
+// contains reports whether all members of part are members of set.
 func contains(set, part []node) bool {
 	i := 0
 	for j := range part {

@@ -25,7 +25,7 @@ func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	}
 	restore := hideManaged(obj)
 	if len(entries) == 0 && live.GetUID() != "" {
-		return true // nobody kept account from the beginning, so nobody does now
+		return true // no managed fields were kept from the beginning, so none are now
 	}
 	w := k.worker()
 	defer k.done(w)
@@ -123,7 +123,7 @@ func (e *entry) add(w *worker, changes, own []node) {
 	e.setNodes(all)
 }
 
-// conforms tells whether an object conforms to its merge schema.
+// conforms reports whether an object conforms to its merge schema.
 func (k *Kind) conforms(w *worker, obj codec.Object) bool {
 	if k.plan != nil {
 		return k.plan.conforms(reflect.ValueOf(obj))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -80,7 +81,7 @@ func (d *disk) check(ctx context.Context, names []string, progress func(int64)) 
 	}
 	c := checker{ctx: ctx, e: e, progress: progress}
 	err = c.run()
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrLostWrites) {
 		err = e.explain("check the store", err)
 	}
 	return c.report, errors.Join(err, e.close())
@@ -105,6 +106,16 @@ func (c *checker) run() error {
 	}
 	var err error
 	if c.state, err = c.e.loadState(); err != nil {
+		return err
+	}
+	noted, err := c.e.disk.readAcked()
+	if err != nil {
+		return err
+	}
+	if err := c.e.reaches(c.state, noted); err != nil {
+		return err
+	}
+	if err := c.e.contiguous(c.state, math.MaxInt); err != nil {
 		return err
 	}
 	if c.state.trimmed > c.state.compacted || c.state.compacted > c.state.revision {

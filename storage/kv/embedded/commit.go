@@ -120,7 +120,11 @@ func (s *Store) decide(d *decision) error {
 	at := kv.Revision(-1) // what the versions not in recent were read at
 	s.mu.Lock()
 	for {
-		if err := s.refusalLocked(); err != nil {
+		err := s.refusalLocked()
+		if err == nil && s.mu.full != nil && needsSpace(d.ops) {
+			err = fmt.Errorf("commit: %w", s.mu.full)
+		}
+		if err != nil {
 			s.mu.Unlock()
 			return err
 		}
@@ -365,8 +369,14 @@ func (s *Store) write(g *group) error {
 	}
 	defer s.release()
 	began := time.Now()
+	s.stall.begin(began)
 	err = e.apply(g.batch)
-	s.metrics.observeGroup(len(g.events), time.Since(began))
+	took := time.Since(began)
+	if err == nil {
+		s.witness.note(g.last)
+	}
+	s.stall.end(took)
+	s.metrics.observeGroup(len(g.events), took)
 	return err
 }
 

@@ -166,10 +166,21 @@ func (s *Store) retainHistory() {
 			marks, cut = advance(marks, mark{at: now, rev: kv.Revision(s.published.Load())}, s.retention)
 			// Even without a new cut there may be something left to trim, from
 			// before a start or a snapshot.
-			if err := s.Compact(s.ctx, cut); err != nil && s.ctx.Err() == nil {
-				s.log.Warn("compact history", "dir", s.disk.dir, "err", err)
+			if err := s.Compact(s.ctx, cut); err != nil {
+				s.complain("compact history", err)
 			}
 		}
+	}
+}
+
+// complain logs what was done in the background and failed, but for what follows
+// from writes being refused, which mend logs, and from the store being closed.
+func (s *Store) complain(doing string, err error) {
+	s.mu.Lock()
+	refused := s.refusalLocked() != nil
+	s.mu.Unlock()
+	if !refused {
+		s.log.Warn(doing, "dir", s.disk.dir, "err", err)
 	}
 }
 

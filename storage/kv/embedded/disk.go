@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -36,10 +35,14 @@ type disk struct {
 	log   *slog.Logger
 	held  *pebble.Lock
 	guard atomic.Pointer[guard] // that of the engine opened last
+	// damaged is the file Pebble last found corrupt.
+	damaged atomic.Pointer[string]
+	reserve reserve
 }
 
 func newDisk(cfg Config) (*disk, error) {
 	d := &disk{dir: cfg.Dir, fs: cfg.FS, log: cfg.Logger}
+	d.reserve.disk = d
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -62,16 +65,19 @@ func newDisk(cfg Config) (*disk, error) {
 
 // lock makes the directory if needed and takes it for this process.
 func (d *disk) lock() error {
-	if err := d.fs.MkdirAll(d.dir, 0o700); err != nil {
+	err := makeDir(d.fs, d.dir)
+	if isFull(err) {
+		return fmt.Errorf("make data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
+	}
+	if err != nil {
 		return fmt.Errorf("make data directory %s: %w", d.dir, err)
 	}
-	var err error
 	d.held, err = pebble.LockDirectory(d.dir, d.fs)
 	var opening *fs.PathError
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.ENOSPC):
+	case isFull(err):
 		return fmt.Errorf("write to data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
 	case errors.As(err, &opening):
 		return fmt.Errorf("data directory %s is not writable: %w", d.dir, err)
@@ -93,8 +99,9 @@ type engine struct {
 	db    *pebble.DB
 	dir   string
 	guard *guard
-	// damaged is the file Pebble last found corrupt.
-	damaged atomic.Pointer[string]
+	disk  *disk
+	// readOnly: nothing can be written, nor is.
+	readOnly bool
 }
 
 // options are Pebble's, for this format.
@@ -116,17 +123,21 @@ func (d *disk) options(e *engine) *pebble.Options {
 		Logger:                      engineLog{log: d.log, failed: e.guard.fail},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
+				if e.guard.failure() != nil {
+					return // what follows from that is of no interest
+				}
 				d.log.Warn("background work on the store failed", "dir", d.dir, "err", firstLine(err))
 			},
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				e.damaged.Store(&info.Path)
+				if e.guard.failure() != nil {
+					return // a file that could not be written to its end is no damage
+				}
+				d.damaged.Store(&info.Path)
 				d.log.Error("the store is corrupt", "file", info.Path, "err", firstLine(info.Details))
 			},
 		},
 	}
-	// Compactions run one at a time, so there is nothing to find out ten times a
-	// second about how many may: this scheduler has no ticker.
-	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	o.Experimental.CompactionScheduler = newScheduler()
 	// Pebble would put the values of older versions into blocks of their own,
 	// each in a buffer of 32 KiB until the table is written: under a load of
 	// updates that was a third of all memory allocated.
@@ -146,7 +157,7 @@ const pebbleFormat = pebble.FormatTableFormatV6
 // explain puts the store's errors in terms of kv's and names the file.
 func (e *engine) explain(doing string, err error) error {
 	file := e.dir
-	if p := e.damaged.Load(); p != nil {
+	if p := e.disk.damaged.Load(); p != nil {
 		file = *p
 	}
 	return explain(doing, file, err)
@@ -158,11 +169,17 @@ func explain(doing, file string, err error) error {
 		return nil
 	case errors.Is(err, kv.ErrCorrupt), pebble.IsCorruptionError(err):
 		return fmt.Errorf("%s: %s is damaged; restore the data directory from a snapshot: %w", doing, file, asCorrupt(err))
-	case errors.Is(err, syscall.ENOSPC):
+	case isFull(err):
 		return fmt.Errorf("%s: %w: %w", doing, kv.ErrNoSpace, err)
 	default:
 		return fmt.Errorf("%s: %w: %w", doing, kv.ErrUnavailable, err)
 	}
+}
+
+// isFull reports whether a write failed because the disk, or what its user may
+// have of it, is used up.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // asCorrupt makes Pebble's error of corruption kv's.
@@ -249,8 +266,33 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 	return e, nil
 }
 
+// openReadOnly opens the database on a disk that is too full to open it
+// otherwise, which is the reason given: what is in its logs is kept in memory.
+func (d *disk) openReadOnly(reason error) (*engine, error) {
+	isNew, err := d.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if isNew {
+		return nil, reason // there is nothing to be read
+	}
+	e := d.newEngine()
+	e.readOnly = true
+	o := d.options(e)
+	o.ReadOnly = true
+	if e.db, err = openPebble(d.dir, o); err != nil {
+		return nil, d.explainOpen(e.guard, err)
+	}
+	d.guard.Store(e.guard)
+	return e, nil
+}
+
 func (d *disk) newEngine() *engine {
-	return &engine{dir: d.dir, guard: newGuard(d.fs)}
+	g := newGuard(d.fs)
+	g.slow = func(name string) {
+		d.log.Warn("the sync of a file of the store does not end", "file", name, "after", stallAfter)
+	}
+	return &engine{dir: d.dir, guard: g, disk: d}
 }
 
 // openNew makes a database, with its syncs put off. A write that fails from then
@@ -284,89 +326,6 @@ func openPebble(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 		}
 	}()
 	return pebble.Open(dir, o)
-}
-
-// creating is the name of a file that is there while a new store is made. A
-// directory that has it holds nothing that was ever acknowledged.
-const creating = "CREATING"
-
-// restoring is there while Restore runs.
-const restoring = "RESTORING"
-
-// prepare looks at what the directory holds and tells whether a store is to be
-// made in it. It never takes a store that lost a file for no store.
-func (d *disk) prepare() (isNew bool, err error) {
-	names, err := d.fs.List(d.dir)
-	if err != nil {
-		return false, fmt.Errorf("list data directory %s: %w", d.dir, err)
-	}
-	has := make(map[string]bool, len(names))
-	leftovers := ""
-	for _, name := range names {
-		has[name] = true
-		if engineFile(name) {
-			leftovers = name
-		}
-	}
-	switch {
-	case has[restoring]:
-		return false, fmt.Errorf("data directory %s holds an unfinished restore: empty it and restore again", d.dir)
-	case has[creating]:
-		return true, d.clear()
-	case leftovers == "":
-		return true, d.mark(creating)
-	}
-	desc, err := pebble.Peek(d.dir, d.fs)
-	if err != nil {
-		return false, d.explainOpen(newGuard(d.fs), err)
-	}
-	if !desc.Exists {
-		return false, explain("open the store", filepath.Join(d.dir, "marker.manifest.*"),
-			fmt.Errorf("there is %s but no manifest: %w", leftovers, kv.ErrCorrupt))
-	}
-	return false, nil
-}
-
-// engineFile tells Pebble's files from what else may stand in the directory.
-func engineFile(name string) bool {
-	for _, ext := range []string{".sst", ".log", ".dbtmp", ".blob"} {
-		if strings.HasSuffix(name, ext) {
-			return true
-		}
-	}
-	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "CURRENT"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// mark makes an empty file that is there after a crash.
-func (d *disk) mark(name string) error {
-	f, err := d.fs.Create(filepath.Join(d.dir, name), vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return explain("write to data directory "+d.dir, d.dir, err)
-	}
-	if err := errors.Join(f.Close(), syncDir(d.fs, d.dir)); err != nil {
-		return explain("write to data directory "+d.dir, d.dir, err)
-	}
-	return nil
-}
-
-func (d *disk) unmark(name string) error {
-	if err := errors.Join(d.fs.Remove(filepath.Join(d.dir, name)), syncDir(d.fs, d.dir)); err != nil {
-		return explain("write to data directory "+d.dir, d.dir, err)
-	}
-	return nil
-}
-
-func syncDir(fs vfs.FS, dir string) error {
-	f, err := fs.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // initialise writes the meta keys of a new store and makes durable what prepare

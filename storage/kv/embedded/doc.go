@@ -19,7 +19,13 @@
 //   - compact: history older than the retention is deleted in small steps.
 //   - expire: keys with a time to live are deleted by ordinary commits.
 //   - guard, mend: after a failed disk write nothing more reaches the disk, reads
-//     go on, and the store reopens itself when the disk takes writes again.
+//     go on, and the store reopens itself when the disk takes writes again. On a
+//     disk that is full from the start, a store is opened to be read meanwhile.
+//   - reserve: space that is kept for deletions on a disk that is full.
+//   - witness, lost: what was acknowledged last is noted beside the database, so
+//     that the loss of a log is found out at the next start.
+//   - stall: a write that does not end is reported while it lasts.
+//   - scheduler: one compaction of Pebble's runs at a time.
 //   - snapshot: a copy of the store as a stream, and a store from a copy.
 //
 // Imports: storage/kv.

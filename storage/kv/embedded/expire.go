@@ -101,9 +101,7 @@ func (s *Store) expireDue(now int64) {
 			err = s.deleteExpired(due)
 		}
 		if err != nil {
-			if s.ctx.Err() == nil {
-				s.log.Warn("delete expired keys", "dir", s.disk.dir, "err", err)
-			}
+			s.complain("delete expired keys", err)
 			s.expiries.wake(now + 1)
 			return
 		}

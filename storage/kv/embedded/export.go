@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/storage/kv"
 )
@@ -134,3 +137,6 @@ func (sw *SnapshotWriter) Close() error {
 
 // ErrNoStore is returned by Check where there is nothing to check.
 var ErrNoStore = errors.New("there is no store")
+
+// SyncName makes durable that the directory of a store was renamed.
+func SyncName(dir string) error { return syncDir(vfs.Default, filepath.Dir(dir)) }

@@ -35,6 +35,8 @@ type guard struct {
 	abandoned chan struct{}
 	// void has the files made after that, under the last element of their names.
 	void *vfs.MemFS
+	// slow is called when the sync of a file takes long; it may be nil.
+	slow func(name string)
 
 	mu struct {
 		sync.Mutex
@@ -335,7 +337,7 @@ func (f *guardedFile) Sync() error {
 		if f.guard.putOff(f) {
 			return nil
 		}
-		return f.File.Sync()
+		return f.guard.syncWatched(f.name, f.File.Sync)
 	})
 }
 
@@ -344,7 +346,7 @@ func (f *guardedFile) SyncData() error {
 		if f.guard.putOff(f) {
 			return nil
 		}
-		return f.File.SyncData()
+		return f.guard.syncWatched(f.name, f.File.SyncData)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -24,17 +23,25 @@ const (
 // block: Pebble may hold locks.
 func (s *Store) fail(cause error) {
 	broken := fmt.Errorf("writes are suspended: %w: %w", kv.ErrUnavailable, cause)
-	if errors.Is(cause, syscall.ENOSPC) {
+	if isFull(cause) {
 		broken = fmt.Errorf("writes are suspended: %w: %w", kv.ErrNoSpace, cause)
 	}
+	if s.suspend(broken) {
+		s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", firstLine(cause))
+	}
+}
+
+// suspend has writes refused until mend has ended. It reports whether they were
+// taken before.
+func (s *Store) suspend(broken error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
 		s.disk.abandonIfFailed()
-		return
+		return false
 	}
 	if s.mu.broken != nil {
-		return
+		return false
 	}
 	s.mu.broken = broken
 	// What gathers was never given to the engine; what is in flight was.
@@ -43,8 +50,8 @@ func (s *Store) fail(cause error) {
 		close(g.done)
 	}
 	close(s.mu.brokenCh)
-	s.log.Error("a write to the store failed; writes are refused until the disk takes them again", "dir", s.disk.dir, "err", firstLine(cause))
 	s.tasks.Go(s.mend)
+	return true
 }
 
 // mend waits until the disk takes writes again, and opens the store anew.
@@ -58,6 +65,9 @@ func (s *Store) mend() {
 		}
 		wait = min(2*wait, mendLast)
 		err := s.disk.probe()
+		if isFull(err) && s.disk.reserve.release() {
+			err = s.disk.probe()
+		}
 		if err == nil {
 			err = s.reopen()
 		}
@@ -103,7 +113,8 @@ func (s *Store) reopen() error {
 		}
 		s.engine = nil
 	}
-	if err := s.openEngine(); err != nil {
+	refusal, err := s.openEngine()
+	if err = errors.Join(refusal, err); err != nil {
 		return err
 	}
 	s.mu.Lock()

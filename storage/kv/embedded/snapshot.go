@@ -374,7 +374,7 @@ func (d *disk) restore(sr *snapshotReader) error {
 		unfinished = unfinished || name == restoring
 	}
 	for _, name := range names {
-		if name != "LOCK" && !unfinished {
+		if name != "LOCK" && name != reserveFile && !unfinished {
 			return fmt.Errorf("data directory %s is not empty: there is %s", d.dir, name)
 		}
 	}
@@ -390,14 +390,14 @@ func (d *disk) restore(sr *snapshotReader) error {
 	return d.unmark(restoring)
 }
 
-// clear removes the database's files.
+// clear removes the database's files, and the note of what was acknowledged.
 func (d *disk) clear() error {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
 		return fmt.Errorf("clear data directory %s: %w", d.dir, err)
 	}
 	for _, name := range names {
-		if !engineFile(name) {
+		if !engineFile(name) && name != ackedFile {
 			continue
 		}
 		if err := d.fs.Remove(filepath.Join(d.dir, name)); err != nil {

@@ -31,12 +31,18 @@ type Config struct {
 	// watched from; 0 means DefaultRetention, and less than that keeps history
 	// until Compact is called.
 	Retention time.Duration
+	// AcceptLostWrites opens a store whose newest writes are missing, instead of
+	// returning ErrLostWrites. It goes on at a revision greater than any that
+	// clients have seen; history starts there.
+	AcceptLostWrites bool
 	// Logger is told what an operator should know; nil discards.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
 	Registerer prometheus.Registerer
 	// FS replaces the operating system's files, for fault injection.
 	FS vfs.FS
+	// stallAfter replaces the constant of that name, for tests.
+	stallAfter time.Duration
 }
 
 // Store is a kv.Backend in a directory.
@@ -44,6 +50,10 @@ type Store struct {
 	log     *slog.Logger
 	metrics *metrics
 	disk    *disk
+	stall   *stall
+	witness *witness
+	// acceptLost is Config.AcceptLostWrites.
+	acceptLost bool
 
 	// Locks are taken in this order: history, life, mu; pins, expiries, the
 	// ring and counts have small locks of their own, under which no other is
@@ -78,7 +88,11 @@ type Store struct {
 		// closed when that begins, and replaced when it ends.
 		broken   error
 		brokenCh chan struct{}
-		closed   bool
+		// full is why only deletions are taken, nil when all is; regaining says
+		// that regain runs, which ends that.
+		full      error
+		regaining bool
+		closed    bool
 	}
 
 	// history serialises compactions, and guards trimmed.
@@ -104,7 +118,9 @@ type Store struct {
 
 var _ kv.Backend = (*Store)(nil)
 
-// Open opens the store in cfg.Dir, or makes one. It fails when the directory
+// Open opens the store in cfg.Dir, or makes one. A store that is there opens on a
+// full disk, too: reads are served, and writes are taken as soon as there is
+// room. It fails when the directory
 // cannot be written, is used by another process, was written by a newer format,
 // or is damaged (kv.ErrCorrupt).
 func Open(cfg Config) (*Store, error) {
@@ -112,7 +128,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: d.log, disk: d, retention: cfg.Retention}
+	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, acceptLost: cfg.AcceptLostWrites}
 	if s.retention == 0 {
 		s.retention = DefaultRetention
 	}
@@ -127,7 +143,9 @@ func Open(cfg Config) (*Store, error) {
 		s.cancel()
 		return nil, err
 	}
-	if err := s.openEngine(); err != nil {
+	_ = d.reserve.take() // openEngine asks whether it is held
+	refusal, err := s.openEngine()
+	if err != nil {
 		s.cancel()
 		return nil, errors.Join(err, s.disk.unlock())
 	}
@@ -135,7 +153,14 @@ func Open(cfg Config) (*Store, error) {
 		s.cancel()
 		return nil, errors.Join(err, s.engine.close(), s.disk.unlock())
 	}
+	s.witness = d.openWitness()
+	if refusal == nil {
+		s.witness.note(kv.Revision(s.published.Load()))
+	}
 	s.start()
+	if refusal != nil && s.suspend(refusal) {
+		s.log.Error("the disk is full: the store is only read until there is room", "dir", d.dir, "err", firstLine(refusal))
+	}
 	return s, nil
 }
 
@@ -143,21 +168,30 @@ func Open(cfg Config) (*Store, error) {
 func (s *Store) start() {
 	s.tasks.Go(s.writeGroups)
 	s.tasks.Go(s.expireKeys)
+	s.tasks.Go(func() { s.witness.keep(s.ctx.Done()) })
 	if s.retention > 0 {
 		s.tasks.Go(s.retainHistory)
 	}
 }
 
-// openEngine opens the database and takes over its state. The caller holds life
-// exclusively, or is alone.
-func (s *Store) openEngine() error {
+// openEngine opens the database and takes over its state. Where the disk is too
+// full for that, it is opened to be read, and refusal says why it cannot be
+// written. The caller holds life exclusively, or is alone.
+func (s *Store) openEngine() (refusal, err error) {
 	e, err := s.disk.open(s.fail)
-	if err != nil {
-		return err
+	if errors.Is(err, kv.ErrNoSpace) && s.disk.reserve.release() {
+		e, err = s.disk.open(s.fail)
 	}
-	st, err := e.loadState()
+	if errors.Is(err, kv.ErrNoSpace) {
+		refusal = err
+		e, err = s.disk.openReadOnly(refusal)
+	}
 	if err != nil {
-		return errors.Join(err, e.close())
+		return nil, err
+	}
+	st, err := s.loadState(e)
+	if err != nil {
+		return nil, errors.Join(err, e.close())
 	}
 	s.engine = e
 	s.history.trimmed = st.trimmed
@@ -170,77 +204,10 @@ func (s *Store) openEngine() error {
 	s.mu.recent = newRecent(st.revision)
 	s.counts.reset(st.revision)
 	s.ring.reset(st.revision)
-	return nil
-}
-
-// state is what a freshly opened engine knows.
-type state struct {
-	revision, compacted, trimmed kv.Revision
-	// firstExpiry is the Unix second in which the first key expires, or 0.
-	firstExpiry int64
-}
-
-func (e *engine) loadState() (state, error) {
-	var st state
-	format, err := e.meta(metaFormat)
-	if err != nil {
-		return st, err
+	if refusal == nil {
+		s.limitLocked()
 	}
-	if format == 0 {
-		return st, explain("open the store", e.dir, fmt.Errorf("it has no format version: %w", kv.ErrCorrupt))
-	}
-	if format != formatVersion {
-		return st, fmt.Errorf("data directory %s has format %d, and this version of Mainstay reads format %d: run a version that is at least as new as the one that wrote it",
-			e.dir, format, formatVersion)
-	}
-	for _, m := range []struct {
-		name string
-		to   *kv.Revision
-	}{{metaRevision, &st.revision}, {metaCompacted, &st.compacted}, {metaTrimmed, &st.trimmed}} {
-		if *m.to, err = e.meta(m.name); err != nil {
-			return st, err
-		}
-	}
-	last, err := e.lastLogged()
-	if err != nil {
-		return st, err
-	}
-	st.revision = max(st.revision, last)
-	st.firstExpiry, err = e.firstExpiry()
-	return st, err
-}
-
-// meta reads a meta key; one that is absent is zero.
-func (e *engine) meta(name string) (kv.Revision, error) {
-	raw, closer, err := e.db.Get([]byte(name))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, e.explain("read "+name[1:], err)
-	}
-	defer closer.Close()
-	rev, err := decodeRevision(raw)
-	if err != nil {
-		return 0, e.explain("read "+name[1:], err)
-	}
-	return rev, nil
-}
-
-// lastLogged returns the revision of the last log record, 0 when there is none.
-func (e *engine) lastLogged() (kv.Revision, error) {
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1}})
-	if err != nil {
-		return 0, e.explain("read the change log", err)
-	}
-	var rev kv.Revision
-	if it.Last() {
-		rev, err = logRevision(it.Key())
-	}
-	if err = errors.Join(err, it.Close()); err != nil {
-		return 0, e.explain("read the change log", err)
-	}
-	return rev, nil
+	return refusal, nil
 }
 
 // use returns the engine for reading, and how to give it back.
@@ -289,14 +256,34 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 	return kv.Revision(s.compacted.Load()), nil
 }
 
-// Health implements kv.Backend.
+// Health implements kv.Backend. A store of which a file is known to be damaged
+// serves what it can, and is kv.ErrCorrupt.
 func (s *Store) Health(ctx context.Context) error {
 	if err := s.alive(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refusalLocked()
+	err := s.refusalLocked()
+	if err == nil {
+		err = s.mu.full
+	}
+	s.mu.Unlock()
+	if err == nil {
+		err = s.stall.err()
+	}
+	if err == nil {
+		err = s.damage()
+	}
+	return err
+}
+
+// damage returns what was found damaged since the engine was opened.
+func (s *Store) damage() error {
+	file := s.disk.damaged.Load()
+	if file == nil {
+		return nil
+	}
+	return fmt.Errorf("%s is damaged; restore the data directory from a snapshot: %w", *file, kv.ErrCorrupt)
 }
 
 func (s *Store) alive(ctx context.Context) error {
@@ -327,5 +314,5 @@ func (s *Store) Close() error {
 		s.engine = nil
 	}
 	s.metrics.unregister()
-	return errors.Join(err, s.disk.unlock())
+	return errors.Join(err, s.witness.close(), s.disk.unlock())
 }

@@ -1,0 +1,209 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Config says what a cluster's server is like, and how it is written to. All
+// fields but Endpoint, Leases and Revision are required.
+type Config struct {
+	// Find returns what answers for a resource; nil where nothing does.
+	Find func(gv schema.GroupVersion, resource, subresource string) *rest.Resource
+	// Stored returns what a resource stores, without a cache.
+	Stored func(resource schema.GroupResource) (storage.Interface, error)
+	// Account records in obj, which becomes the result, that a manager wrote it
+	// in place of live.
+	Account func(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error)
+	// Apply merges an applied configuration into live, which is left as it is.
+	Apply func(resource *rest.Resource, live codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error)
+
+	// ServiceRanges are one or two ranges of cluster IPs; the first address of
+	// the first is the service's of the API.
+	ServiceRanges []netip.Prefix
+	// Port is the one that the API is served at.
+	Port int
+	// Endpoint is the address at which others reach this server. Zero: none is
+	// published.
+	Endpoint netip.Addr
+	// Leases hold the addresses of the servers that share a store; nil: no other
+	// server does.
+	Leases storage.Interface
+	// Revision, where no other server writes to the store, returns its newest
+	// revision: nothing is looked at again until that has changed. nil: others
+	// may write.
+	Revision func(ctx context.Context) (int64, error)
+	Logger   *slog.Logger
+}
+
+// Bootstrap sees to the objects of a cluster. Its methods may be called
+// concurrently.
+type Bootstrap struct {
+	config    Config
+	hooks     []*Hook
+	endpoints endpoints
+	published atomic.Bool // by the last turn
+	// seen is the revision at which all was last looked at.
+	seen atomic.Int64
+}
+
+// Hook is a part of the bootstrap, under the name of kube-apiserver's
+// post-start hook that does the same.
+type Hook struct {
+	Name string
+	// every is how often it is run again, in turns of Run: 1, minutely, or 0, not
+	// once it is done.
+	every int
+	run   func(ctx context.Context) error
+	done  atomic.Bool
+	// failure is why it is not done, of the last attempt; nil before the first.
+	failure atomic.Pointer[error]
+}
+
+// ErrNotFinished is returned by Check until a hook is done.
+var ErrNotFinished = errors.New("not finished")
+
+// Check returns nil once the hook has done its work for the first time, and until
+// then an ErrNotFinished with what has kept it from that.
+func (h *Hook) Check(context.Context) error {
+	if h.done.Load() {
+		return nil
+	}
+	if failure := h.failure.Load(); failure != nil {
+		return fmt.Errorf("%w: %w", ErrNotFinished, *failure)
+	}
+	return ErrNotFinished
+}
+
+const (
+	// turn is how often Run looks whether something is to be done; kube-apiserver's
+	// interval for the service of the API.
+	turn = 10 * time.Second
+	// retry is how soon Run comes back to what could not be done.
+	retry = time.Second
+	// minutely is a minute in turns.
+	minutely = int(time.Minute / turn)
+)
+
+// New returns a Bootstrap that has done nothing yet.
+func New(config Config) *Bootstrap {
+	b := &Bootstrap{config: config}
+	b.endpoints.bootstrap = b
+	b.hooks = []*Hook{
+		{Name: "start-system-namespaces-controller", every: minutely, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }},
+		{Name: "start-legacy-token-tracking-controller", run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }},
+		{Name: "rbac/bootstrap-roles", run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }},
+		{Name: "scheduling/bootstrap-system-priority-classes", run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
+		{Name: "priority-and-fairness-config-producer", every: minutely, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
+		{Name: "bootstrap-controller", every: 1, run: b.ensureService},
+		{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR},
+	}
+	return b
+}
+
+// Hooks are the parts, in the order in which kube-apiserver lists them.
+func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
+
+// Start runs each hook once and publishes this server's endpoint, all at a time.
+// What fails is logged, and left to Run.
+func (b *Bootstrap) Start(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, hook := range b.hooks {
+		running.Go(func() { b.runHook(ctx, hook) })
+	}
+	running.Go(func() { b.publish(ctx) })
+	running.Wait()
+	b.seen.Store(b.revision(ctx))
+}
+
+// Run keeps what is to be kept, until ctx ends.
+func (b *Bootstrap) Run(ctx context.Context) {
+	for n := 1; ; n++ {
+		wait := turn
+		if !b.published.Load() || !b.finished() {
+			wait = retry
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		revision := b.revision(ctx)
+		if wait == turn && revision != 0 && revision == b.seen.Load() {
+			continue // an idle server stays so
+		}
+		all := n%minutely == 0
+		for _, hook := range b.hooks {
+			if !hook.done.Load() || hook.every == 1 || all && hook.every > 0 {
+				b.runHook(ctx, hook)
+			}
+		}
+		b.publish(ctx)
+		if all {
+			b.seen.Store(revision)
+		}
+	}
+}
+
+// revision is 0 where it is not known.
+func (b *Bootstrap) revision(ctx context.Context) int64 {
+	if b.config.Revision == nil {
+		return 0
+	}
+	revision, err := b.config.Revision(ctx)
+	if err != nil {
+		return 0
+	}
+	return revision
+}
+
+func (b *Bootstrap) finished() bool {
+	for _, hook := range b.hooks {
+		if !hook.done.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) {
+	err := hook.run(ctx)
+	switch {
+	case err == nil:
+		hook.done.Store(true)
+	case ctx.Err() == nil:
+		hook.failure.Store(&err)
+		b.config.Logger.Error("what every cluster has cannot be made yet", "hook", hook.Name, "err", err)
+	}
+}
+
+func (b *Bootstrap) publish(ctx context.Context) {
+	err := b.endpoints.publish(ctx)
+	b.published.Store(err == nil)
+	if err != nil && ctx.Err() == nil {
+		b.config.Logger.Error("publish the endpoint of this server", "err", err)
+	}
+}
+
+// Withdraw takes this server's endpoint back, before it stops. Where no other
+// server is left, the last endpoint stays: whoever asks for the service learns
+// where it was, and will be.
+func (b *Bootstrap) Withdraw(ctx context.Context) error {
+	if err := b.endpoints.withdraw(ctx); err != nil {
+		return fmt.Errorf("withdraw the endpoint of this server: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package bootstrap
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// uncovered returns what of wanted the rules do not allow, in rules of one verb
+// and one resource or path each.
+func uncovered(rules, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var missing []rbacv1.PolicyRule
+	for i := range wanted {
+		if slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &wanted[i]) }) {
+			continue // as a whole, which is nearly always so
+		}
+		for _, single := range singles(&wanted[i]) {
+			if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &single) }) {
+				missing = append(missing, single)
+			}
+		}
+	}
+	return missing
+}
+
+// singles splits a rule.
+func singles(rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var all []rbacv1.PolicyRule
+	for _, verb := range rule.Verbs {
+		for _, url := range rule.NonResourceURLs {
+			all = append(all, rbacv1.PolicyRule{Verbs: []string{verb}, NonResourceURLs: []string{url}})
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				single := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}
+				for _, name := range rule.ResourceNames {
+					named := single
+					named.ResourceNames = []string{name}
+					all = append(all, named)
+				}
+				if len(rule.ResourceNames) == 0 {
+					all = append(all, single)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// covers reports whether a rule allows all that another one does.
+func covers(rule, other *rbacv1.PolicyRule) bool {
+	return coversAll(rule.Verbs, other.Verbs, nil) &&
+		coversAll(rule.APIGroups, other.APIGroups, nil) &&
+		coversAll(rule.Resources, other.Resources, coversSubresource) &&
+		coversAll(rule.NonResourceURLs, other.NonResourceURLs, coversBelow) &&
+		(len(rule.ResourceNames) == 0 || len(other.ResourceNames) > 0 && coversAll(rule.ResourceNames, other.ResourceNames, nil))
+}
+
+// coversAll reports whether each of wanted is among values, or covered by one of
+// them. An asterisk covers everything.
+func coversAll(values, wanted []string, coveredBy func(value, wanted string) bool) bool {
+	for _, want := range wanted {
+		if !slices.ContainsFunc(values, func(value string) bool {
+			return value == want || value == "*" || coveredBy != nil && coveredBy(value, want)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// coversSubresource: */status stands for that subresource of every resource.
+func coversSubresource(value, wanted string) bool {
+	_, subresource, ok := strings.Cut(wanted, "/")
+	return ok && value == "*/"+subresource
+}
+
+// coversBelow: /api/* stands for every path that begins with /api/.
+func coversBelow(value, wanted string) bool {
+	prefix, ok := strings.CutSuffix(value, "*")
+	return ok && strings.HasPrefix(wanted, prefix)
+}

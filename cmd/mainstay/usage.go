@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError is an error of the command line, as opposed to one of a run.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// suggestionDistance is how many letters of a command may be wrong for it to be
+// suggested still; cobra's own default.
+const suggestionDistance = 2
+
+// unknownCommand refuses arguments of a command that has only subcommands, and
+// suggests those that may have been meant.
+func unknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	c.SuggestionsMinimumDistance = suggestionDistance
+	text := fmt.Sprintf("unknown command %q", args[0])
+	var quoted []string
+	for _, name := range c.SuggestionsFor(args[0]) {
+		quoted = append(quoted, strconv.Quote(c.CommandPath()+" "+name))
+	}
+	if len(quoted) > 0 {
+		text += "; did you mean " + strings.Join(quoted, " or ") + "?"
+	}
+	return &usageError{errors.New(text)}
+}
+
+// noArgs refuses arguments of a command that has only flags.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{fmt.Errorf("%s takes no arguments, but got %q", c.CommandPath(), args[0])}
+	}
+	return nil
+}
+
+// flagError returns the error of a flag that cannot be parsed. Where pflag or
+// strconv would speak of their own functions, it says what the flag takes.
+func flagError(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return &usageError{err}
+	}
+	flag, cause := invalid.GetFlag(), errors.Unwrap(err)
+	var number *strconv.NumError
+	what := ""
+	switch {
+	case errors.As(cause, &number) && flag.Value.Type() == "bool":
+		what = "true or false"
+	case errors.As(cause, &number):
+		what = "a number"
+	case strings.HasPrefix(cause.Error(), "time: "):
+		what = "a duration such as 30s or 5m"
+	default:
+		return &usageError{fmt.Errorf("--%s is %q: %w", flag.Name, invalid.GetValue(), cause)}
+	}
+	return &usageError{fmt.Errorf("--%s is %q; it must be %s", flag.Name, invalid.GetValue(), what)}
+}

@@ -1,0 +1,96 @@
+package quantity
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// maxDepth is how deep documents may be nested that any of the decoders reads.
+const maxDepth = 10_000
+
+// CheckJSON returns ErrOutOfRange if an amount in a JSON text of the shape's type
+// is beyond the limits. Text that is not JSON passes, for the decoder to say
+// why.
+func (s *Shape) CheckJSON(text []byte) error {
+	if s == nil {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	_, err := s.checkNext(d, maxDepth)
+	return err
+}
+
+// checkNext checks the next value and whatever it consists of. It is not ok
+// where the text is not JSON.
+func (s *Shape) checkNext(d *json.Decoder, depth int) (ok bool, err error) {
+	token, err := d.Token()
+	if err != nil || depth == 0 {
+		return false, nil
+	}
+	switch token := token.(type) {
+	case string:
+		return true, s.checkText(token)
+	case json.Number:
+		return true, s.checkText(token.String())
+	case json.Delim:
+		for d.More() {
+			below := s.elements()
+			if token == '{' {
+				name, err := d.Token()
+				if err != nil {
+					return false, nil
+				}
+				below = s.member(name.(string))
+			}
+			if ok, err := below.checkNext(d, depth-1); !ok || err != nil {
+				return ok, err
+			}
+		}
+		_, err = d.Token() // the closing bracket
+		return err == nil, nil
+	}
+	return true, nil
+}
+
+func (s *Shape) checkText(text string) error {
+	if s == nil || !s.isQuantity {
+		return nil
+	}
+	return checkSpaced(text)
+}
+
+// CheckDocument is CheckJSON for a document that has been read.
+func (s *Shape) CheckDocument(value any) error {
+	if s == nil {
+		return nil
+	}
+	switch value := value.(type) {
+	case string:
+		return s.checkText(value)
+	case float64:
+		return s.checkText(strconv.FormatFloat(value, 'g', -1, 64))
+	case map[string]any:
+		if s.isMap {
+			for _, member := range value {
+				if err := s.elem.CheckDocument(member); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for name, below := range s.members {
+			if err := below.CheckDocument(value[name]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, element := range value {
+			if err := s.elem.CheckDocument(element); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

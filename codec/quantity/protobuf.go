@@ -1,0 +1,169 @@
+package quantity
+
+// The wire types of protobuf.
+const (
+	wireVarint = iota
+	wireFixed64
+	wireBytes
+	wireStartGroup
+	wireEndGroup
+	wireFixed32
+)
+
+// rawField is the number of the field of runtime.Unknown, the envelope of each
+// object, that holds the object.
+const rawField = 2
+
+// CheckProtobuf returns ErrOutOfRange if an amount in an object of the shape's
+// type, in its envelope but without what stands before that, is beyond the
+// limits. It reads messages as the generated code does, so that it finds all
+// amounts that this would parse; what neither can read passes, for the decoder
+// to say why.
+func (s *Shape) CheckProtobuf(envelope []byte) error {
+	if s == nil {
+		return nil
+	}
+	return (&Shape{numbers: map[int32]*Shape{rawField: s}}).checkMessage(envelope)
+}
+
+func (s *Shape) checkMessage(data []byte) error {
+	for len(data) > 0 {
+		f, rest, ok := nextField(data)
+		if !ok {
+			return nil
+		}
+		data = rest
+		if f.wire != wireBytes {
+			continue
+		}
+		if err := s.checkField(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Shape) checkField(f field) error {
+	if s.isQuantity {
+		if f.number == 1 {
+			return Check(string(f.bytes))
+		}
+		return nil
+	}
+	below := s.numbers[f.number]
+	switch {
+	case below == nil:
+		return nil
+	case below.isMap:
+		return below.elem.checkEntry(f.tail, len(f.bytes))
+	case below.elem != nil:
+		return below.elem.checkMessage(f.bytes)
+	}
+	return below.checkMessage(f.bytes)
+}
+
+// checkEntry checks an entry of a map: the first n bytes of tail, which goes on
+// to the end of the message. Key and value are field 1 and 2. Generated code
+// takes them to have a length whatever their wire type is, and lets that go
+// beyond the entry.
+func (s *Shape) checkEntry(tail []byte, n int) error {
+	for end := len(tail) - n; len(tail) > end; {
+		tag, after, ok := varint(tail)
+		if !ok {
+			return nil
+		}
+		number := int32(tag >> 3)
+		if number != 1 && number != 2 {
+			if _, tail, ok = nextField(tail); !ok {
+				return nil
+			}
+			continue
+		}
+		length, after, ok := varint(after)
+		if !ok || length > uint64(len(after)) {
+			return nil
+		}
+		if number == 2 {
+			if err := s.checkMessage(after[:length]); err != nil {
+				return err
+			}
+		}
+		tail = after[length:]
+	}
+	return nil
+}
+
+// field is one field of a message.
+type field struct {
+	number int32
+	wire   int
+	bytes  []byte // of one that has a length
+	tail   []byte // bytes and all that follows them in the message
+}
+
+func nextField(data []byte) (f field, rest []byte, ok bool) {
+	tag, data, ok := varint(data)
+	if !ok {
+		return f, nil, false
+	}
+	f.number, f.wire = int32(tag>>3), int(tag&7) // cut off as generated code does
+	switch f.wire {
+	case wireVarint:
+		_, data, ok = varint(data)
+	case wireFixed64:
+		data, ok = skip(data, 8)
+	case wireFixed32:
+		data, ok = skip(data, 4)
+	case wireBytes:
+		var length uint64
+		if length, data, ok = varint(data); !ok || length > uint64(len(data)) {
+			return f, nil, false
+		}
+		f.bytes, f.tail, data = data[:length], data, data[length:]
+	case wireStartGroup:
+		data, ok = skipGroup(data)
+	default:
+		return f, nil, false
+	}
+	return f, data, ok
+}
+
+// skipGroup passes over the fields of a group, and of those in it.
+func skipGroup(data []byte) (rest []byte, ok bool) {
+	for depth := 1; depth > 0; {
+		tag, after, ok := varint(data)
+		if !ok {
+			return nil, false
+		}
+		switch int(tag & 7) {
+		case wireStartGroup:
+			data, depth = after, depth+1
+		case wireEndGroup:
+			data, depth = after, depth-1
+		default:
+			if _, data, ok = nextField(data); !ok {
+				return nil, false
+			}
+		}
+	}
+	return data, true
+}
+
+func skip(data []byte, n int) ([]byte, bool) {
+	if len(data) < n {
+		return nil, false
+	}
+	return data[n:], true
+}
+
+// varint reads a number; bits beyond the 64th are dropped, as generated code
+// does.
+func varint(data []byte) (n uint64, rest []byte, ok bool) {
+	for i, shift := 0, uint(0); i < len(data) && shift < 64; i, shift = i+1, shift+7 {
+		n |= uint64(data[i]&0x7f) << shift
+		if data[i] < 0x80 {
+			return n, data[i+1:], true
+		}
+	}
+	return 0, nil, false
+}

@@ -1,0 +1,150 @@
+package quantity
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "0", "1", "100m", "1.5", "128Mi", "1Gi", "3E", "1e3", "1E3", "-5k", "+1e+3", "1e-9", "12345678901234567890123", "1e18", "9223372036854775807",
+		"0.000000001", "1e100", "1e-100", "1e0000000000000001", strings.Repeat("9", 60), "nonsense", "e", "1e", "1e+", "999999999",
+	} {
+		if err := Check(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		// Legal amounts are what they are to apimachinery.
+		want, wantErr := resource.ParseQuantity(text)
+		got, err := Parse(text)
+		if (err != nil) != (wantErr != nil) || err == nil && (got.String() != want.String() || got.Format != want.Format) {
+			t.Errorf("%s is %v, %v; want %v, %v", text, got, err, want, wantErr)
+		}
+	}
+	for _, text := range absurd() {
+		if _, err := Parse(text); !errors.Is(err, ErrOutOfRange) {
+			t.Errorf("%.40s: %v", text, err)
+		}
+	}
+}
+
+func absurd() []string {
+	return []string{
+		"1e999999999", "1E999999999", "1e-999999999", "1e+999999999", "-1e-2147483647", "1e4294967296", "1e99999999999999999999999", "1.5e-999999",
+		".1e999999999", "1e129", strings.Repeat("9", 129), "0." + strings.Repeat("0", 1_000_000) + "1", strings.Repeat("0", 200),
+	}
+}
+
+// TestShapes: an absurd amount is found wherever a type has one, in JSON, as a
+// document and in protobuf, and no text beside it is taken for one.
+func TestShapes(t *testing.T) {
+	t.Parallel()
+	const pod = `{"metadata":{"name":"1e999999999","annotations":{"a":"1e999999999"}},"spec":{"containers":[{"name":"c","args":["1e999999999"],"resources":{"limits":{"cpu":"1"},"requests":{"1e999999999":Q}}}]}}`
+	for _, tt := range []struct {
+		name, text string
+		into       func() runtime.Object
+	}{
+		{"requests", pod, func() runtime.Object { return &corev1.Pod{} }},
+		{"overhead", `{"spec":{"overhead":{"cpu":Q}}}`, func() runtime.Object { return &corev1.Pod{} }},
+		{"an embedded struct", `{"spec":{"volumes":[{"emptyDir":{"sizeLimit":Q}}]}}`, func() runtime.Object { return &corev1.Pod{} }},
+		{"pod level", `{"spec":{"resources":{"limits":{"cpu":Q}}}}`, func() runtime.Object { return &corev1.Pod{} }},
+		{"a divisor", `{"spec":{"initContainers":[{"env":[{"valueFrom":{"resourceFieldRef":{"divisor":Q}}}]}]}}`, func() runtime.Object { return &corev1.Pod{} }},
+		{"quota", `{"spec":{"hard":{"cpu":Q}}}`, func() runtime.Object { return &corev1.ResourceQuota{} }},
+		{"limits", `{"spec":{"limits":[{"maxLimitRequestRatio":{"cpu":Q}}]}}`, func() runtime.Object { return &corev1.LimitRange{} }},
+		{"node", `{"status":{"capacity":{"cpu":Q}}}`, func() runtime.Object { return &corev1.Node{} }},
+		{"metrics", `{"spec":{"metrics":[{"pods":{"target":{"averageValue":Q}}}]}}`, func() runtime.Object { return &autoscalingv2.HorizontalPodAutoscaler{} }},
+		{"tolerance", `{"spec":{"behavior":{"scaleUp":{"tolerance":Q}}}}`, func() runtime.Object { return &autoscalingv2.HorizontalPodAutoscaler{} }},
+		{"slice", `{"spec":{"devices":[{"capacity":{"x":{"value":Q,"requestPolicy":{"validValues":["1",Q]}}}}]}}`, func() runtime.Object { return &resourcev1.ResourceSlice{} }},
+	} {
+		for _, q := range absurd()[:6] {
+			text := strings.ReplaceAll(tt.text, "Q", `"`+q+`"`)
+			if err := ShapeOf(tt.into()).CheckJSON([]byte(text)); !errors.Is(err, ErrOutOfRange) {
+				t.Errorf("%s: %s passed", tt.name, text)
+			}
+			var document any
+			if err := json.Unmarshal([]byte(text), &document); err != nil {
+				t.Fatal(err)
+			}
+			if err := ShapeOf(tt.into()).CheckDocument(document); !errors.Is(err, ErrOutOfRange) {
+				t.Errorf("%s: %s passed as a document", tt.name, text)
+			}
+		}
+		// The text of the same length takes another's place in protobuf.
+		obj := tt.into()
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(tt.text, "Q", `"98765432101"`)), obj); err != nil {
+			t.Fatal(err)
+		}
+		encoded := envelope(t, obj)
+		if err := ShapeOf(obj).CheckProtobuf(encoded); err != nil {
+			t.Errorf("%s: a legal amount: %v", tt.name, err)
+		}
+		hostile := strings.ReplaceAll(string(encoded), "98765432101", "1e-99999999")
+		if err := ShapeOf(obj).CheckProtobuf([]byte(hostile)); !errors.Is(err, ErrOutOfRange) {
+			t.Errorf("%s passed in protobuf", tt.name)
+		}
+		if err := ShapeOf(obj).CheckJSON([]byte(strings.ReplaceAll(tt.text, "Q", `"1e3"`))); err != nil {
+			t.Errorf("%s: a legal amount: %v", tt.name, err)
+		}
+	}
+	number := strings.ReplaceAll(pod, "Q", "1e999999999")
+	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(number)); !errors.Is(err, ErrOutOfRange) {
+		t.Error("a number passed")
+	}
+	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.ReplaceAll(number, "requests", "unknown"))); err != nil {
+		t.Errorf("what is no amount: %v", err)
+	}
+	if ShapeOf(&corev1.ConfigMap{}) != nil {
+		t.Error("a configmap has amounts")
+	}
+	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(`{"spec":{"overhead":{"cpu":"1e999999999","cpu":"1"}}}`)); !errors.Is(err, ErrOutOfRange) {
+		t.Error("a duplicate hides an amount")
+	}
+	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.Repeat("[", 3<<20))); err != nil {
+		t.Error(err)
+	}
+}
+
+func envelope(t *testing.T, obj runtime.Object) []byte {
+	t.Helper()
+	raw, err := obj.(interface{ Marshal() ([]byte, error) }).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := (&runtime.Unknown{Raw: raw}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+// TestProtobufAsGeneratedCodeReadsIt: what generated code takes for an amount is
+// found, where the encoding is not what any encoder writes.
+func TestProtobufAsGeneratedCodeReadsIt(t *testing.T) {
+	t.Parallel()
+	hostile := append([]byte{1<<3 | wireBytes, 6}, "1e-999"...)
+	for name, limits := range map[string][]byte{
+		"a plain entry":                   {1<<3 | wireBytes, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
+		"a value that is longer":          {1<<3 | wireBytes, 2, 2<<3 | wireBytes, byte(len(hostile))},
+		"a value of another wire type":    {1<<3 | wireBytes, byte(2 + len(hostile)), 2 << 3 /* a number */, byte(len(hostile))},
+		"a group before it":               {7<<3 | wireStartGroup, 1 << 3 /* a number */, 1, 7<<3 | wireEndGroup, 1<<3 | wireBytes, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
+		"a number that has been cut off":  {1<<3 | wireBytes | 0x80, 0x80, 0x80, 0x80, 0x80, 0x08, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
+		"a length of more bytes than due": {1<<3 | wireBytes, byte(2+len(hostile)) | 0x80, 0, 2<<3 | wireBytes, byte(len(hostile))},
+	} {
+		message := append(limits, hostile...)
+		var resources corev1.ResourceRequirements
+		if err := resources.Unmarshal(message); len(resources.Limits) != 1 {
+			t.Errorf("%s: generated code reads nothing: %v", name, err)
+		}
+		if err := ShapeOf(&resources).checkMessage(message); !errors.Is(err, ErrOutOfRange) {
+			t.Errorf("%s: passed", name)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package codec
+
+import (
+	"bytes"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	yamlv2 "sigs.k8s.io/yaml/goyaml.v2"
+)
+
+// maxExpanded is how large a YAML document that uses aliases may be once each of
+// them stands for what it names: as large as a body may be.
+const maxExpanded = 3 << 20
+
+// checkAliases refuses a YAML document whose aliases multiply its text: a
+// hundred thousand of them may name one long string. The parser limits how many
+// values they make, not how long those are, and it is conversion to JSON that
+// writes each of them. A document that cannot be parsed passes, for the parser
+// to say why.
+func checkAliases(body []byte) error {
+	if bytes.IndexByte(body, '*') < 0 || bytes.IndexByte(body, '&') < 0 {
+		return nil
+	}
+	var document any
+	if err := yamlv2.Unmarshal(body, &document); err != nil {
+		return nil
+	}
+	if expandedSize(document, maxExpanded) > maxExpanded {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the aliases of the YAML document expand it to more than %d bytes", maxExpanded))
+	}
+	return nil
+}
+
+// expandedSize returns about the length of a document as JSON, or more than
+// limit where it is longer.
+func expandedSize(value any, limit int) int {
+	size := 1
+	switch value := value.(type) {
+	case string:
+		return size + len(value)
+	case []any:
+		for _, element := range value {
+			if size += expandedSize(element, limit-size); size > limit {
+				return size
+			}
+		}
+	case map[any]any:
+		for key, member := range value {
+			if size += expandedSize(key, limit-size) + expandedSize(member, limit-size); size > limit {
+				return size
+			}
+		}
+	}
+	return size
+}

@@ -1,0 +1,81 @@
+package controlplane
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/apis/aggregated"
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage/follow"
+)
+
+// apiServices is where registrations are.
+var apiServices = apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")
+
+// manager is whom managed fields name for what this server itself writes.
+const manager = "kube-apiserver"
+
+// openAggregated makes the source of what other servers answer for.
+func (i *instance) openAggregated() error {
+	services, err := i.uncached(apiServices.GroupResource())
+	if err != nil {
+		return err
+	}
+	i.aggregated, err = aggregated.New(aggregated.Config{
+		APIServices: services, Creater: i.rows.Store(apiServices.GroupResource()), Own: groupVersions(i.static), Served: i.custom.Serves,
+		Account: func(live, obj codec.Object, subresource string) (codec.Object, error) {
+			return account(i.managers, i.static.Find(apiServices.GroupVersion(), apiServices.Resource, subresource), live, obj)
+		},
+		Cluster: cluster{i.static.Find}, Resolver: i.services, Behind: behind(i.rows),
+		Certificate: i.env.Identity.ProxyCertificate, PassRedirects: i.options.PassRedirects, Stopping: i.env.Tunnels,
+		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Following: i.env.Metrics.Following,
+	})
+	return err
+}
+
+func groupVersions(source route.Source) []schema.GroupVersion {
+	var all []schema.GroupVersion
+	for _, group := range source.Groups() {
+		for _, version := range group.Versions {
+			all = append(all, version.GroupVersion)
+		}
+	}
+	return all
+}
+
+// behind are the services and what is behind them.
+func behind(env *builtin.Env) map[schema.GroupResource]follow.Collection {
+	found := map[schema.GroupResource]follow.Collection{}
+	for _, resource := range []schema.GroupResource{
+		corev1.Resource("services"), corev1.Resource("endpoints"), discoveryv1.Resource("endpointslices"),
+	} {
+		if store := env.Store(resource); store != nil {
+			found[resource] = store
+		}
+	}
+	return found
+}
+
+// account records that this server wrote obj, which becomes the result, in place
+// of live.
+func account(managers apply.Managers, resource *rest.Resource, live, obj codec.Object) (codec.Object, error) {
+	return accountFor(managers, resource, live, obj, manager)
+}
+
+// accountFor is account for a part of this server that has a name of its own.
+func accountFor(managers apply.Managers, resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
+	fields, err := managers.For(resource)
+	if err != nil || fields == nil {
+		return obj, err
+	}
+	for _, o := range []codec.Object{live, obj} {
+		o.GetObjectKind().SetGroupVersionKind(resource.Version.GVK)
+	}
+	return fields.Update(live, obj, manager), nil
+}

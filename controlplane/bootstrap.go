@@ -1,0 +1,83 @@
+package controlplane
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"mainstay.dev/mainstay/apis/bootstrap"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+)
+
+// Values of Options.EndpointReconciler.
+const (
+	// EndpointsByLease publishes the addresses of all servers that share the
+	// store.
+	EndpointsByLease = "lease"
+	// EndpointsByOthers publishes none, and leaves alone what another program
+	// publishes.
+	EndpointsByOthers = "none"
+)
+
+// openBootstrap prepares the objects that every cluster has.
+func (i *instance) openBootstrap() error {
+	config := bootstrap.Config{
+		Find: i.catalog.Find, Stored: i.uncached,
+		Account: func(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
+			return accountFor(i.managers, resource, live, obj, manager)
+		},
+		Apply:         i.applyAs,
+		ServiceRanges: i.options.ServiceClusterIPRange,
+		Port:          i.env.Port,
+		Logger:        i.env.Logger,
+	}
+	if !i.env.Shared {
+		config.Revision = func(ctx context.Context) (int64, error) {
+			revision, err := i.env.Backend.CurrentRevision(ctx)
+			return int64(revision), err
+		}
+	}
+	if i.options.EndpointReconciler != EndpointsByOthers {
+		config.Endpoint = i.env.Endpoint
+		if i.env.Shared {
+			var err error
+			if config.Leases, err = i.serverLeases(); err != nil {
+				return err
+			}
+		}
+	}
+	i.cluster = bootstrap.New(config)
+	return nil
+}
+
+// bootstrap creates what every cluster has. What it cannot make of the objects
+// in apis/bootstrap is tried again while the server runs, and /readyz says so.
+func (i *instance) bootstrap(ctx context.Context) error {
+	var group errgroup.Group
+	group.Go(func() error { i.cluster.Start(ctx); return nil })
+	group.Go(func() error { return i.aggregated.Register(ctx) })
+	group.Go(func() error { return i.clusterAuth.follower.Load(ctx) })
+	return group.Wait()
+}
+
+// serverLeases are the leases by which servers over one etcd know of each other:
+// endpoints under kube-apiserver's keys, which hold no namespace.
+func (i *instance) serverLeases() (storage.Interface, error) {
+	spec := i.rows.Spec(corev1.Resource("endpoints"))
+	spec.Path, spec.Namespaced, spec.Uncached = "masterleases", false, true
+	return i.factory.Open(spec)
+}
+
+// applyAs merges what a manager of this server applies, by force.
+func (i *instance) applyAs(resource *rest.Resource, live codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error) {
+	fields, err := i.managers.For(resource)
+	if err != nil {
+		return nil, err
+	}
+	live.GetObjectKind().SetGroupVersionKind(resource.Version.GVK)
+	return fields.Apply(live, applied, manager, true)
+}

@@ -1,0 +1,77 @@
+package controlplane
+
+import (
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/discovery"
+	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/request"
+)
+
+// chain is the way of every request, read from top to bottom.
+func (i *instance) chain(final http.Handler) http.Handler {
+	onError := i.api.WriteError
+	return filters.Chain(final,
+		filters.AuditID,
+		filters.Recover(i.env.Logger, onError),
+		filters.RequestInfo(onError),
+		filters.Track(filters.TrackConfig{Metrics: i.env.Requests, Logger: i.env.Logger, Known: i.known}),
+		filters.HSTS(i.options.HSTSDirectives),
+		filters.CacheControl,
+		i.env.Drain.Filter(onError),
+		filters.GoAway(i.options.GoAwayChance),
+		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError}),
+		filters.CORS(i.options.CORSAllowedOrigins),
+		filters.Authenticate(filters.AuthenticateConfig{
+			Authenticator: authn.Union{i.env.Identity.Authenticator, authn.Tokens{}},
+			Anonymous:     i.anonymous(),
+			Logger:        i.env.Logger,
+			OnError:       onError,
+		}),
+		filters.RefuseImpersonation(onError),
+		filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError),
+		filters.Authorize(i.authorizer(), i.env.Logger, onError),
+	)
+}
+
+// anonymous is whether requests without credentials pass. As kube-apiserver,
+// they do not where everything is allowed to everyone.
+func (i *instance) anonymous() bool {
+	for _, mode := range i.options.AuthorizationModes {
+		if mode == modeAlwaysAllow {
+			return false
+		}
+	}
+	return !i.options.ClosedToPublic
+}
+
+func (i *instance) authorizer() authz.Authorizer {
+	union := authz.Union{authz.Masters{}}
+	for _, mode := range i.options.AuthorizationModes {
+		switch mode {
+		case modeAlwaysAllow:
+			union = append(union, authz.AlwaysAllow{})
+		case modeAlwaysDeny:
+			union = append(union, authz.AlwaysDeny{})
+		}
+	}
+	if len(i.options.AuthorizationModes) == 0 {
+		union = append(union, authz.PublicInfo{})
+	}
+	return union
+}
+
+// known reports whether this control plane answers for what a request asks, so
+// that the names of other things do not become labels of metrics.
+func (i *instance) known(info *request.Info) bool {
+	if !info.IsResource {
+		return i.paths.has(info.Path) || discovery.Handles(info.Path) || strings.HasPrefix(info.Path, "/openapi/")
+	}
+	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
+	return i.catalog.Find(gv, info.Resource, info.Subresource) != nil
+}

@@ -1,0 +1,208 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage/follow"
+)
+
+// clusterAuth publishes what other servers need to authenticate clients as this
+// one does: the ConfigMap kube-system/extension-apiserver-authentication, which
+// is put right whenever it is changed. Several servers share it, so what is
+// there already stays.
+type clusterAuth struct {
+	resource *rest.Resource // configmaps
+	managers apply.Managers
+	wanted   atomic.Pointer[map[string]string]
+	renewed  chan struct{} // holds one token while wanted is to be published
+	// follower puts it right whenever the ConfigMap is not as it was.
+	follower *follow.Follower
+	logger   *slog.Logger
+}
+
+var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
+
+// openClusterAuth prepares what is published for other servers.
+func (i *instance) openClusterAuth() error {
+	wanted, err := i.env.Identity.ClusterAuthentication()
+	if err != nil {
+		return err
+	}
+	maps, err := i.uncached(schema.GroupResource{Resource: "configmaps"})
+	if err != nil {
+		return err
+	}
+	c := &clusterAuth{
+		resource: i.static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: i.managers,
+		renewed: make(chan struct{}, 1), logger: i.env.Logger,
+	}
+	c.wanted.Store(&wanted)
+	c.follower, err = follow.New(follow.Config{
+		Name: "cluster authentication", Collection: maps, Namespace: clusterAuthName.Namespace,
+		Fields:  fields.OneTermEqualSelector("metadata.name", clusterAuthName.Name),
+		Replace: func(ctx context.Context, _ *rest.List) error { return c.publish(ctx) },
+		Apply:   func(ctx context.Context, _ []rest.Event) error { return c.publish(ctx) },
+		Logger:  i.env.Logger, Metrics: i.env.Metrics.Following,
+	})
+	i.clusterAuth = c
+	return err
+}
+
+// publish writes what is wanted, where it is not there. That somebody else
+// writes at the same time is no error: following it tells what they wrote.
+func (c *clusterAuth) publish(ctx context.Context) error {
+	err := c.publishOnce(ctx)
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("publish %s: %w", clusterAuthName, err)
+	}
+	return nil
+}
+
+func (c *clusterAuth) publishOnce(ctx context.Context) error {
+	wanted := *c.wanted.Load()
+	getter, gets := c.resource.Storage.(rest.Getter)
+	creater, creates := c.resource.Storage.(rest.Creater)
+	updater, updates := c.resource.Storage.(rest.Updater)
+	if !gets || !creates || !updates {
+		return errors.New("configmaps cannot be written")
+	}
+	record, err := getter.Get(ctx, clusterAuthName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		obj, err := account(c.managers, c.resource, &corev1.ConfigMap{}, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: merged(nil, wanted),
+		})
+		if err != nil {
+			return err
+		}
+		_, err = creater.Create(ctx, obj, nil, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	published, err := sharedAs[*corev1.ConfigMap](record)
+	if err != nil || maps.Equal(published.Data, merged(published.Data, wanted)) {
+		return err
+	}
+	_, _, err = updater.Update(ctx, clusterAuthName, func(_ context.Context, current codec.Object) (codec.Object, error) {
+		updated := current.DeepCopyObject().(*corev1.ConfigMap)
+		updated.Data = merged(updated.Data, wanted)
+		return account(c.managers, c.resource, current.DeepCopyObject().(codec.Object), updated)
+	}, rest.UpdateOptions{})
+	return err
+}
+
+// publishSoon changes what is published.
+func (c *clusterAuth) publishSoon(wanted map[string]string) {
+	c.wanted.Store(&wanted)
+	select {
+	case c.renewed <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps what is wanted published, until ctx ends.
+func (c *clusterAuth) run(ctx context.Context) error {
+	var follower sync.WaitGroup
+	follower.Go(func() { c.follower.Run(ctx) })
+	defer follower.Wait()
+	for {
+		select {
+		case <-c.renewed:
+		case <-ctx.Done():
+			return nil
+		}
+		var pauses follow.Pauses
+		for {
+			err := c.publish(ctx)
+			if err == nil {
+				break
+			}
+			c.logger.Warn("the cluster authentication configuration cannot be published yet", "err", err)
+			if pauses.Wait(ctx) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// merged adds what is wanted to what is there. What is wrong there, or has
+// expired, goes.
+func merged(there, wanted map[string]string) map[string]string {
+	data := make(map[string]string, len(wanted))
+	for key, value := range wanted {
+		if bytes.HasPrefix([]byte(value), []byte("[")) {
+			data[key] = mergedNames(there[key], value)
+		} else {
+			data[key] = mergedCertificates(there[key], value)
+		}
+	}
+	return data
+}
+
+func mergedNames(there, wanted string) string {
+	var all, more []string
+	if json.Unmarshal([]byte(there), &all) != nil {
+		all = nil
+	}
+	if json.Unmarshal([]byte(wanted), &more) != nil {
+		return wanted
+	}
+	for _, name := range more {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	encoded, err := json.Marshal(append([]string{}, all...))
+	if err != nil {
+		return wanted
+	}
+	return string(encoded)
+}
+
+// expirySlack is how long after its end a certificate is still published: not
+// all clocks are right.
+const expirySlack = 5 * time.Minute
+
+func mergedCertificates(there, wanted string) string {
+	var out bytes.Buffer
+	var seen [][]byte
+	for _, rest := range [][]byte{[]byte(there), []byte(wanted)} {
+		for {
+			var block *pem.Block
+			if block, rest = pem.Decode(rest); block == nil {
+				break
+			}
+			cert, err := x509.ParseCertificate(block.Bytes)
+			if err != nil || block.Type != "CERTIFICATE" || time.Now().After(cert.NotAfter.Add(expirySlack)) ||
+				slices.ContainsFunc(seen, func(other []byte) bool { return bytes.Equal(other, block.Bytes) }) {
+				continue
+			}
+			seen = append(seen, block.Bytes)
+			_ = pem.Encode(&out, &pem.Block{Type: block.Type, Bytes: block.Bytes}) // to memory
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,37 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/storage"
+)
+
+// controllerLease is what kube-controller-manager holds while it runs.
+const controllerLease = "kube-controller-manager"
+
+// controllersRun reports whether a kube-controller-manager runs, as far as its
+// lease shows. Where that cannot be read it is taken to run.
+func (i *instance) controllersRun(ctx context.Context) bool {
+	record, err := i.leases.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: controllerLease}, storage.ReadOptions{})
+	if errors.Is(err, storage.ErrNotFound) {
+		return false
+	}
+	if err != nil {
+		return true
+	}
+	lease, err := sharedAs[*coordinationv1.Lease](record)
+	if err != nil {
+		return true
+	}
+	spec := &lease.Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
+		return false
+	}
+	return time.Now().Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second))
+}

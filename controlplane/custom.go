@@ -1,0 +1,89 @@
+package controlplane
+
+import (
+	"context"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/apis/custom"
+	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage"
+)
+
+// definitionsResource is where definitions are.
+var definitionsResource = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
+
+// openCustom makes the source of the resources that definitions define.
+func (i *instance) openCustom() error {
+	definitions, err := i.uncached(definitionsResource)
+	if err != nil {
+		return err
+	}
+	i.custom, err = custom.New(custom.Config{
+		Definitions: definitions,
+		Storage:     i.factory.Open,
+		OthersPath:  i.rows.Keeps,
+		Changed: func(versions []schema.GroupVersion) {
+			describeCustom(i.documents, i.static, i.custom, versions)
+			i.aggregated.LocalChanged(versions)
+		},
+		Services: i.services, Conversions: i.env.Metrics.Conversions, Following: i.env.Metrics.Following, Logger: i.env.Logger,
+	})
+	return err
+}
+
+// uncached opens the storage of a built-in resource once more, to be followed by
+// the server itself.
+func (i *instance) uncached(resource schema.GroupResource) (storage.Interface, error) {
+	spec := i.rows.Spec(resource)
+	spec.Uncached, spec.Observer = true, nil
+	return i.factory.Open(spec)
+}
+
+// describeCustom updates the OpenAPI documents of group versions that changed.
+// Those that are built in are described as they are.
+func describeCustom(documents *openapi.Documents, static *route.Static, source *custom.Source, versions []schema.GroupVersion) {
+	for _, gv := range versions {
+		if isStatic(static, gv) {
+			continue
+		}
+		if !source.Serves(gv) {
+			documents.Remove(gv)
+			continue
+		}
+		documents.Set(openapi.Part{
+			GroupVersion: gv, Custom: true,
+			Describe: func() []openapi.Resource { return customResources(source, gv) },
+			Digest:   func() string { return source.Digest(gv) },
+			Schemas: func(v2 bool) (map[string]openapi.Schema, error) {
+				return source.Schemas(context.Background(), gv, v2)
+			},
+		})
+	}
+}
+
+func isStatic(static *route.Static, gv schema.GroupVersion) bool {
+	group, _ := static.Group(gv.Group)
+	for _, v := range group.Versions {
+		if v.GroupVersion == gv {
+			return true
+		}
+	}
+	return false
+}
+
+func customResources(source *custom.Source, gv schema.GroupVersion) []openapi.Resource {
+	var resources []openapi.Resource
+	group, _ := source.Group(gv.Group)
+	for _, v := range group.Versions {
+		if v.GroupVersion != gv {
+			continue
+		}
+		for _, r := range v.Resources {
+			resources = append(resources, openAPIResource(v, r))
+		}
+	}
+	return resources
+}

@@ -1,0 +1,134 @@
+package controlplane
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"mainstay.dev/mainstay/apis/aggregated"
+	"mainstay.dev/mainstay/apis/custom/conversion"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// Env is what control planes need of the host that they are opened on. All of a
+// host share one; it does not change once the first has been opened. Fields are
+// required but where said.
+type Env struct {
+	// Backend keeps the objects; the host closes it, after its control planes.
+	Backend kv.Backend
+	// Feed follows Backend for the watch caches, and must see what is below the
+	// prefix of every control plane. nil: nothing is cached.
+	Feed *cache.Feed
+	// Encodings bounds the memory for encoded objects; nil sets no bound.
+	Encodings *codec.Memory
+	// TypeConverter has the merge schemas of built-in kinds.
+	TypeConverter managedfields.TypeConverter
+	// Limiter limits how many validations that take milliseconds run at a time;
+	// nil sets no limit.
+	Limiter registry.Limiter
+
+	// Gates are the feature gates that are on.
+	Gates feature.Gates
+
+	Identity Identity
+	// Address is host:port as this process reaches itself; PublicURL is where
+	// other machines do.
+	Address, PublicURL string
+	// Endpoint, with Port, is what the service default/kubernetes leads to; zero
+	// where there is no address that others could use.
+	Endpoint netip.Addr
+	Port     int
+	// Shared says that other processes may serve the same objects.
+	Shared bool
+	// Paths are what the process answers for besides any API, such as /metrics.
+	// A path that ends in a slash stands for all below it.
+	Paths map[string]http.Handler
+	// Live and Ready are checks of the process. Those of Live are checks of
+	// readiness, too.
+	Live, Ready []telemetry.Check
+
+	// Drain ends requests when the host stops, and Tunnels the connections that
+	// have left HTTP.
+	Drain   *filters.Drain
+	Tunnels context.Context
+
+	Requests *telemetry.Requests
+	Health   *telemetry.HealthMetrics
+	Metrics  *Metrics
+	Logger   *slog.Logger
+	// Version of this program; "": unknown.
+	Version string
+}
+
+// Identity is the keys and certificates by which a host knows its clients and
+// is known itself. What its functions return may change; IdentityChanged must
+// then be called.
+type Identity struct {
+	// Authenticator finds users by certificates, their own or a front proxy's.
+	Authenticator authn.Authenticator
+	// ClusterAuthentication returns the data of the ConfigMap
+	// kube-system/extension-apiserver-authentication. The caller may keep it.
+	ClusterAuthentication func() (map[string]string, error)
+	// ProxyCertificate is shown to aggregated servers; nil shows none.
+	ProxyCertificate func() (*tls.Certificate, error)
+	// Signer signs service account tokens.
+	Signer crypto.Signer
+}
+
+// Metrics counts what control planes do. One is shared by all of a host.
+type Metrics struct {
+	Storage     *storage.Metrics
+	Following   *follow.Metrics
+	Conversions *conversion.Metrics
+	Aggregation *aggregated.Metrics
+}
+
+// NewMetrics registers the metrics of control planes.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{}
+	var err error
+	if m.Storage, err = storage.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Following, err = follow.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Conversions, err = conversion.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Aggregation, err = aggregated.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// check returns what is missing.
+func (e *Env) check() error {
+	for name, missing := range map[string]bool{
+		"Backend": e.Backend == nil, "TypeConverter": e.TypeConverter == nil, "Identity.Authenticator": e.Identity.Authenticator == nil,
+		"Identity.ClusterAuthentication": e.Identity.ClusterAuthentication == nil, "Identity.Signer": e.Identity.Signer == nil,
+		"Drain": e.Drain == nil, "Tunnels": e.Tunnels == nil, "Requests": e.Requests == nil, "Health": e.Health == nil,
+		"Metrics": e.Metrics == nil, "Logger": e.Logger == nil,
+	} {
+		if missing {
+			return fmt.Errorf("control plane: Env.%s is required", name)
+		}
+	}
+	return nil
+}

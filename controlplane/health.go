@@ -1,0 +1,103 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"mainstay.dev/mainstay/apis/bootstrap"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+var errEnded = errors.New("it has ended")
+
+// loop is a part of a control plane that begins before it serves and runs for as
+// long as it does.
+type loop struct{ ended atomic.Bool }
+
+// run calls work and notes when it ends.
+func (l *loop) run(work func() error) error {
+	defer l.ended.Store(true)
+	return work()
+}
+
+// check returns nil while the loop runs.
+func (l *loop) check(context.Context) error {
+	if l.ended.Load() {
+		return errEnded
+	}
+	return nil
+}
+
+// checks are the health checks by path, under kube-apiserver's names and in its
+// order. Names of what this server does not have are left out:
+// loopback-serving-certificate and the hooks of flow control's queues, identity
+// leases, address repair, peer proxies, object counts and admission's informers.
+func (i *instance) checks() map[string][]telemetry.Check {
+	hooks := i.postStartHooks()
+	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
+	live = append(live, alive(i.storageCheck("etcd", i.options.EtcdHealthTimeout)))
+	ready := append(slices.Clone(live), i.storageCheck("etcd-readiness", i.options.EtcdReadyTimeout))
+	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.followed})
+	ready = append(ready, hooks...)
+	for _, hook := range hooks {
+		live = append(live, alive(hook))
+	}
+	ready = append(ready, i.env.Ready...)
+	return map[string][]telemetry.Check{"/healthz": live, "/livez": live, "/readyz": ready}
+}
+
+func (i *instance) storageCheck(name string, timeout time.Duration) telemetry.Check {
+	return telemetry.Check{Name: name, Run: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return i.env.Backend.Health(ctx)
+	}}
+}
+
+// followed returns nil while what the server follows in the store was loaded and
+// is being followed.
+func (i *instance) followed(ctx context.Context) error {
+	return errors.Join(i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
+}
+
+// postStartHooks are the parts of the start that go on while the server serves.
+// Several names of kube-apiserver's stand for what is one loop here.
+func (i *instance) postStartHooks() []telemetry.Check {
+	definitions, registrations := i.customLoop.check, i.aggregatedLoop.check
+	// What is done before the server serves is done whenever it is asked for.
+	done := func(context.Context) error { return nil }
+	hook := func(name string) func(context.Context) error {
+		at := slices.IndexFunc(i.cluster.Hooks(), func(h *bootstrap.Hook) bool { return h.Name == name })
+		return i.cluster.Hooks()[at].Check
+	}
+	var checks []telemetry.Check
+	add := func(name string, run func(context.Context) error) {
+		checks = append(checks, telemetry.Check{Name: name, Run: run})
+	}
+	add("poststarthook/start-apiextensions-informers", definitions)
+	add("poststarthook/start-apiextensions-controllers", definitions)
+	add("poststarthook/crd-informer-synced", definitions)
+	add("poststarthook/start-system-namespaces-controller", hook("start-system-namespaces-controller"))
+	add("poststarthook/start-cluster-authentication-info-controller", registrations)
+	add("poststarthook/storage-readiness", done)
+	for _, h := range []string{
+		"start-legacy-token-tracking-controller", "rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes",
+		"priority-and-fairness-config-producer", "bootstrap-controller", "start-kubernetes-service-cidr-controller",
+	} {
+		add("poststarthook/"+h, hook(h))
+	}
+	add("poststarthook/aggregator-reload-proxy-client-cert", done)
+	for _, h := range []string{
+		"start-kube-aggregator-informers", "apiservice-status-local-available-controller", "apiservice-status-remote-available-controller",
+		"apiservice-registration-controller", "apiservice-wait-for-first-sync", "apiservice-discovery-controller", "kube-apiserver-autoregistration",
+	} {
+		add("poststarthook/"+h, registrations)
+	}
+	add("autoregister-completion", done)
+	add("poststarthook/apiservice-openapi-controller", registrations)
+	add("poststarthook/apiservice-openapiv3-controller", registrations)
+	return checks
+}

@@ -1,0 +1,146 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"golang.org/x/sync/errgroup"
+
+	"mainstay.dev/mainstay/apis/aggregated"
+	"mainstay.dev/mainstay/apis/bootstrap"
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/apis/custom"
+	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/factory"
+)
+
+// instance is an open control plane. What newInstance sets does not change.
+type instance struct {
+	env     *Env
+	prefix  string
+	options Options
+
+	factory  *factory.Factory
+	rows     *builtin.Env
+	static   *route.Static  // built-in resources
+	catalog  *route.Catalog // all of this control plane's own
+	services egress.Resolver
+	// managers keep the account of who owns which field.
+	managers    apply.Managers
+	documents   *openapi.Documents
+	custom      *custom.Source
+	aggregated  *aggregated.Source
+	clusterAuth *clusterAuth
+	cluster     *bootstrap.Bootstrap // the objects that every cluster has
+	leases      storage.Interface    // uncached
+	api         *endpoints.API
+	paths       *paths
+	checkPaths  []string // of single health checks
+	// resources answers for the API, handler for everything, after all filters.
+	resources, handler http.Handler
+
+	// stop ends what start began; running is all of that.
+	stop                       context.CancelFunc
+	running                    errgroup.Group
+	customLoop, aggregatedLoop loop
+}
+
+// newInstance puts a control plane together, from the store up. It reads and
+// writes nothing yet.
+func newInstance(c *ControlPlane) (*instance, error) {
+	i := &instance{env: c.env, prefix: c.prefix, options: c.options, paths: newPaths()}
+	for _, step := range []func() error{
+		i.openFactory, i.buildRows, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.installPaths,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	i.handler = i.chain(http.HandlerFunc(i.serveFiltered))
+	return i, nil
+}
+
+func (i *instance) openFactory() error {
+	var err error
+	i.factory, err = factory.New(factory.Config{
+		Backend: i.env.Backend, Prefix: i.prefix, Feed: i.env.Feed, Encodings: i.env.Encodings, Metrics: i.env.Metrics.Storage,
+	})
+	return err
+}
+
+func (i *instance) buildRows() error {
+	i.rows = i.rowEnv()
+	resources, err := builtin.Build(i.rows, all.Groups())
+	if err != nil {
+		return fmt.Errorf("open the storage of built-in resources: %w", err)
+	}
+	i.static = route.NewStatic(resources)
+	i.services = &egress.Services{Cluster: cluster{i.static.Find}, ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
+	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.static)})
+	i.managers = apply.NewManagers(i.env.TypeConverter)
+	i.leases, err = i.uncached(coordinationv1.Resource("leases"))
+	return err
+}
+
+// start loads what is stored, creates what every cluster has, and runs what
+// keeps the instance current until lifetime ends. Where it fails, all that it
+// began has ended.
+func (i *instance) start(ctx, lifetime context.Context) error {
+	if err := i.custom.Load(ctx); err != nil {
+		return fmt.Errorf("load the CustomResourceDefinitions: %w", err)
+	}
+	if err := i.aggregated.Load(ctx); err != nil {
+		return fmt.Errorf("load the APIServices: %w", err)
+	}
+	lifetime, i.stop = context.WithCancel(lifetime)
+	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
+	keepUp := func() {
+		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
+		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
+		i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
+	}
+	err := i.bootstrap(ctx)
+	switch {
+	case err == nil:
+		keepUp()
+	case lacksSpace(err):
+		i.run(lifetime, "what every cluster has", new(loop), func(ctx context.Context) error { return i.bootstrapLater(ctx, err, keepUp) })
+	default:
+		i.stop()
+		return errors.Join(fmt.Errorf("create what every cluster has: %w", err), i.running.Wait())
+	}
+	return nil
+}
+
+// run keeps something of the instance current until ctx ends.
+func (i *instance) run(ctx context.Context, what string, health *loop, f func(context.Context) error) {
+	i.running.Go(func() error {
+		if err := health.run(func() error { return f(ctx) }); err != nil {
+			i.env.Logger.Error("a control plane does not keep up any more", "prefix", i.prefix, "with", what, "err", err)
+		}
+		return nil
+	})
+}
+
+// wait returns when all that start began has ended.
+func (i *instance) wait() { _ = i.running.Wait() }
+
+// serveFiltered is what a request meets after the filters: one of the paths that
+// are no resources, or else the API.
+func (i *instance) serveFiltered(w http.ResponseWriter, r *http.Request) {
+	if own := i.paths.find(r.URL.Path); own != nil {
+		own.ServeHTTP(w, r)
+		return
+	}
+	i.resources.ServeHTTP(w, r)
+}

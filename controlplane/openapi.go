@@ -1,0 +1,42 @@
+package controlplane
+
+import (
+	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/route"
+)
+
+// openAPIParts describes what is always served for the OpenAPI documents.
+func openAPIParts(source route.Source) []openapi.Part {
+	var parts []openapi.Part
+	for _, group := range source.Groups() {
+		for _, version := range group.Versions {
+			part := openapi.Part{GroupVersion: version.GroupVersion}
+			for _, r := range version.Resources {
+				part.Resources = append(part.Resources, openAPIResource(version, r))
+			}
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+func openAPIResource(version rest.Version, r *rest.Resource) openapi.Resource {
+	out := openapi.Resource{
+		Name: r.Name, Subresource: r.Subresource, Kind: r.Version.GVK.Kind, Namespaced: r.Namespaced,
+		Verbs: r.VerbNames(), ReturnsDeleted: r.ReturnDeleted,
+	}
+	if r.Subresource == "" {
+		return out
+	}
+	for _, parent := range version.Resources {
+		if parent.Name == r.Name && parent.Subresource == "" {
+			out.Kind = parent.Version.GVK.Kind
+		}
+	}
+	out.Object = r.Version.GVK
+	if connecter, ok := r.Storage.(rest.Connecter); ok {
+		out.Verbs, out.Connect = nil, connecter.ConnectMethods()
+	}
+	return out
+}

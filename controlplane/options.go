@@ -1,0 +1,154 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// Defaults of Options, as kube-apiserver's.
+const (
+	DefaultEventTTL              = time.Hour
+	DefaultRequestTimeout        = time.Minute
+	DefaultMinRequestTimeout     = 30 * time.Minute
+	DefaultMaxRequestsInFlight   = 400
+	DefaultMaxMutatingInFlight   = 200
+	DefaultServiceClusterIPRange = "10.0.0.0/24"
+	DefaultStorageCheckTimeout   = 2 * time.Second
+	// NoLimit, where a number means "at most", means any number.
+	NoLimit = -1
+)
+
+// Options say what a control plane is to be. The zero value is a good one. A
+// field is named like the flag it comes from; the flag's help says what it does.
+type Options struct {
+	// AuthorizationModes are AlwaysAllow or AlwaysDeny. None: members of
+	// system:masters may do everything, everyone else may see health and
+	// version.
+	AuthorizationModes []string
+	ClosedToPublic     bool // --anonymous-auth=false
+
+	ServiceClusterIPRange []netip.Prefix // one or two; none: 10.0.0.0/24
+	// EndpointReconciler says who publishes the endpoints of the service
+	// default/kubernetes: EndpointsByLease or EndpointsByOthers. "": by lease.
+	EndpointReconciler string
+	EventTTL           time.Duration // 0: 1h
+	// AggregatorRouting: services are called at one of their endpoints and not
+	// at their cluster IP.
+	AggregatorRouting bool
+	// PassRedirects lets aggregated servers send clients elsewhere.
+	PassRedirects bool
+
+	MaxRequestsInFlight int           // 0: 400, NoLimit: any number
+	MaxMutatingInFlight int           // 0: 200, NoLimit: any number
+	RequestTimeout      time.Duration // 0: 60s
+	MinRequestTimeout   time.Duration // of watches; 0: 30m
+	GoAwayChance        float64
+	CORSAllowedOrigins  []string
+	HSTSDirectives      []string
+
+	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
+	// "etcd-readiness" of either store. 0: 2s.
+	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
+	// Checks are added to the health checks.
+	Checks []telemetry.Check
+}
+
+// WithDefaults returns the options with their zero fields filled in.
+func (o Options) WithDefaults() Options {
+	setDefault(&o.EndpointReconciler, EndpointsByLease)
+	setDefault(&o.EventTTL, DefaultEventTTL)
+	setDefault(&o.RequestTimeout, DefaultRequestTimeout)
+	setDefault(&o.MinRequestTimeout, DefaultMinRequestTimeout)
+	setDefault(&o.MaxRequestsInFlight, DefaultMaxRequestsInFlight)
+	setDefault(&o.MaxMutatingInFlight, DefaultMaxMutatingInFlight)
+	setDefault(&o.EtcdHealthTimeout, DefaultStorageCheckTimeout)
+	setDefault(&o.EtcdReadyTimeout, DefaultStorageCheckTimeout)
+	if len(o.ServiceClusterIPRange) == 0 {
+		o.ServiceClusterIPRange = []netip.Prefix{netip.MustParsePrefix(DefaultServiceClusterIPRange)}
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Check returns everything that is wrong with options whose defaults are filled
+// in, by the names of the flags.
+func (o Options) Check() error {
+	var errs []error
+	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.GoAwayChance < 0 || o.GoAwayChance > 0.02 {
+		problem("--goaway-chance is %g; it must be between 0 and 0.02", o.GoAwayChance)
+	}
+	if o.EndpointReconciler != EndpointsByLease && o.EndpointReconciler != EndpointsByOthers {
+		problem("--endpoint-reconciler-type=%s is not supported; it must be %s or %s", o.EndpointReconciler, EndpointsByLease, EndpointsByOthers)
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"request-timeout", o.RequestTimeout}, {"min-request-timeout", o.MinRequestTimeout}, {"event-ttl", o.EventTTL},
+		{"etcd-healthcheck-timeout", o.EtcdHealthTimeout}, {"etcd-readycheck-timeout", o.EtcdReadyTimeout},
+	} {
+		if d.value < 0 {
+			problem("--%s is %s; it cannot be negative", d.flag, d.value)
+		}
+	}
+	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {
+		problem("--cors-allowed-origins: %w", err)
+	}
+	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
+		problem("--strict-transport-security-directives: %w", err)
+	}
+	return errors.Join(append(errs, o.checkServiceRange(), o.checkAuthorization())...)
+}
+
+func (o Options) checkServiceRange() error {
+	ranges := o.ServiceClusterIPRange
+	if len(ranges) > 2 {
+		return fmt.Errorf("--service-cluster-ip-range holds %d ranges; at most two are possible", len(ranges))
+	}
+	for _, r := range ranges {
+		if r.Addr().BitLen()-r.Bits() < 3 {
+			return fmt.Errorf("--service-cluster-ip-range: %s is too small; at least 8 addresses are needed", r)
+		}
+	}
+	if len(ranges) == 2 && ranges[0].Addr().Is4() == ranges[1].Addr().Is4() {
+		return errors.New("--service-cluster-ip-range: of two ranges, one must be IPv4 and the other IPv6")
+	}
+	return nil
+}
+
+func (o Options) checkAuthorization() error {
+	var errs []error
+	for i, mode := range o.AuthorizationModes {
+		if mode != modeAlwaysAllow && mode != modeAlwaysDeny {
+			errs = append(errs, fmt.Errorf("--authorization-mode=%s is not supported yet", mode))
+		}
+		if slices.Contains(o.AuthorizationModes[:i], mode) {
+			errs = append(errs, fmt.Errorf("--authorization-mode names %s twice", mode))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Modes of authorization.
+const (
+	modeAlwaysAllow = "AlwaysAllow"
+	modeAlwaysDeny  = "AlwaysDeny"
+)
+
+// FirstServiceIP returns the address of the service "kubernetes".
+func (o Options) FirstServiceIP() netip.Addr {
+	return o.ServiceClusterIPRange[0].Masked().Addr().Next()
+}

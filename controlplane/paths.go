@@ -1,0 +1,108 @@
+package controlplane
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// paths are what is answered for besides API resources. They are set before the
+// first request and do not change afterwards.
+type paths struct {
+	exact    map[string]http.Handler
+	prefixes []prefix // the longest that fits is taken
+}
+
+type prefix struct {
+	path    string
+	handler http.Handler
+}
+
+func newPaths() *paths { return &paths{exact: make(map[string]http.Handler)} }
+
+// handle answers for a path, and, where it ends in a slash, for all below it.
+func (p *paths) handle(path string, handler http.Handler) {
+	if strings.HasSuffix(path, "/") && path != "/" {
+		p.prefixes = append(p.prefixes, prefix{path, handler})
+		slices.SortFunc(p.prefixes, func(a, b prefix) int { return len(b.path) - len(a.path) })
+		return
+	}
+	p.exact[path] = handler
+}
+
+func (p *paths) has(path string) bool { return p.exact[path] != nil }
+
+func (p *paths) find(path string) http.Handler {
+	if handler := p.exact[path]; handler != nil {
+		return handler
+	}
+	for _, prefix := range p.prefixes {
+		if strings.HasPrefix(path, prefix.path) {
+			return prefix.handler
+		}
+	}
+	return nil
+}
+
+// shownPaths lists what installPaths answers for, where the host adds some.
+func shownPaths(host map[string]http.Handler) []string {
+	list := []string{"/", openIDConfigurationPath, openIDKeysPath, "/healthz", "/livez", "/readyz", "/version"}
+	for path := range host {
+		if !strings.HasSuffix(path, "/") {
+			list = append(list, path)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (i *instance) installPaths() error {
+	versionJSON, err := json.MarshalIndent(versionInfo(Build(i.env.Version)), "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the version: %w", err)
+	}
+	version := static("application/json", versionJSON)
+	i.paths.handle("/version", version)
+	i.paths.exact["/version/"] = version
+
+	i.paths.handle("/", http.HandlerFunc(i.serveIndex))
+	if err := i.installOpenID(); err != nil {
+		return err
+	}
+	for path, handler := range i.env.Paths {
+		i.paths.handle(path, handler)
+	}
+	for path, checks := range i.checks() {
+		for _, check := range checks {
+			i.checkPaths = append(i.checkPaths, path+"/"+check.Name)
+		}
+		health := telemetry.NewHealth(path, i.env.Logger, i.env.Health, checks...)
+		i.paths.handle(path, health)
+		i.paths.handle(path+"/", health)
+	}
+	return nil
+}
+
+// serveIndex lists all paths under which something is found, as of now.
+func (i *instance) serveIndex(w http.ResponseWriter, _ *http.Request) {
+	list := slices.Concat(shownPaths(i.env.Paths), i.checkPaths, documentPaths(i.catalog))
+	slices.Sort(list)
+	body, err := json.MarshalIndent(map[string][]string{"paths": list}, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // a client that went away cannot be told
+}
+
+func static(contentType string, body []byte) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(body) // a client that went away cannot be told
+	})
+}

@@ -1,0 +1,139 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/discovery"
+	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/route"
+	"mainstay.dev/mainstay/storage"
+)
+
+// installAPI makes what answers for API resources and describes them.
+func (i *instance) installAPI() error {
+	i.catalog = route.NewCatalog(i.static, i.custom)
+	i.api = endpoints.New(endpoints.Config{
+		Admission:       i.admission(),
+		TypeConverter:   i.env.TypeConverter,
+		MinWatchTimeout: i.options.MinRequestTimeout,
+		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
+			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
+		},
+		ControllersRun: i.controllersRun,
+		Logger:         i.env.Logger,
+	})
+	others := describe(discovery.NewHandler(i.catalog, i.aggregated), i.documents.Handler(i.env.Logger))
+	i.resources = &route.Handler{Catalog: i.catalog, API: i.api, Elsewhere: i.aggregated.Handler, Others: others}
+	return nil
+}
+
+// rowEnv is what rows need of this control plane.
+func (i *instance) rowEnv() *builtin.Env {
+	return &builtin.Env{
+		Gates:             i.env.Gates,
+		EventTTL:          i.options.EventTTL,
+		Shared:            i.env.Shared,
+		Limiter:           i.env.Limiter,
+		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
+		Storage:           i.openRow,
+		Authorize:         i.reviewAccess,
+		AuthenticateToken: func(context.Context, string, []string) (*request.User, []string, error) { return nil, nil, nil },
+		Rules:             i.reviewRules,
+	}
+}
+
+// openRow opens the storage of a row. Definitions and registrations are observed
+// when they are written: whoever wrote one finds it in effect.
+func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
+	switch spec.Resource {
+	case definitionsResource:
+		spec.Observer = &storage.Observer{Written: func(record *codec.Record) error {
+			if err := i.custom.Observe(record); err != nil {
+				return fmt.Errorf("take up the definition: %w", err)
+			}
+			return nil
+		}}
+	case apiServices.GroupResource():
+		spec.Observer = &storage.Observer{
+			Written: func(record *codec.Record) error { return i.aggregated.Observe(record) },
+			Deleted: func(name types.NamespacedName, revision int64) { i.aggregated.ObserveDeleted(name.Name, revision) },
+		}
+	}
+	return i.factory.Open(spec)
+}
+
+// admission is the ordered list of plugins.
+func (i *instance) admission() admission.Chain {
+	return admission.Chain{
+		plugin.NamespaceLifecycle{Namespaces: namespaces{i.catalog}},
+	}
+}
+
+// namespaces finds namespaces for admission.
+type namespaces struct{ catalog *route.Catalog }
+
+func (n namespaces) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	getter, ok := n.catalog.Find(corev1.SchemeGroupVersion, "namespaces", "").Storage.(rest.Getter)
+	if !ok {
+		return nil, errors.New("namespaces cannot be read")
+	}
+	record, err := getter.Get(ctx, types.NamespacedName{Name: name}, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, err
+	}
+	namespace, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return nil, fmt.Errorf("namespace %s is a %T", name, obj)
+	}
+	return namespace, nil
+}
+
+// describe answers for the documents that say what is served.
+func describe(resources, openAPI http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case discovery.Handles(r.URL.Path):
+			resources.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, "/openapi/"):
+			openAPI.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// documentPaths are the paths of discovery and OpenAPI.
+func documentPaths(catalog *route.Catalog) []string {
+	list := []string{"/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3/"}
+	for _, group := range catalog.Groups() {
+		if group.Name != "" {
+			list = append(list, "/apis/"+group.Name)
+		}
+		for _, version := range group.Versions {
+			if group.Name == "" {
+				list = append(list, "/api/"+version.GroupVersion.Version)
+				continue
+			}
+			list = append(list, "/apis/"+version.GroupVersion.String())
+		}
+	}
+	return list
+}

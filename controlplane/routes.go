@@ -1,0 +1,95 @@
+package controlplane
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/route"
+)
+
+// Route is one line of the route table.
+type Route struct {
+	// Action is LIST, POST, WATCHLIST, ...; Verb is what it is authorized as.
+	Action, Verb string
+	// Method of HTTP, and the path with its variables in braces.
+	Method, Path string
+	// Kind of the objects, empty for paths that are no resources.
+	Kind string
+}
+
+// Routes lists what a control plane answers for, without opening one, and the
+// paths that its host adds.
+func Routes(host map[string]http.Handler) ([]Route, error) {
+	var routes []Route
+	for _, path := range shownPaths(host) {
+		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
+	}
+	env := (&instance{env: &Env{}}).rowEnv()
+	env.Storage = nil
+	resources, err := builtin.Build(env, all.Groups())
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range route.NewStatic(resources).Groups() {
+		for _, version := range group.Versions {
+			for _, r := range version.Resources {
+				routes = append(routes, resourceRoutes(r)...)
+			}
+		}
+	}
+	return routes, nil
+}
+
+func resourceRoutes(r *rest.Resource) []Route {
+	prefix := "/apis/" + r.GroupVersion.String()
+	if r.GroupVersion.Group == "" {
+		prefix = "/api/" + r.GroupVersion.Version
+	}
+	var routes []Route
+	for _, verb := range r.Verbs() {
+		for _, method := range verb.Methods {
+			for _, path := range resourcePaths(r, prefix, verb) {
+				routes = append(routes, Route{
+					Action: verb.Action, Verb: verb.Name, Method: method, Path: path,
+					Kind: fmt.Sprintf("%s, Kind=%s", r.Version.GVK.GroupVersion(), r.Version.GVK.Kind),
+				})
+			}
+		}
+	}
+	return routes
+}
+
+// resourcePaths are the paths of one verb: within a namespace, over all of
+// them, and, for connections, with whatever follows.
+func resourcePaths(r *rest.Resource, prefix string, verb rest.Verb) []string {
+	if verb.Action == "WATCH" || verb.Action == "WATCHLIST" {
+		prefix += "/watch"
+	}
+	tail := "/" + r.Name
+	if verb.Item {
+		tail += "/{name}"
+	}
+	if r.Subresource != "" {
+		tail += "/" + r.Subresource
+	}
+	scope := prefix
+	if r.Namespaced {
+		scope += "/namespaces/{namespace}"
+	}
+	paths := []string{scope + tail}
+	if verb.Action == "CONNECT" {
+		paths = append(paths, scope+tail+"/{path:*}")
+	}
+	if r.Namespaced && verb.AllNamespaces {
+		paths = append(paths, prefix+tail)
+	}
+	return paths
+}
+
+func (r Route) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%-17s %-16s %-7s %s", r.Action, r.Verb, r.Method, r.Path))
+}

@@ -1,0 +1,46 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+// alive returns a check that passes where a restart would not help:
+// a full disk or a damaged file is there afterwards, too, and until then what can
+// be read is.
+func alive(check telemetry.Check) telemetry.Check {
+	return telemetry.Check{Name: check.Name, Run: func(ctx context.Context) error {
+		err := check.Run(ctx)
+		if lacksSpace(err) || errors.Is(err, kv.ErrCorrupt) {
+			return nil
+		}
+		return err
+	}}
+}
+
+// lacksSpace reports whether a write was refused because the disk is full.
+func lacksSpace(err error) bool {
+	var status apierrors.APIStatus
+	return errors.Is(err, kv.ErrNoSpace) || errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
+}
+
+// bootstrapLater creates what every cluster has once there is room for it, and
+// then goes on. What is stored is served meanwhile.
+func (i *instance) bootstrapLater(ctx context.Context, err error, then func()) error {
+	i.env.Logger.Error("what every cluster has is not all there, and is created when there is room", "prefix", i.prefix, "err", err)
+	for pauses := new(follow.Pauses); err != nil; err = i.bootstrap(ctx) {
+		if pauses.Wait(ctx) != nil {
+			return nil
+		}
+	}
+	i.env.Logger.Info("what every cluster has is there now", "prefix", i.prefix)
+	then()
+	return nil
+}

@@ -1,0 +1,311 @@
+package strategic
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+)
+
+// list is how the lists of one member are merged.
+type list struct {
+	elements Schema
+	strategy string
+	// mergeKey tells elements apart that are objects; empty for other elements.
+	mergeKey string
+}
+
+func listOf(schema Schema, key string) (list, error) {
+	elements, meta, err := schema.LookupPatchMetadataForSlice(key)
+	if err != nil {
+		return list{}, err
+	}
+	strategy, err := strategyOf(meta)
+	return list{elements, strategy, meta.GetPatchMergeKey()}, err
+}
+
+// merge merges a patch's list into a list; deletes says that it holds what to
+// delete.
+func (l list) merge(original, patch []any, deletes bool) ([]any, error) {
+	if l.strategy != strategyMerge && !deletes {
+		return patch, nil
+	}
+	if len(original) == 0 && len(patch) == 0 {
+		return original, nil
+	}
+	objects, err := areObjects(original, patch)
+	if err != nil {
+		return nil, err
+	}
+	var merged []any
+	switch {
+	case !objects && deletes:
+		return without(original, patch), nil
+	case !objects:
+		merged = unique(append(original, patch...))
+	case l.mergeKey == "":
+		return nil, fmt.Errorf("cannot merge lists without merge key for %s", l.elements.Name())
+	default:
+		if original, patch, err = l.carryOut(original, patch); err != nil {
+			return nil, err
+		}
+		if merged, err = l.mergeObjects(original, patch); err != nil {
+			return nil, err
+		}
+	}
+	return l.arrange(merged, patch, original, objects)
+}
+
+// areObjects reports whether the elements of lists are objects. All elements
+// must be of one type, which is not that of lists.
+func areObjects(lists ...[]any) (bool, error) {
+	var first reflect.Type
+	for _, list := range lists {
+		for _, element := range list {
+			t := reflect.TypeOf(element)
+			switch {
+			case first == nil && t.Kind() == reflect.Slice: // panics for null
+				return false, mergepatch.ErrNoListOfLists
+			case first == nil:
+				first = t
+			case first != t:
+				return false, fmt.Errorf("list element types are not identical: %v", fmt.Sprint(lists))
+			}
+		}
+	}
+	if first == nil {
+		return false, fmt.Errorf("no elements in any of the given slices")
+	}
+	return first.Kind() == reflect.Map, nil
+}
+
+// carryOut carries out the directives among the elements of a patch, and
+// returns what is left of both lists.
+func (l list) carryOut(original, patch []any) (left, ordinary []any, err error) {
+	ordinary = []any{}
+	var doomed []any
+	replace := false
+	for _, element := range patch {
+		object := element.(map[string]any)
+		how, ok := object[directive]
+		if !ok {
+			ordinary = append(ordinary, element)
+			continue
+		}
+		switch how {
+		case strategyDelete:
+			key, ok := object[l.mergeKey]
+			if !ok {
+				return nil, nil, mergepatch.ErrNoMergeKey(object, l.mergeKey)
+			}
+			doomed = append(doomed, key)
+		case strategyReplace:
+			replace = true
+		case strategyMerge:
+			return nil, nil, fmt.Errorf("merging lists cannot yet be specified in the patch")
+		default:
+			return nil, nil, mergepatch.ErrBadPatchType(how, object)
+		}
+	}
+	original = l.delete(original, doomed)
+	if replace {
+		return ordinary, nil, nil
+	}
+	return original, ordinary, nil
+}
+
+// delete deletes the elements with the given keys, in place. As the library,
+// which takes them out one by one, it leaves the then last element behind each
+// time: where elements are added again, that has a say in their order.
+func (l list) delete(elements, keys []any) []any {
+	if len(keys) == 0 {
+		return elements
+	}
+	places := map[any][]int{}
+	for i, element := range elements {
+		if key, ok := element.(map[string]any)[l.mergeKey]; ok {
+			places[key] = append(places[key], i)
+		}
+	}
+	gone := make([]bool, len(elements))
+	last, n := len(elements)-1, len(elements)
+	tail := make([]any, len(elements))
+	for _, key := range keys {
+		for _, i := range places[key] {
+			for gone[last] {
+				last--
+			}
+			n--
+			tail[n] = elements[last]
+			gone[i] = true
+		}
+		delete(places, key)
+	}
+	kept := 0
+	for i, element := range elements {
+		if !gone[i] {
+			elements[kept] = element
+			kept++
+		}
+	}
+	copy(elements[n:], tail[n:])
+	return elements[:n]
+}
+
+// mergeObjects merges the elements of a patch into those with the same key, and
+// adds what has none.
+func (l list) mergeObjects(original, patch []any) ([]any, error) {
+	if len(patch) == 0 {
+		return original, nil
+	}
+	places := placesOf(original, l.mergeKey)
+	for _, element := range patch {
+		object := element.(map[string]any)
+		key, ok := object[l.mergeKey]
+		if !ok {
+			return nil, mergepatch.ErrNoMergeKey(object, l.mergeKey)
+		}
+		i, found := places.first[key]
+		if !found {
+			places.first[key] = len(original)
+			original = append(original, element)
+			continue
+		}
+		merged, err := mergeMap(original[i].(map[string]any), object, l.elements)
+		if err != nil {
+			return nil, err
+		}
+		original[i] = merged
+	}
+	return original, nil
+}
+
+// mergeOrdered merges the list that key, one of a patch's given orders, is
+// about, and takes both from the patch.
+func mergeOrdered(original, patch map[string]any, key string, schema Schema) error {
+	value := patch[key]
+	delete(patch, key)
+	order, ok := value.([]any)
+	if !ok {
+		return mergepatch.ErrBadArgType(order, value)
+	}
+	name, ok := strings.CutPrefix(key, setOrder+"/")
+	if !ok {
+		return mergepatch.ErrBadPatchFormatForSetElementOrderList
+	}
+	have, had, err := listIn(original, name)
+	if err != nil {
+		return err
+	}
+	want, wanted, err := listIn(patch, name)
+	if err != nil {
+		return err
+	}
+	l, err := listOf(schema, name)
+	if err != nil {
+		return err
+	}
+	if err := l.checkOrder(want, order); err != nil {
+		return err
+	}
+	var merged []any
+	switch {
+	case !had && !wanted:
+		return nil
+	case !wanted:
+		merged = have
+	case !had:
+		kept, _ := withoutDirectives(want)
+		merged = kept.([]any)
+	default:
+		if merged, err = l.merge(have, want, false); err != nil {
+			return err
+		}
+	}
+	objects, err := areObjects(have, want)
+	if err != nil {
+		return err
+	}
+	arranged, err := l.arrange(merged, order, have, objects)
+	if err != nil {
+		return err
+	}
+	original[name] = arranged
+	delete(patch, name)
+	return nil
+}
+
+func listIn(object map[string]any, name string) (elements []any, found bool, err error) {
+	value, found := object[name]
+	if !found {
+		return nil, false, nil
+	}
+	elements, ok := value.([]any)
+	if !ok {
+		return nil, false, mergepatch.ErrBadArgType(elements, value)
+	}
+	return elements, true, nil
+}
+
+// checkOrder checks that a patch's list is in the order that the patch gives.
+func (l list) checkOrder(elements, order []any) error {
+	if len(order) == 0 || len(elements) == 0 {
+		return nil
+	}
+	ordinary := elements
+	if l.mergeKey != "" {
+		var err error
+		if ordinary, _, err = partDeletions(elements); err != nil {
+			return err
+		}
+	}
+	i, k := 0, 0
+	for i < len(ordinary) && k < len(order) {
+		if object, ok := ordinary[i].(map[string]any); ok {
+			if _, special := object[directive]; special {
+				i++
+				continue
+			}
+		}
+		same, err := l.same(ordinary[i], order[k])
+		if err != nil {
+			return err
+		}
+		if same {
+			i++
+		}
+		k++
+	}
+	if i < len(ordinary) && k >= len(order) {
+		return fmt.Errorf("The order in patch list:\n%v\n doesn't match %s list:\n%v\n", elements, setOrder, order) //lint:ignore ST1005 the text that clients of kube-apiserver see
+	}
+	return nil
+}
+
+// same reports whether two elements are the same one.
+func (l list) same(a, b any) (bool, error) {
+	if l.mergeKey == "" {
+		return a == b, nil
+	}
+	x, err := l.keyOf(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := l.keyOf(b)
+	return err == nil && x == y, err
+}
+
+// keyOf returns what tells an element from others; it is an error if it has
+// none.
+func (l list) keyOf(element any) (any, error) {
+	object, ok := element.(map[string]any)
+	if !ok {
+		return nil, mergepatch.ErrBadArgType(object, element)
+	}
+	key, ok := object[l.mergeKey]
+	if !ok {
+		return nil, mergepatch.ErrNoMergeKey(object, l.mergeKey)
+	}
+	return key, nil
+}

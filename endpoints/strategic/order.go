@@ -1,0 +1,242 @@
+package strategic
+
+import (
+	"fmt"
+	"sort"
+
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+)
+
+// arrange puts the elements of a merged list in order: those that wanted names
+// as it has them, the others as in before, both merged by what before has.
+func (l list) arrange(merged, wanted, before []any, objects bool) ([]any, error) {
+	named, others, err := l.part(merged, wanted)
+	if err != nil {
+		return nil, err
+	}
+	named, err = l.sort(named, wanted, objects)
+	if err != nil {
+		return nil, err
+	}
+	others, err = l.sort(others, before, objects)
+	if err != nil {
+		return nil, err
+	}
+	return l.interleave(others, named, before, objects), nil
+}
+
+// part parts elements into those that a list names and the others.
+func (l list) part(elements, by []any) (named, others []any, err error) {
+	named, others = make([]any, 0, len(elements)), make([]any, 0, len(elements))
+	if l.mergeKey == "" {
+		in := make(map[any]bool, len(by))
+		for _, element := range by {
+			in[element] = true
+		}
+		for _, element := range elements {
+			if in[element] {
+				named = append(named, element)
+			} else {
+				others = append(others, element)
+			}
+		}
+		return named, others, nil
+	}
+	places := placesOf(by, l.mergeKey)
+	for _, element := range elements {
+		key, err := l.keyOf(element)
+		if err != nil {
+			return nil, nil, err
+		}
+		i, found := places.first[key]
+		if places.odd >= 0 && (!found || i > places.odd) {
+			return nil, nil, fmt.Errorf("value for key %v is not a map", places.odd)
+		}
+		if found {
+			named = append(named, element)
+		} else {
+			others = append(others, element)
+		}
+	}
+	return named, others, nil
+}
+
+// places is where the keys of a list are first.
+type places struct {
+	first map[any]int
+	// odd is where the first element is that is no object, or -1.
+	odd int
+}
+
+func placesOf(elements []any, mergeKey string) places {
+	p := places{make(map[any]int, len(elements)), -1}
+	for i, element := range elements {
+		object, ok := element.(map[string]any)
+		if !ok {
+			if p.odd < 0 {
+				p.odd = i
+			}
+			continue
+		}
+		if key, ok := object[mergeKey]; ok {
+			if _, there := p.first[key]; !there {
+				p.first[key] = i
+			}
+		}
+	}
+	return p
+}
+
+// placed is an element with its place in some order, -1 where it has none.
+type placed struct {
+	place int
+	value any
+}
+
+// place returns elements with their places in an order.
+func (l list) place(elements, order []any, objects bool) []placed {
+	first := make(map[any]int, len(order))
+	for i, element := range order {
+		key := l.sortKey(element, objects)
+		if _, there := first[key]; !there {
+			first[key] = i
+		}
+	}
+	out := make([]placed, len(elements))
+	for i, element := range elements {
+		place, ok := first[l.sortKey(element, objects)]
+		if !ok {
+			place = -1
+		}
+		out[i] = placed{place, element}
+	}
+	return out
+}
+
+func (l list) sortKey(element any, objects bool) any {
+	if !objects {
+		return element
+	}
+	object, _ := element.(map[string]any)
+	return object[l.mergeKey] // nil where there is none
+}
+
+// sort sorts elements as an order has them. Where some are not in it, the result
+// is what this very algorithm makes of a comparison that is none: so it is for
+// all who use the library.
+func (l list) sort(elements, order []any, objects bool) ([]any, error) {
+	var deletions []any
+	if objects {
+		for _, elements := range [][]any{elements, order} {
+			for _, element := range elements {
+				if err := l.checkKey(element); err != nil {
+					return nil, err
+				}
+			}
+		}
+		var err error
+		if elements, deletions, err = partDeletions(elements); err != nil {
+			return nil, err
+		}
+	}
+	sorted := l.place(elements, order, objects)
+	sort.SliceStable(sorted, func(i, j int) bool {
+		if sorted[i].place >= 0 && sorted[j].place >= 0 {
+			return sorted[i].place < sorted[j].place
+		}
+		return true
+	})
+	out := make([]any, 0, len(elements)+len(deletions))
+	for _, p := range sorted {
+		out = append(out, p.value)
+	}
+	return append(out, deletions...), nil
+}
+
+func (l list) checkKey(element any) error {
+	_, err := l.keyOf(element)
+	return err
+}
+
+// partDeletions takes out the elements that say to delete one.
+func partDeletions(elements []any) (others, deletions []any, err error) {
+	for _, element := range elements {
+		object, ok := element.(map[string]any)
+		if !ok {
+			return nil, nil, mergepatch.ErrBadArgType(object, element)
+		}
+		if object[directive] == strategyDelete {
+			deletions = append(deletions, element)
+		} else {
+			others = append(others, element)
+		}
+	}
+	return others, deletions, nil
+}
+
+// interleave merges two sorted lists: an element of left comes before one of
+// right only if both are in order, and it is the first there.
+func (l list) interleave(left, right, order []any, objects bool) []any {
+	a, b := l.place(left, order, objects), l.place(right, order, objects)
+	out := make([]any, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].place >= 0 && b[0].place >= 0 && a[0].place < b[0].place {
+			out, a = append(out, a[0].value), a[1:]
+		} else {
+			out, b = append(out, b[0].value), b[1:]
+		}
+	}
+	for _, p := range append(a, b...) {
+		out = append(out, p.value)
+	}
+	return out
+}
+
+// without returns the elements that are not in another list.
+func without(elements, deleted []any) []any {
+	doomed := make(map[any]bool, len(deleted))
+	for _, element := range deleted {
+		doomed[element] = true
+	}
+	kept := make([]any, 0, len(elements))
+	for _, element := range elements {
+		if !doomed[element] {
+			kept = append(kept, element)
+		}
+	}
+	return kept
+}
+
+// unique takes out, in place, all but the first of elements that are the same.
+// As the library, it puts what is then the last element where it takes one out.
+func unique(elements []any) []any {
+	places := make(map[any][]int, len(elements))
+	for i, element := range elements {
+		places[element] = append(places[element], i)
+	}
+	if len(places) == len(elements) {
+		return elements
+	}
+	n := len(elements)
+	for i := 0; i < n; i++ {
+		value := elements[i]
+		all := places[value]
+		if len(all) < 2 {
+			continue
+		}
+		sort.Ints(all) // some have come from the end
+		for _, at := range all {
+			if at <= i || at >= n || elements[at] != value {
+				continue
+			}
+			for at < n && elements[at] == value {
+				n--
+				if moved := elements[n]; moved != value {
+					elements[at] = moved
+					places[moved] = append(places[moved], at)
+				}
+			}
+		}
+	}
+	return elements[:n]
+}

@@ -1,0 +1,144 @@
+package http2
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	h2 "golang.org/x/net/http2"
+)
+
+// forbid answers without reading the body.
+func forbid(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+
+// upload sends size bytes of a body as far as windows allow; false if the stream
+// ended before. Each frame of the server goes to see first.
+func (r *raw) upload(id uint32, size int, see func(got string)) bool {
+	r.t.Helper()
+	stream, conn := defaultWindow, defaultWindow
+	for size > 0 {
+		n := min(stream, conn, size, 16<<10)
+		if n > 0 {
+			r.ok(r.frames.WriteData(id, false, make([]byte, n)))
+			size, stream, conn = size-n, stream-n, conn-n
+			continue
+		}
+		got, ok := <-r.got
+		if !ok || strings.HasPrefix(got, fmt.Sprintf("RST %d", id)) {
+			see(got)
+			return false
+		}
+		see(got)
+		var on uint32
+		var more int
+		if _, err := fmt.Sscanf(got, "WINDOW_UPDATE %d %d", &on, &more); err == nil && on == 0 {
+			conn += more
+		} else if err == nil && on == id {
+			stream += more
+		}
+	}
+	return true
+}
+
+// TestEarlyResponse: a response that does not wait for the body does not keep the
+// client from sending it, and no reset follows.
+func TestEarlyResponse(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	r := connect(t, func(w http.ResponseWriter, r *http.Request) {
+		forbid(w, r)
+		if r.Method == http.MethodPost {
+			go func() { // the request is over, although the stream is not
+				<-r.Context().Done()
+				close(ended)
+			}()
+		}
+	}, few(1))
+	r.post(1)
+	r.await("HEADERS 1 403 end")
+	<-ended
+	if !r.upload(1, 3<<20, func(got string) {
+		if strings.HasPrefix(got, "RST") {
+			t.Error(got)
+		}
+	}) {
+		t.Fatal("the stream ended before the body")
+	}
+	r.ok(r.frames.WriteData(1, true, []byte("the end")))
+	r.never("RST 1 NO_ERROR", "RST 1 STREAM_CLOSED")
+	r.request(3, true) // the one stream that is allowed
+	r.await("HEADERS 3 403 end")
+}
+
+// TestEarlyResponseEnds: the server does not read for ever what it drops.
+func TestEarlyResponseEnds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		length string // declared, if any
+		size   int    // sent; as much as allowed if less than 0
+		lasts  time.Duration
+	}{
+		{"nothing comes", "", 0, drainTimeout},
+		{"some comes", "1000000", 1000, drainTimeout},
+		{"too much comes", "", -1, lingerTimeout},
+		{"too much is announced", "100000000", 0, lingerTimeout},
+		{"too much is announced and comes", "100000000", -1, lingerTimeout},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := connect(t, forbid, nil)
+				start := time.Now()
+				if tt.length != "" {
+					r.post(1, "content-length", tt.length)
+				} else {
+					r.post(1)
+				}
+				r.await("HEADERS 1 403 end")
+				last := ""
+				sent := tt.size >= 0 && r.upload(1, tt.size, func(string) {})
+				if !sent && r.upload(1, 2*drainBytes, func(got string) { last = got }) {
+					t.Error("the whole body was taken")
+				}
+				if sent {
+					r.await("RST 1 NO_ERROR")
+				} else if last != "RST 1 NO_ERROR" {
+					t.Errorf("got %s", last)
+				}
+				if lasted := time.Since(start); lasted != tt.lasts {
+					t.Errorf("the stream lasted %v, want %v", lasted, tt.lasts)
+				}
+			})
+		})
+	}
+}
+
+// TestEarlyResponseReset: clients may stop sending when they have the response,
+// as often as they like.
+func TestEarlyResponseReset(t *testing.T) {
+	t.Parallel()
+	r := connect(t, forbid, nil)
+	for i := range uint32(floodFrames + 100) {
+		id := 2*i + 1
+		r.post(id)
+		r.await(fmt.Sprintf("HEADERS %d 403 end", id))
+		r.ok(r.frames.WriteRSTStream(id, h2.ErrCodeCancel))
+	}
+	r.never("GOAWAY")
+}
+
+// TestEarlyResponseTrailers: trailers end a body that is dropped, too.
+func TestEarlyResponseTrailers(t *testing.T) {
+	t.Parallel()
+	r := connect(t, forbid, few(1))
+	r.post(1, "trailer", "x")
+	r.await("HEADERS 1 403 end")
+	r.ok(r.frames.WriteData(1, false, []byte("abc")))
+	r.request(1, true, "x", "y")
+	r.request(3, true)
+	r.await("HEADERS 3 403 end")
+}

@@ -1,0 +1,167 @@
+package http2
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+	h2 "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// headerDecoder decodes the header blocks of a connection: HEADERS and the
+// CONTINUATION frames that follow it. It takes the place of the Framer's own
+// ReadMetaHeaders, which bounds neither fields nor frames. It belongs to the
+// goroutine that reads.
+type headerDecoder struct {
+	framer    *h2.Framer
+	hpack     *hpack.Decoder
+	maxSize   uint32 // of a header, as SETTINGS_MAX_HEADER_LIST_SIZE counts
+	maxFrames int    // of a block
+	fields    []hpack.HeaderField
+}
+
+// keptFields is for how many fields memory is kept between header blocks.
+const keptFields = 32
+
+func newHeaderDecoder(framer *h2.Framer, s *settings) *headerDecoder {
+	d := &headerDecoder{
+		framer:  framer,
+		hpack:   hpack.NewDecoder(s.decodeTable, nil),
+		maxSize: s.headerList,
+		// Every client may send frames of minFrame; a quarter more is for those
+		// that do not fill them.
+		maxFrames: int(s.headerList/minFrame)*5/4 + 5,
+	}
+	d.hpack.SetMaxStringLength(int(d.maxSize))
+	return d
+}
+
+// decode reads the rest of the block that f begins. A header that exceeds a
+// limit comes back Truncated; one that is malformed is a StreamError. In both
+// cases the block was decoded to its end, so that the state of HPACK is right
+// for the next one. The fields are valid until release.
+func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error) {
+	b := headerBlock{fields: d.fields[:0], left: d.maxSize, leftFields: MaxHeaderFields, hpack: d.hpack}
+	d.hpack.SetEmitEnabled(true)
+	d.hpack.SetEmitFunc(b.add)
+	fragment, last := f.HeaderBlockFragment(), f.HeadersEnded()
+	for frames := 1; ; frames++ {
+		if frames > d.maxFrames {
+			return nil, errEnhanceYourCalm
+		}
+		// What exceeds the limit this far is not worth decoding, nor is anything
+		// after a field that has made the header useless.
+		if len(fragment) > 2*int(b.left) || b.err != nil {
+			return nil, h2.ConnectionError(h2.ErrCodeProtocol)
+		}
+		if _, err := d.hpack.Write(fragment); err != nil {
+			return nil, h2.ConnectionError(h2.ErrCodeCompression)
+		}
+		if last {
+			break
+		}
+		next, err := d.framer.ReadFrame()
+		if err != nil {
+			return nil, err
+		}
+		c := next.(*h2.ContinuationFrame) // the Framer makes sure of that
+		fragment, last = c.HeaderBlockFragment(), c.HeadersEnded()
+	}
+	d.fields = b.fields
+	if err := d.hpack.Close(); err != nil {
+		return nil, h2.ConnectionError(h2.ErrCodeCompression)
+	}
+	if b.err == nil {
+		b.err = checkPseudo(b.fields)
+	}
+	if b.err != nil {
+		return nil, h2.StreamError{StreamID: f.StreamID, Code: h2.ErrCodeProtocol, Cause: b.err}
+	}
+	return &h2.MetaHeadersFrame{HeadersFrame: f, Fields: b.fields, Truncated: b.truncated}, nil
+}
+
+// release drops the fields of the last block.
+func (d *headerDecoder) release() {
+	if cap(d.fields) > keptFields {
+		d.fields = nil
+		return
+	}
+	clear(d.fields)
+	d.fields = d.fields[:0]
+}
+
+// headerBlock is what has been decoded of one.
+type headerBlock struct {
+	hpack      *hpack.Decoder
+	fields     []hpack.HeaderField
+	left       uint32 // bytes that may still come
+	leftFields int
+	regular    bool // a field that is not a pseudo field has come
+	truncated  bool
+	err        error // what makes it malformed
+}
+
+// add takes the next field.
+func (b *headerBlock) add(f hpack.HeaderField) {
+	if b.err = b.check(f); b.err != nil {
+		b.hpack.SetEmitEnabled(false)
+		return
+	}
+	size, count := f.Size(), 1
+	if f.Name == "trailer" { // each name in it will be a field
+		count += strings.Count(f.Value, ",")
+		size += uint32(count-1) * hpack.HeaderField{}.Size()
+	}
+	if size > b.left || count > b.leftFields {
+		b.truncated, b.left = true, 0
+		b.hpack.SetEmitEnabled(false)
+		return
+	}
+	b.left -= size
+	b.leftFields -= count
+	b.fields = append(b.fields, f)
+}
+
+func (b *headerBlock) check(f hpack.HeaderField) error {
+	switch {
+	case !httpguts.ValidHeaderFieldValue(f.Value):
+		return fmt.Errorf("invalid value of header field %q", f.Name) // which may be a secret
+	case !f.IsPseudo():
+		b.regular = true
+		if !validFieldName(f.Name) {
+			return fmt.Errorf("invalid header field name %q", f.Name)
+		}
+	case b.regular:
+		return errors.New("pseudo header field after a regular one")
+	}
+	return nil
+}
+
+// validFieldName reports whether a name is as HTTP/2 wants it: a token in lower
+// case.
+func validFieldName(name string) bool {
+	return httpguts.ValidHeaderFieldName(name) && !strings.ContainsFunc(name, func(r rune) bool { return 'A' <= r && r <= 'Z' })
+}
+
+// checkPseudo returns an error unless the pseudo fields are those of a request,
+// each at most once.
+func checkPseudo(fields []hpack.HeaderField) error {
+	for i, f := range fields {
+		if !f.IsPseudo() {
+			return nil
+		}
+		switch f.Name {
+		case ":method", ":path", ":scheme", ":authority", ":protocol":
+		default:
+			return fmt.Errorf("invalid pseudo header field %q", f.Name)
+		}
+		for _, before := range fields[:i] {
+			if before.Name == f.Name {
+				return fmt.Errorf("duplicate pseudo header field %q", f.Name)
+			}
+		}
+	}
+	return nil
+}

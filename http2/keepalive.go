@@ -1,0 +1,93 @@
+package http2
+
+import (
+	"crypto/rand"
+	"time"
+)
+
+// keepalive watches over a connection with one timer, set to the first moment at
+// which anything could be due, so that nothing that happens has to touch it.
+type keepalive struct {
+	timer        *time.Timer
+	lastRead     time.Duration // by the connection's clock, as all times here
+	idleSince    time.Duration // while there are no streams
+	pingSent     time.Duration // when a PING was sent; 0 when it is answered
+	ping         [8]byte
+	writeStarted time.Duration // when the write under way began
+}
+
+// startKeepalive starts watching.
+func (c *conn) startKeepalive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock()
+	c.lastRead, c.idleSince = now, now
+	c.timer = time.AfterFunc(time.Hour, c.keepaliveDue)
+	c.timer.Reset(c.untilDue(now))
+}
+
+// stopKeepalive ends it. c.mu is held.
+func (c *conn) stopKeepalive() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// keepaliveDue does what is due.
+func (c *conn) keepaliveDue() {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	now := c.clock()
+	set := &c.settings
+	dead := set.writeByte > 0 && c.writing && now-c.writeStarted >= set.writeByte ||
+		c.pingSent > 0 && now-c.pingSent >= set.pingTimeout
+	if dead {
+		c.mu.Unlock()
+		logTo(c.hs, "http2: closing the connection of %s: nothing heard or taken", c.remote)
+		_ = c.net.Close() // the goroutine that reads does the rest
+		return
+	}
+	if set.idle > 0 && len(c.streams) == 0 && now-c.idleSince >= set.idle {
+		c.goAway()
+	}
+	if set.readIdle > 0 && c.pingSent == 0 && now-c.lastRead >= set.readIdle {
+		c.pingSent = now
+		_, _ = rand.Read(c.ping[:])
+		_ = c.frames.WritePing(false, c.ping)
+	}
+	c.timer.Reset(c.untilDue(now))
+	c.flush()
+	c.mu.Unlock()
+}
+
+// untilDue is how long nothing can be due. c.mu is held.
+func (c *conn) untilDue(now time.Duration) time.Duration {
+	next := time.Hour
+	due := func(since, limit time.Duration) {
+		if limit > 0 {
+			next = min(next, max(since+limit-now, time.Millisecond))
+		}
+	}
+	set := &c.settings
+	switch {
+	case c.goAwaySent:
+	case len(c.streams) == 0:
+		due(c.idleSince, set.idle)
+	default:
+		due(now, set.idle)
+	}
+	if c.pingSent > 0 {
+		due(c.pingSent, set.pingTimeout)
+	} else {
+		due(c.lastRead, set.readIdle)
+	}
+	if c.writing {
+		due(c.writeStarted, set.writeByte)
+	} else {
+		due(now, set.writeByte)
+	}
+	return next
+}

@@ -1,0 +1,180 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// forgetful is a disk that forgets in a power cut what was not synced, names in
+// folders included.
+type forgetful struct{ vfs.FS }
+
+func (d forgetful) read(name string) ([]byte, error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
+}
+
+func (d forgetful) mode(name string) (fs.FileMode, error) {
+	_, err := d.Stat(name)
+	return 0o600, err
+}
+
+func (d forgetful) write(name string, data []byte, _ fs.FileMode) error {
+	f, err := d.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (d forgetful) rename(from, to string) error { return d.Rename(from, to) }
+func (d forgetful) mkdir(dir string) error       { return d.MkdirAll(dir, 0o700) }
+
+func (d forgetful) syncDir(dir string) error {
+	f, err := d.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// known is what a start has found or made so far, by what it is.
+type known map[string][]byte
+
+// firstStart is all that a server has this package do when it starts. It calls
+// note with each thing that it goes on to use.
+func firstStart(disk files, note func(what string, data []byte)) error {
+	const dir = "/data/pki"
+	users, err := openOwn(disk, dir)
+	if err != nil {
+		return err
+	}
+	note("ca", users.Bundle())
+	signer, err := signingKey(disk, dir)
+	if err != nil {
+		return err
+	}
+	sa, err := encodeKey(signer.(*ecdsa.PrivateKey))
+	if err != nil {
+		return err
+	}
+	note("sa", sa)
+	serving, err := users.Serving([]string{"localhost"})
+	if err != nil {
+		return err
+	}
+	note("serving", serving.Certificate[0])
+	proxies, err := openFrontProxy(disk, dir)
+	if err != nil {
+		return err
+	}
+	note("front proxies", proxies.Bundle())
+	for _, a := range []*Authority{users, proxies} {
+		cert, key, err := a.Client(a.name+"-client", "someone")
+		if err != nil {
+			return err
+		}
+		if _, err := tls.X509KeyPair(cert, key); err != nil {
+			return err
+		}
+		note(a.name+"-client", cert)
+	}
+	return writeFiles(disk, content{"/data/admin.kubeconfig", []byte("kubeconfig"), 0o600})
+}
+
+// TestPowerCuts cuts the power before each operation of a first start. The next
+// start goes well, and finds what the first one had gone on to use.
+func TestPowerCuts(t *testing.T) {
+	t.Parallel()
+	type cut struct {
+		disk *vfs.MemFS
+		had  known
+	}
+	var cuts []cut
+	mem := vfs.NewCrashableMem()
+	has := known{}
+	recording := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			had := known{}
+			for what, data := range has {
+				had[what] = data
+			}
+			for _, percent := range []int{0, 50, 100} {
+				rng := rand.New(rand.NewPCG(uint64(len(cuts)), 0))
+				cuts = append(cuts, cut{mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), had})
+			}
+		}
+		return nil
+	})
+	if err := firstStart(forgetful{errorfs.Wrap(mem, recording)}, func(what string, data []byte) { has[what] = data }); err != nil {
+		t.Fatal(err)
+	}
+	cuts = append(cuts, cut{mem.CrashClone(vfs.CrashCloneCfg{}), has})
+	if len(cuts) < 100 {
+		t.Fatalf("only %d cuts", len(cuts))
+	}
+	for i, c := range cuts {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			if err := firstStart(forgetful{c.disk}, func(what string, data []byte) {
+				if had, ok := c.had[what]; ok && !bytes.Equal(had, data) {
+					t.Errorf("%s was made anew", what)
+				}
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// full is a disk that takes no more.
+type full struct{ forgetful }
+
+func (full) write(string, []byte, fs.FileMode) error { return syscall.ENOSPC }
+
+// TestFullDisk: what a server has is enough to start on a full disk; a
+// certificate that has to be made anew is made, and used.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := forgetful{vfs.NewMem()}
+	if _, err := openOwn(full{disk}, "/pki"); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a first start: %v", err)
+	}
+	first, err := openOwn(disk, "/pki")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Serving([]string{"localhost"}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openOwn(full{disk}, "/pki")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := again.Serving([]string{"localhost", "example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cert.Leaf.VerifyHostname("example.com"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// withdrawPatience is how long a server that stops tries to take its endpoint
+// back: otherwise its lease ends as soon.
+const withdrawPatience = 5 * time.Second
+
+// withdraw takes this server's endpoint back before it stops.
+func (h *Host) withdraw() {
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawPatience)
+	defer cancel()
+	if err := h.served.Withdraw(ctx); err != nil {
+		h.logger.Warn("other servers take some seconds to learn that this one has stopped", "err", err)
+	}
+}
+
+// port is the port that the server listens on.
+func (h *Host) port() int {
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(h.url(), "https://"))
+	if err != nil {
+		return h.config.SecurePort
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return h.config.SecurePort
+	}
+	return number
+}
+
+// endpoint is the address that is published of this server, as
+// kube-apiserver finds it: the advertised one, or else the bound one, or else
+// one of this machine's, in the family of the service. Zero where there is none
+// that others may use.
+func (c Config) endpoint() netip.Addr {
+	wantIPv4 := c.ServiceClusterIPRange[0].Addr().Is4()
+	usable := func(addr netip.Addr) bool { return addr.IsGlobalUnicast() && addr.Unmap().Is4() == wantIPv4 }
+	for _, addr := range []netip.Addr{c.AdvertiseAddress, c.BindAddress} {
+		if usable(addr) {
+			return addr.Unmap()
+		}
+	}
+	for _, text := range ownAddresses() {
+		if addr, err := netip.ParseAddr(text); err == nil && usable(addr) {
+			return addr.Unmap()
+		}
+	}
+	return netip.Addr{}
+}

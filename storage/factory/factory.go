@@ -1,0 +1,93 @@
+// Package factory opens the storage of a kind of object. It is the one place
+// where the layers between the registry and the bytes are stacked:
+//
+//	kv.Backend          bytes under keys, one counter of revisions
+//	storage.Transformer encryption at rest
+//	storage.Store       objects: keys, versions, preconditions, guaranteed updates
+//	cache.Cacher        reads and watches from memory (not where Uncached)
+//	storage.Observed    writes that the server itself must know of at once
+//
+// Each layer but the lowest two is a storage.Interface around the one below.
+//
+// Imports: codec, storage, storage/cache, storage/kv.
+package factory
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// Config says what all storage of a control plane is made of.
+type Config struct {
+	// Backend keeps the bytes. Required.
+	Backend kv.Backend
+	// Prefix starts every key; "" means storage.DefaultPrefix.
+	Prefix string
+	// Feed follows Backend for caches. It may be shared by factories with
+	// different prefixes. nil: nothing is cached.
+	Feed *cache.Feed
+	// Transformer returns what changes the values of a resource on their way to
+	// the backend; nil, or a nil Transformer, leaves them as they are.
+	Transformer func(schema.GroupResource) storage.Transformer
+	// Encodings bounds what is kept of encoded objects; nil keeps without bound.
+	Encodings *codec.Memory
+	// Metrics counts; it may be nil.
+	Metrics *storage.Metrics
+}
+
+// Factory opens storage. It is safe for concurrent use.
+type Factory struct{ config Config }
+
+// New returns a factory.
+func New(config Config) (*Factory, error) {
+	if config.Backend == nil {
+		return nil, errors.New("storage factory: a Backend is required")
+	}
+	if config.Prefix == "" {
+		config.Prefix = storage.DefaultPrefix
+	}
+	config.Prefix = "/" + strings.Trim(config.Prefix, "/")
+	if config.Feed != nil && !config.Feed.Follows(config.Prefix) {
+		return nil, fmt.Errorf("storage factory: the Feed does not follow what is below %s", config.Prefix)
+	}
+	return &Factory{config}, nil
+}
+
+// Open returns the storage of a spec. Two of the same path show the same
+// objects. The spec's Kind keeps its encodings in the factory's Memory from
+// then on: a Kind belongs to one host.
+func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
+	spec.Kind.Memory = f.config.Encodings
+	store, err := storage.New(storage.Config{
+		Backend: f.config.Backend, Prefix: f.config.Prefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
+		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Transformer: f.transformer(spec.Resource), Metrics: f.config.Metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var opened storage.Interface = store
+	if f.config.Feed != nil && !spec.Uncached {
+		if opened, err = cache.New(cache.Config{Store: store, Feed: f.config.Feed, IndexFields: spec.IndexFields}); err != nil {
+			return nil, err
+		}
+	}
+	if spec.Observer != nil {
+		opened = storage.Observed(opened, spec.Observer)
+	}
+	return opened, nil
+}
+
+func (f *Factory) transformer(resource schema.GroupResource) storage.Transformer {
+	if f.config.Transformer == nil {
+		return nil
+	}
+	return f.config.Transformer(resource)
+}

@@ -1,0 +1,101 @@
+package embedded
+
+import (
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// scheduler lets one compaction run at a time. Pebble's own does the same where
+// one is what the options allow, and asks ten times a second besides whether
+// that has changed, which at rest costs more than all else the store does.
+//
+// Nothing is missed without asking: what may run changes when a compaction
+// ends, which is when Done is called, and Pebble looks for compactions itself
+// after each flush and after each Done.
+type scheduler struct {
+	db   pebble.DBForCompaction
+	idle sync.Cond // granting has become false
+	mu   struct {
+		sync.Mutex
+		running bool
+		// granting: db is being asked, without the lock, whether it wants to
+		// run what may run now.
+		granting     bool
+		unregistered bool
+	}
+}
+
+var (
+	_ pebble.CompactionScheduler   = (*scheduler)(nil)
+	_ pebble.CompactionGrantHandle = (*scheduler)(nil)
+)
+
+func newScheduler() *scheduler {
+	s := &scheduler{}
+	s.idle.L = &s.mu.Mutex
+	return s
+}
+
+// Register implements pebble.CompactionScheduler.
+func (s *scheduler) Register(_ int, db pebble.DBForCompaction) { s.db = db }
+
+// Unregister implements pebble.CompactionScheduler. No method of the database is
+// called after it.
+func (s *scheduler) Unregister() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.unregistered = true
+	for s.mu.granting {
+		s.idle.Wait()
+	}
+}
+
+// TrySchedule implements pebble.CompactionScheduler.
+func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.running || s.mu.granting || s.mu.unregistered {
+		return false, nil
+	}
+	s.mu.running = true
+	return true, s
+}
+
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. One
+// compaction may always run, and no more.
+func (s *scheduler) UpdateGetAllowedWithoutPermission() {}
+
+// Done implements pebble.CompactionGrantHandle: the compaction has ended, and
+// one that waits may begin.
+func (s *scheduler) Done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.running = false
+	if s.mu.granting {
+		return // the loop below, in another goroutine, goes on
+	}
+	// A compaction that is granted may have ended, and the next one been refused,
+	// before the loop looks again.
+	for more := true; more && !s.mu.running && !s.mu.unregistered; {
+		s.mu.granting, s.mu.running = true, true
+		s.mu.Unlock()
+		waiting, _ := s.db.GetWaitingCompaction()
+		more = waiting && s.db.Schedule(s)
+		s.mu.Lock()
+		s.mu.granting = false
+		if !more {
+			s.mu.running = false
+		}
+	}
+	s.idle.Broadcast()
+}
+
+// Started implements pebble.CompactionGrantHandle.
+func (s *scheduler) Started() {}
+
+// MeasureCPU implements pebble.CompactionGrantHandle.
+func (s *scheduler) MeasureCPU(pebble.CompactionGoroutineKind) {}
+
+// CumulativeStats implements pebble.CompactionGrantHandle.
+func (s *scheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}

@@ -1,0 +1,77 @@
+package embedded
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// backlog is a database that has a number of compactions to run, each of which
+// ends at once, in a goroutine of its own.
+type backlog struct {
+	s          *scheduler
+	left       atomic.Int64
+	running    atomic.Int64
+	overlapped atomic.Bool
+	all        sync.WaitGroup
+}
+
+func (b *backlog) GetAllowedWithoutPermission() int { return 1 }
+
+func (b *backlog) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
+	return b.left.Load() > 0, pebble.WaitingCompaction{}
+}
+
+func (b *backlog) Schedule(handle pebble.CompactionGrantHandle) bool {
+	if b.left.Add(-1) < 0 {
+		b.left.Add(1)
+		return false
+	}
+	go func() {
+		if b.running.Add(1) > 1 {
+			b.overlapped.Store(true)
+		}
+		b.running.Add(-1)
+		handle.Done()
+		b.look()
+		b.all.Done()
+	}()
+	return true
+}
+
+// look is what Pebble does after each flush and each compaction.
+func (b *backlog) look() {
+	if b.left.Load() == 0 {
+		return
+	}
+	if ok, handle := b.s.TrySchedule(); ok && !b.Schedule(handle) {
+		handle.Done()
+	}
+}
+
+// TestScheduler: all compactions that are to run do, one at a time.
+func TestScheduler(t *testing.T) {
+	t.Parallel()
+	for round := range 50 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			b := &backlog{s: newScheduler()}
+			b.s.Register(2, b)
+			const n = 100
+			b.left.Store(n)
+			b.all.Add(n)
+			b.look()
+			b.all.Wait()
+			if b.overlapped.Load() {
+				t.Error("two compactions ran at a time")
+			}
+			b.s.Unregister()
+			if ok, _ := b.s.TrySchedule(); ok {
+				t.Error("a compaction may run after Unregister")
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package storage
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+)
+
+// Observer learns of each object that was written before the write returns, so
+// that whoever wrote it finds it in effect. Its functions may be called
+// concurrently, and out of order for different objects and for the same one: a
+// revision says which write is the newer.
+type Observer struct {
+	// Written is called with the object as it is stored now. Its error is
+	// returned to the writer, although the write has taken place. Required.
+	Written func(*codec.Record) error
+	// Deleted is called with the name of an object and the revision of its
+	// deletion; nil: deletions are not observed.
+	Deleted func(name types.NamespacedName, revision int64)
+}
+
+// Observed returns a storage whose writes are observed. Dry runs are not.
+func Observed(inner Interface, observer *Observer) Interface { return observed{inner, observer} }
+
+type observed struct {
+	Interface
+	observer *Observer
+}
+
+// Create implements Interface.
+func (o observed) Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error) {
+	record, err := o.Interface.Create(ctx, obj, options)
+	if err != nil || options.DryRun || record == nil {
+		return record, err
+	}
+	return record, o.observer.Written(record)
+}
+
+// Update implements Interface.
+func (o observed) Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
+	removed := false
+	record, err := o.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, WriteOptions, error) {
+		obj, write, err := update(current)
+		removed = errors.As(err, &Remove{})
+		return obj, write, err
+	}, options)
+	switch {
+	case err != nil || options.DryRun || record == nil:
+		return record, err
+	case removed:
+		o.deleted(name, record)
+		return record, nil
+	}
+	return record, o.observer.Written(record)
+}
+
+// Delete implements Interface.
+func (o observed) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error) {
+	record, err := o.Interface.Delete(ctx, name, validate, options)
+	if err == nil && !options.DryRun && record != nil {
+		o.deleted(name, record)
+	}
+	return record, err
+}
+
+func (o observed) deleted(name types.NamespacedName, record *codec.Record) {
+	if o.observer.Deleted != nil {
+		o.observer.Deleted(name, record.Revision())
+	}
+}

@@ -1,0 +1,146 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage/kv"
+)
+
+// OpRequest says what one object is to become, in a transaction with others.
+type OpRequest struct {
+	// Current is the object as it must be for the write to take place: the
+	// record is of this storage. nil requires that there is none.
+	Current *codec.Record
+	// Object is what it becomes, and the storage's from then on; nil deletes.
+	Object codec.Object
+	// TTL, where positive, removes the object that long after the write.
+	TTL time.Duration
+}
+
+// Op is a write that is ready to be committed with that of another object: see
+// WriteOptions.With. It is used once, and by one goroutine.
+type Op struct {
+	name types.NamespacedName
+	op   kv.Op
+	note *pending
+	// observer learns of the write; it may be nil.
+	observer *Observer
+}
+
+// Name returns the name of the object that is written.
+func (o *Op) Name() types.NamespacedName { return o.name }
+
+// OpConflictError says that an object of WriteOptions.With was not what its
+// OpRequest requires. Nothing was written, of any object.
+type OpConflictError struct{ Name types.NamespacedName }
+
+func (e *OpConflictError) Error() string {
+	return fmt.Sprintf("%s, which is written together with the object, has changed", e.Name)
+}
+
+// errOpObject is returned for an OpRequest about nothing.
+var errOpObject = errors.New("a transaction needs an object to write, or one to delete")
+
+// Prepare implements Interface.
+func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
+	o := &Op{}
+	switch {
+	case req.Object != nil:
+		o.name = types.NamespacedName{Namespace: req.Object.GetNamespace(), Name: req.Object.GetName()}
+	case req.Current != nil:
+		o.name = req.Current.Name()
+	default:
+		return nil, errOpObject
+	}
+	key, err := s.Key(o.name)
+	if err != nil {
+		return nil, err
+	}
+	o.op = kv.Op{Key: key, Kind: kv.OpDelete, TTL: req.TTL}
+	if req.Current != nil {
+		o.op.Expect = kv.Revision(req.Current.Revision())
+	}
+	if req.Object == nil {
+		o.note = &pending{kind: s.kind, before: req.Current}
+		o.op.Note = o.note
+		return o, nil
+	}
+	if req.Current == nil {
+		req.Object.SetResourceVersion("")
+	}
+	write, err := s.prepare(ctx, key, req.Object)
+	if err != nil {
+		return nil, err
+	}
+	if err := write.note.readBack(ctx, o.name); err != nil {
+		return nil, err
+	}
+	o.note = write.note
+	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.note
+	return o, nil
+}
+
+// commit commits the write of one object and of those with it. Where it is not
+// committed although all of those with it are as they must be, the object's own
+// current entry is the result's first.
+func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResult, error) {
+	if len(with) == 0 {
+		return s.backend.Commit(ctx, op)
+	}
+	ops := make([]kv.Op, 0, len(with)+1)
+	ops = append(ops, op)
+	for _, o := range with {
+		ops = append(ops, o.op)
+	}
+	res, err := s.backend.Commit(ctx, ops...)
+	if err != nil {
+		return res, err
+	}
+	if !res.Committed {
+		for i, o := range with {
+			if entry := res.Current[i+1]; modified(entry) != o.op.Expect {
+				return res, &OpConflictError{o.name}
+			}
+		}
+		return res, nil
+	}
+	return res, observe(with, res.Revision)
+}
+
+func modified(entry *kv.Entry) kv.Revision {
+	if entry == nil {
+		return 0
+	}
+	return entry.Modified
+}
+
+// observe reports the writes that were committed with another one.
+func observe(with []*Op, revision kv.Revision) error {
+	var errs []error
+	for _, o := range with {
+		record := o.note.seal(revision)
+		switch {
+		case o.observer == nil:
+		case o.op.Kind == kv.OpPut:
+			errs = append(errs, o.observer.Written(record))
+		case o.observer.Deleted != nil:
+			o.observer.Deleted(o.name, record.Revision())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Prepare implements Interface. Whoever commits the write reports it.
+func (o observed) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
+	op, err := o.Interface.Prepare(ctx, req)
+	if err == nil {
+		op.observer = o.observer
+	}
+	return op, err
+}

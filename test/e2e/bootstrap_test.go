@@ -1,0 +1,30 @@
+package e2e
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// TestRestartWritesNothing: what a cluster has from the start is written by the first start alone.
+func TestRestartWritesNothing(t *testing.T) {
+	t.Parallel()
+	srv := testserver.New(t, testserver.Options{})
+	revision := func() string {
+		list, err := kubernetes.NewForConfigOrDie(srv.RESTConfig()).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.ResourceVersion
+	}
+	before := revision()
+	if err := srv.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := revision(); after != before {
+		t.Errorf("the store was at revision %s and is at %s after a restart", before, after)
+	}
+}

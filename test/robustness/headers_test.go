@@ -1,0 +1,198 @@
+package robustness
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// protocols are those that the server speaks, by what a client's transport has to be told.
+func protocols() map[string]bool { return map[string]bool{"HTTP/1.1": false, "HTTP/2": true} }
+
+// peer is an HTTP client of the administrator's with connections of its own.
+func peer(t *testing.T, srv *testserver.Server, http2 bool) *http.Client {
+	t.Helper()
+	config, err := rest.TLSConfigFor(srv.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: http2, DisableCompression: true}
+	if !http2 {
+		transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// memory returns what the server's heap holds after garbage collection, and all that was ever put there, in bytes.
+func memory(t *testing.T, srv *testserver.Server, c *http.Client) (held, total int64) {
+	t.Helper()
+	resp, err := c.Get(srv.URL() + "/debug/pprof/heap?gc=1&debug=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	profile, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stats, _ := strings.Cut(string(profile), "# runtime.MemStats")
+	for line := range strings.Lines(stats) {
+		_, _ = fmt.Sscanf(line, "# HeapAlloc = %d", &held)
+		_, _ = fmt.Sscanf(line, "# TotalAlloc = %d", &total)
+	}
+	if held == 0 || total == 0 {
+		t.Fatalf("no figures in %.300q", stats)
+	}
+	return held, total
+}
+
+// TestHeadersOfWatches: what a client sends in the header of a watch is not held while the watch lasts.
+func TestHeadersOfWatches(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range protocols() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := testserver.New(t, testserver.Options{})
+			c := peer(t, srv, http2)
+			const watches = 90 // fewer than the streams of a connection
+			open := func(header http.Header) int64 {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for range watches {
+					r, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL()+collection+"?watch=true", nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Header = header.Clone()
+					resp, err := c.Do(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer resp.Body.Close()
+					if resp.StatusCode != http.StatusOK {
+						t.Fatal(resp.Status)
+					}
+				}
+				held, _ := memory(t, srv, c)
+				return held
+			}
+			plain := open(http.Header{})
+			large := open(http.Header{
+				"A":          slices.Repeat([]string{"b"}, 1900),
+				"User-Agent": {strings.Repeat("x", 50_000)}, "Audit-Id": {strings.Repeat("x", 50_000)}, "B": {strings.Repeat("x", 50_000)},
+			})
+			t.Logf("%d KiB with plain watches, %d KiB with large headers", plain>>10, large>>10)
+			if most := plain + watches*16<<10; large > most {
+				t.Errorf("%d KiB a watch more", (large-plain)/watches>>10)
+			}
+		})
+	}
+}
+
+// TestManyFields: a request with more fields than the server takes is refused, and costs it little.
+func TestManyFields(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range protocols() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := testserver.New(t, testserver.Options{})
+			c := peer(t, srv, http2)
+			const requests = 100
+			_, before := memory(t, srv, c)
+			for range requests {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL()+collection, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header["A"] = slices.Repeat([]string{"b"}, 5000)
+				resp, err := c.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = resp.Body.Close()
+				if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+					t.Fatalf("%s, want 431", resp.Status)
+				}
+			}
+			_, after := memory(t, srv, c)
+			t.Logf("%d KiB a request", (after-before)/requests>>10)
+			if http2 && (after-before)/requests > 400<<10 { // HTTP/1.1 is net/http's to read
+				t.Errorf("%d KiB a request", (after-before)/requests>>10)
+			}
+		})
+	}
+}
+
+// TestAnnouncedBodies: a body takes memory when it comes, not when it is announced.
+func TestAnnouncedBodies(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range protocols() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := testserver.New(t, testserver.Options{})
+			c, looker := peer(t, srv, http2), peer(t, srv, true)
+			before, _ := memory(t, srv, looker)
+			const bodies = 50
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for range bodies {
+				body, rest := io.Pipe()
+				defer rest.Close()
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL()+collection, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.ContentLength = 3 << 20
+				r.Header.Set("Content-Type", "application/json")
+				go func() {
+					if resp, err := c.Do(r); err == nil {
+						_ = resp.Body.Close()
+					}
+				}()
+				go func() { _, _ = rest.Write([]byte("{")) }()
+			}
+			testserver.Eventually(t, time.Minute, func() error {
+				resp, err := looker.Get(srv.URL() + "/debug/pprof/goroutine?debug=1")
+				if err != nil {
+					return err
+				}
+				defer resp.Body.Close()
+				stacks, err := io.ReadAll(resp.Body)
+				if err != nil {
+					return err
+				}
+				if n := bodiesRead(string(stacks)); n < bodies {
+					return fmt.Errorf("%d handlers read a body, want %d", n, bodies)
+				}
+				return nil
+			})
+			held, _ := memory(t, srv, looker)
+			t.Logf("%d KiB a body", (held-before)/bodies>>10)
+			if most := before + bodies*200<<10; held > most {
+				t.Errorf("%d KiB a body", (held-before)/bodies>>10)
+			}
+		})
+	}
+}
+
+// bodiesRead counts the goroutines of a profile that read a body. Equal stacks are printed once, after their number.
+func bodiesRead(profile string) int {
+	total, n := 0, 0
+	for line := range strings.Lines(profile) {
+		if _, err := fmt.Sscanf(line, "%d @", &n); err != nil && strings.Contains(line, ".readBody+") {
+			total += n
+		}
+	}
+	return total
+}
