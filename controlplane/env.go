@@ -10,7 +10,6 @@ import (
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"mainstay.dev/mainstay/apis/aggregated"
@@ -19,6 +18,7 @@ import (
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/follow"
@@ -41,7 +41,7 @@ type Env struct {
 	TypeConverter managedfields.TypeConverter
 	// Limiter limits how many validations that take milliseconds run at a time;
 	// nil sets no limit.
-	Limiter *semaphore.Weighted
+	Limiter registry.Limiter
 
 	// Gates are the feature gates that are on.
 	Gates feature.Gates

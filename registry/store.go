@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +26,16 @@ type Store struct {
 	// released before they are written. It is for kinds of which that takes a
 	// processor for milliseconds, so that many writes leave one to other requests.
 	// nil is no limit.
-	Limiter *semaphore.Weighted
+	Limiter Limiter
+}
+
+// Limiter bounds how much is done at a time: a semaphore.Weighted, or what does more.
+// It is used by many goroutines.
+type Limiter interface {
+	// Acquire waits for n, until ctx ends.
+	Acquire(ctx context.Context, n int64) error
+	// Release gives n back.
+	Release(n int64)
 }
 
 var (

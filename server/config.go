@@ -9,12 +9,16 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/registry"
 )
 
 // Defaults of a Config, as kube-apiserver's unless said.
@@ -99,6 +103,10 @@ type Config struct {
 	Version string
 	// Logger is told what an operator should know. Nil discards.
 	Logger *slog.Logger
+	// Expensive limits work that takes a processor for milliseconds, such as the
+	// validation of definitions; nil: one processor is left to other requests.
+	// Where all are busy, Go finds out late that there is something to read.
+	Expensive registry.Limiter
 	// OnServing is called once, when the server is ready.
 	OnServing func(Serving)
 }
@@ -146,6 +154,9 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
 	setDefault(&c.HTTP2Server, HTTP2Mainstay)
 	setDefault(&c.Version, "unknown")
+	if c.Expensive == nil {
+		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -5,7 +5,7 @@
 // a value: it shares nothing with another one in the same process but the process.
 //
 // Imports: codec, controlplane, endpoints, feature, filters, filters/authn, http2, openapi,
-// pki, request, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// pki, registry, request, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // telemetry.
 package server
 
@@ -16,14 +16,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
@@ -104,10 +102,7 @@ func New(config Config) (*Host, error) {
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
 		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(), Gates: feature.Defaults(),
-		// One processor is left to compactions, and one to other requests: where
-		// all are busy, Go finds out late that there is something to read.
-		Limiter: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-2))),
-		Drain:   h.drain, Tunnels: h.tunnels,
+		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
 		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,7 +48,7 @@ type Env struct {
 	EventTTL time.Duration
 	// Limiter limits how many objects of Expensive rows are validated at a time;
 	// nil is no limit.
-	Limiter *semaphore.Weighted
+	Limiter registry.Limiter
 	// StorageHealth tells whether the storage works; nil: nobody knows.
 	StorageHealth func(ctx context.Context) error
 

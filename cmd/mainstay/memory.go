@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -29,7 +28,7 @@ type quiet struct {
 	periods, again int
 }
 
-// tick is told every quietPeriod how many bytes were ever allocated. It tells
+// tick takes, every quietPeriod, how many bytes were ever allocated. It reports
 // whether memory should be given back.
 func (q *quiet) tick(allocated uint64) bool {
 	busy := allocated-q.seen > quietBytes
@@ -52,7 +51,7 @@ func (q *quiet) tick(allocated uint64) bool {
 // returnMemory gives the memory of a burst of work back to the operating system
 // once the work is done, until ctx ends. The runtime by itself would keep as much
 // as the next burst may need: twice heapFloor and more.
-func returnMemory(ctx context.Context, logger *slog.Logger) {
+func returnMemory(ctx context.Context) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	ticker := time.NewTicker(quietPeriod)
 	defer ticker.Stop()
@@ -68,8 +67,5 @@ func returnMemory(ctx context.Context, logger *slog.Logger) {
 			continue
 		}
 		debug.FreeOSMemory()
-		if err := releaseCode(); err != nil {
-			logger.Debug("code that is not needed any more stays in memory", "err", err)
-		}
 	}
 }

@@ -77,11 +77,8 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	config.OnServing = func(serving server.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\nTo use it:  export KUBECONFIG=%s\n",
 			version, controlplane.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
-		if err := releaseCode(); err != nil {
-			logger.Debug("the code of the start stays in memory", "err", err)
-		}
 	}
-	addProcessor()
+	config.Expensive = newProcessors(calm)
 	s, err := server.New(config)
 	if err != nil {
 		return &usageError{err}
@@ -104,20 +101,10 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		case <-ended:
 		}
 	}()
-	go returnMemory(ctx, logger) // ends with this function
+	go returnMemory(ctx) // ends with this function
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(&floor)
 	return s.Run(ctx)
-}
-
-// addProcessor has Go count one processor more than there are. While all that it
-// counts are busy, it looks for what the network brings every ten milliseconds
-// only; how those that compute and those that answer share the real ones is
-// decided by the operating system, which is quicker at it.
-func addProcessor() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
-	}
 }
 
 // shellQuote makes a path safe to be pasted into a shell.

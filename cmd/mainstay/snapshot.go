@@ -12,12 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/storage/kv/embedded"
@@ -239,15 +236,11 @@ func takeStore(dataDir string) (store string, release func() error, err error) {
 
 // copyRunning copies the store of a running server.
 func copyRunning(ctx context.Context, kubeconfig string, w io.Writer, shown *progress) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	client, at, err := kubeconfigClient(kubeconfig)
 	if err != nil {
-		return fmt.Errorf("read the kubeconfig: %w", err)
+		return err
 	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return fmt.Errorf("use the kubeconfig: %w", err)
-	}
-	url := strings.TrimSuffix(config.Host, "/") + server.SnapshotPath
+	url := at + server.SnapshotPath
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,22 +41,60 @@ func roomOf(importPath string) string {
 	return room
 }
 
-// plain is the module with everything it depends on, and compiled the same with
-// the files that tell the types of each package. Each is read once for all
+// plain is the module with everything it depends on, and the packages of the modules
+// inside it; compiled is the module alone, with the files that tell the types of each package. Each is read once for all
 // tests; only the second needs the whole tree to compile.
 var (
-	plain    = sync.OnceValues(func() (map[string]listed, error) { return list() })
+	plain    = sync.OnceValues(listAll)
 	compiled = sync.OnceValues(func() (map[string]listed, error) { return list("-export") })
 )
 
-func list(flags ...string) (map[string]listed, error) {
+// listAll lists the packages of this module and of those inside it.
+func listAll() (map[string]listed, error) {
+	root, err := moduleDir()
+	if err != nil {
+		return nil, err
+	}
+	all, err := listIn(root, "-deps")
+	if err != nil {
+		return nil, err
+	}
+	nested, err := nestedModules(root)
+	if err != nil {
+		return nil, fmt.Errorf("find the modules: %w", err)
+	}
+	for _, dir := range nested {
+		packages, err := listIn(filepath.Join(root, dir))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		maps.Copy(all, packages)
+	}
+	return all, nil
+}
+
+// moduleDir returns the folder of this module.
+func moduleDir() (string, error) {
 	gomod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
-		return nil, fmt.Errorf("find the module: %w", err)
+		return "", fmt.Errorf("find the module: %w", err)
 	}
-	args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Name,Export,GoFiles,Imports,Deps,TestImports,XTestImports"}, flags...)
+	return filepath.Dir(strings.TrimSpace(string(gomod))), nil
+}
+
+func list(flags ...string) (map[string]listed, error) {
+	dir, err := moduleDir()
+	if err != nil {
+		return nil, err
+	}
+	return listIn(dir, append([]string{"-deps"}, flags...)...)
+}
+
+// listIn lists the packages of the module in a folder.
+func listIn(dir string, flags ...string) (map[string]listed, error) {
+	args := append([]string{"list", "-json=ImportPath,Dir,Name,Export,GoFiles,Imports,Deps,TestImports,XTestImports"}, flags...)
 	cmd := exec.Command("go", append(args, "./...")...)
-	cmd.Dir = filepath.Dir(strings.TrimSpace(string(gomod)))
+	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,9 @@ func build() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := openFolders(root); err != nil {
+		return "", err
+	}
 	binary := filepath.Join(buildDir(), "mainstay")
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
@@ -59,15 +63,27 @@ func build() (string, error) {
 	return binary, nil
 }
 
-// moduleRoot is the folder of the go.mod that the test runs under.
+// moduleRoot returns the folder of this module, which the test's own may replace.
 func moduleRoot() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "mainstay.dev/mainstay").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
-	gomod := strings.TrimSpace(string(out))
-	if gomod == "" || gomod == os.DevNull {
-		return "", fmt.Errorf("find the module: not inside one")
+	return strings.TrimSpace(string(out)), nil
+}
+
+// openFolders opens all folders of the module: the go command keeps the result of a
+// test until a file changes in a folder that the test has opened, and does not see
+// what a test builds.
+func openFolders(root string) error {
+	err := filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") {
+			return filepath.SkipDir
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("look at the module: %w", err)
 	}
-	return filepath.Dir(gomod), nil
+	return nil
 }

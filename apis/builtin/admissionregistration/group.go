@@ -6,7 +6,7 @@ package admissionregistration
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	admissionregistrationv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
@@ -14,7 +14,7 @@ import (
 // V1 is admissionregistration.k8s.io/v1.
 func V1() builtin.Group {
 	extensions := []string{"api-extensions"}
-	v1beta1 := admissionregistrationv1beta1.SchemeGroupVersion
+	v1beta1 := schema.GroupVersion{Group: admissionregistrationv1.GroupName, Version: "v1beta1"}
 	return builtin.Group{GroupVersion: admissionregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicy]{
 			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions,

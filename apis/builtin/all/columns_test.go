@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/codec"
@@ -101,6 +103,32 @@ func TestColumns(t *testing.T) {
 		}
 		if diff := cmp.Diff(want.Columns, got); diff != "" {
 			t.Errorf("%s %s (-recorded +ours):\n%s", want.GV, want.Resource, diff)
+		}
+	}
+}
+
+// TestColumnsOfBetas: descriptions that kube-apiserver takes from beta versions
+// are those of their types, which the server does not link for them.
+func TestColumnsOfBetas(t *testing.T) {
+	t.Parallel()
+	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc()
+	status := certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()
+	resources := byName(t)
+	for resource, columns := range map[string]map[string]string{
+		"rbac.authorization.k8s.io/v1 rolebindings":        {"Role": rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"]},
+		"rbac.authorization.k8s.io/v1 clusterrolebindings": {"Role": rbacv1beta1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"]},
+		"certificates.k8s.io/v1 certificatesigningrequests": {
+			"SignerName": spec["signerName"], "Requestor": spec["request"], "RequestedDuration": spec["expirationSeconds"], "Condition": status["conditions"],
+		},
+	} {
+		got := map[string]string{}
+		for _, c := range resources[resource].Table.Columns() {
+			if _, ok := columns[c.Name]; ok {
+				got[c.Name] = c.Description
+			}
+		}
+		if diff := cmp.Diff(columns, got); diff != "" {
+			t.Errorf("%s (-beta +ours):\n%s", resource, diff)
 		}
 	}
 }

@@ -6,14 +6,15 @@ package certificates
 
 import (
 	certificatesv1 "k8s.io/api/certificates/v1"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
 // V1 is certificates.k8s.io/v1.
 func V1() builtin.Group {
+	v1beta1 := schema.GroupVersion{Group: certificatesv1.GroupName, Version: "v1beta1"}
 	return builtin.Group{GroupVersion: certificatesv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[certificatesv1.CertificateSigningRequest]{
 			Name: "certificatesigningrequests", Kind: "CertificateSigningRequest", ShortNames: []string{"csr"},
@@ -25,14 +26,14 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[certificatesv1.ClusterTrustBundle]{
 			Name: "clustertrustbundles", Kind: "ClusterTrustBundle",
-			StorageVersion: certificatesv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
+			StorageVersion: v1beta1, RequireResourceVersion: true,
 			ValidateName: anyName, Validate: validateBundleName,
 			SelectableFields: []string{signerName}, Fields: bundleFields, FieldLabel: fieldLabel(signerName),
 			Columns: bundleColumns(),
 		}),
 		builtin.Resource(builtin.Row[certificatesv1.PodCertificateRequest]{
 			Name: "podcertificaterequests", Kind: "PodCertificateRequest", Namespaced: true,
-			StorageVersion: certificatesv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
+			StorageVersion: v1beta1, RequireResourceVersion: true,
 			Status: true, Default: defaultPodRequest, PrepareStatus: preparePodRequestStatus,
 			SelectableFields: []string{signerName, podName, nodeName}, Fields: podRequestFields,
 			FieldLabel: fieldLabel(signerName, podName, nodeName),

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -111,17 +110,25 @@ func approval() builtin.Subresource {
 	}
 }
 
+// signerNameDoc is the description that v1beta1 has of spec.signerName.
+const signerNameDoc = "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n" +
+	" 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n" +
+	" 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n" +
+	" 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\n" +
+	"Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`."
+
 func requestColumns() *builtin.Columns[certificatesv1.CertificateSigningRequest] {
-	// As kube-apiserver: the descriptions are those of v1beta1.
-	spec, status := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc(), certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()
+	// As kube-apiserver: the descriptions are those of v1beta1, whose package is
+	// not worth being linked for them. That of the duration is the same in v1.
+	durationDoc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["expirationSeconds"]
 	return &builtin.Columns[certificatesv1.CertificateSigningRequest]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
 			builtin.AgeColumn(),
-			builtin.Column("SignerName", "string", spec["signerName"]),
-			builtin.Column("Requestor", "string", spec["request"]),
-			builtin.Column("RequestedDuration", "string", spec["expirationSeconds"]),
-			builtin.Column("Condition", "string", status["conditions"]),
+			builtin.Column("SignerName", "string", signerNameDoc),
+			builtin.Column("Requestor", "string", "Base64-encoded PKCS#10 CSR data"),
+			builtin.Column("RequestedDuration", "string", durationDoc),
+			builtin.Column("Condition", "string", "Conditions applied to the request, such as approval or denial."),
 		},
 		Cells: func(csr *certificatesv1.CertificateSigningRequest, now time.Time) []any {
 			asked := builtin.None

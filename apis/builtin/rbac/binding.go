@@ -5,18 +5,18 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	rbacv1beta1 "k8s.io/api/rbac/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// bindingDefinitions are the columns of bindings; kind is how descriptions
-// spell which. The role's is that of v1beta1, as with kube-apiserver.
-func bindingDefinitions(roleDoc, kind string) []metav1.TableColumnDefinition {
+// bindingDefinitions are the columns of bindings; roles are those that may be
+// named, and kind is how descriptions spell which. The role's description is that
+// of v1beta1, as with kube-apiserver.
+func bindingDefinitions(roles, kind string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		builtin.NameColumn(),
-		builtin.Column("Role", "string", roleDoc),
+		builtin.Column("Role", "string", "roleRef can "+roles+" in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error."),
 		builtin.AgeColumn(),
 		builtin.WideColumn("Users", "string", "Users in the "+kind),
 		builtin.WideColumn("Groups", "string", "Groups in the "+kind),
@@ -31,7 +31,7 @@ func bindingCells(metadata *metav1.ObjectMeta, role *rbacv1.RoleRef, subjects []
 
 func clusterRoleBindingColumns() *builtin.Columns[rbacv1.ClusterRoleBinding] {
 	return &builtin.Columns[rbacv1.ClusterRoleBinding]{
-		Definitions: bindingDefinitions(rbacv1beta1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"], "clusterRoleBinding"),
+		Definitions: bindingDefinitions("only reference a ClusterRole", "clusterRoleBinding"),
 		Cells: func(b *rbacv1.ClusterRoleBinding, now time.Time) []any {
 			return bindingCells(&b.ObjectMeta, &b.RoleRef, b.Subjects, now)
 		},
@@ -40,7 +40,7 @@ func clusterRoleBindingColumns() *builtin.Columns[rbacv1.ClusterRoleBinding] {
 
 func roleBindingColumns() *builtin.Columns[rbacv1.RoleBinding] {
 	return &builtin.Columns[rbacv1.RoleBinding]{
-		Definitions: bindingDefinitions(rbacv1beta1.RoleBinding{}.SwaggerDoc()["roleRef"], "roleBinding"),
+		Definitions: bindingDefinitions("reference a Role in the current namespace or a ClusterRole", "roleBinding"),
 		Cells: func(b *rbacv1.RoleBinding, now time.Time) []any {
 			return bindingCells(&b.ObjectMeta, &b.RoleRef, b.Subjects, now)
 		},

@@ -6,7 +6,7 @@ package resource
 
 import (
 	resourcev1 "k8s.io/api/resource/v1"
-	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
@@ -20,7 +20,7 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
 			Name: "devicetaintrules", Kind: "DeviceTaintRule",
-			StorageVersion: resourcev1beta2.SchemeGroupVersion, ReturnDeleted: true,
+			StorageVersion: schema.GroupVersion{Group: resourcev1.GroupName, Version: "v1beta2"}, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
 			Default: defaultTaintRule, PrepareUpdate: prepareTaintRuleUpdate, Columns: taintRuleColumns(),
 		}),

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
-	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,7 +20,7 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: storagemigrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[storagemigrationv1.StorageVersionMigration]{
 			Name: "storageversionmigrations", Kind: "StorageVersionMigration",
-			StorageVersion: storagemigrationv1beta1.SchemeGroupVersion, RequireResourceVersion: true,
+			StorageVersion: schema.GroupVersion{Group: storagemigrationv1.GroupName, Version: "v1beta1"}, RequireResourceVersion: true,
 			Status: true, StatusKeeps: []string{"metadata"},
 			Columns: migrationColumns(),
 		}),

@@ -1,6 +1,9 @@
 package definition
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -10,7 +13,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/transport"
 )
 
 // webhook checks where a conversion webhook is.
@@ -114,9 +116,26 @@ func InvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return caBundleFault(c.Webhook.ClientConfig.CABundle) != nil
 }
 
+// caBundleFault returns why a bundle holds no certificate authority, in the words
+// of kube-apiserver; nil where it holds one.
 func caBundleFault(bundle []byte) error {
-	_, err := transport.TLSConfigFor(&transport.Config{TLS: transport.TLSConfig{CAData: bundle}})
-	return err
+	if len(bundle) == 0 || x509.NewCertPool().AppendCertsFromPEM(bundle) {
+		return nil
+	}
+	const loading = "unable to load root certificates: "
+	for rest := bundle; len(rest) > 0; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return errors.New(loading + "unable to parse bytes as PEM block")
+		}
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf(loading+"failed to parse certificate: %w", err)
+		}
+	}
+	return errors.New(loading + "no valid certificate authority data seen")
 }
 
 // requireKnownReview: one of the versions of reviews must be known, unless none

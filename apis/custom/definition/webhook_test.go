@@ -1,6 +1,7 @@
 package definition_test
 
 import (
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -103,6 +104,29 @@ func TestCABundles(t *testing.T) {
 	old.Spec.Conversion.Webhook.ClientConfig.CABundle = []byte("none either")
 	if errs := definition.ValidateUpdate(t.Context(), crd, old); len(errs) > 0 {
 		t.Errorf("as before: %v", errs)
+	}
+}
+
+// TestCABundleFaults: why a bundle is refused, in the words of kube-apiserver.
+func TestCABundleFaults(t *testing.T) {
+	t.Parallel()
+	block := func(kind, headers, content string) string {
+		return "-----BEGIN " + kind + "-----\n" + headers + content + "\n-----END " + kind + "-----\n"
+	}
+	for bundle, want := range map[string]string{
+		"nothing of the kind":                    "unable to parse bytes as PEM block",
+		block("CERTIFICATE", "", "AAAA"):         "failed to parse certificate: x509: ",
+		block("PUBLIC KEY", "", "AAAA"):          "no valid certificate authority data seen",
+		block("PUBLIC KEY", "", "AAAA") + "x":    "unable to parse bytes as PEM block",
+		block("CERTIFICATE", "a: b\n\n", "AA=="): "no valid certificate authority data seen",
+	} {
+		old, crd := withWebhook(atURL("https://a"), "v1"), withWebhook(atURL("https://a"), "v1")
+		old.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+		crd.Spec.Conversion.Webhook.ClientConfig.CABundle = []byte(bundle)
+		errs := definition.ValidateUpdate(t.Context(), crd, old)
+		if len(errs) != 1 || !strings.HasPrefix(errs[0].Detail, "unable to load root certificates: "+want) {
+			t.Errorf("%q: %v, want %q", bundle, errs, want)
+		}
 	}
 }
 

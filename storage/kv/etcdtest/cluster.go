@@ -2,26 +2,28 @@ package etcdtest
 
 import (
 	"crypto/tls"
-	"errors"
+	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
-	"net/url"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"go.etcd.io/etcd/client/pkg/v3/transport"
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
 )
 
-// patience is how long a member may take to start.
-const patience = time.Minute
+const (
+	// patience is how long a member may take to start.
+	patience = time.Minute
+	// statusPatience is how long one of its answers may.
+	statusPatience = 10 * time.Second
+)
 
 // Options say what cluster is wanted. The zero value is one member over http.
 type Options struct {
@@ -49,13 +51,18 @@ type Cluster struct {
 // the other members.
 type Member struct {
 	t       testing.TB
-	config  *embed.Config
-	clients *proxy
-	peers   *proxy
+	name    string
+	dir     string
+	flags   []string
+	scheme  string // of clients
+	clients *proxy // to where the member listens for clients
+	peers   *proxy // to where it listens for other members
 	links   *links
+	status  *http.Client
+	id      string // hexadecimal, as members name each other
 
-	mu   sync.Mutex
-	etcd *embed.Etcd // nil while it is stopped
+	mu      sync.Mutex
+	process *process // nil while it is stopped
 }
 
 // Start starts a cluster and stops it with the test.
@@ -66,23 +73,26 @@ func Start(t testing.TB, opts Options) *Cluster {
 	if opts.TLS {
 		c.Files = newFiles(t)
 	}
+	binary, err := etcdBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	shared := &links{cut: make(map[string]bool)}
 	// The folder goes last: a member may still be writing when the test ends.
 	dir := t.TempDir()
 	var peers []string
 	for i := range n {
-		m := &Member{t: t, links: shared, config: embed.NewConfig()}
-		m.config.Name = fmt.Sprintf("m%d", i)
-		m.config.Dir = filepath.Join(dir, m.config.Name)
-		m.configure(opts, c.Files)
-		peers = append(peers, m.config.Name+"="+m.config.AdvertisePeerUrls[0].String())
+		name := fmt.Sprintf("m%d", i)
+		m := &Member{t: t, name: name, dir: filepath.Join(dir, name), links: shared}
+		m.configure(opts, c)
+		peers = append(peers, m.name+"=http://"+m.peers.address())
 		c.Members = append(c.Members, m)
 	}
 	var starting sync.WaitGroup
 	errs := make([]error, n)
 	for i, m := range c.Members {
-		m.config.InitialCluster = strings.Join(peers, ",")
-		starting.Go(func() { errs[i] = m.start() })
+		m.flags = append(m.flags, "--initial-cluster="+strings.Join(peers, ","))
+		starting.Go(func() { errs[i] = m.start(binary) })
 	}
 	starting.Wait()
 	t.Cleanup(func() {
@@ -97,7 +107,7 @@ func Start(t testing.TB, opts Options) *Cluster {
 			t.Fatalf("start member %d of etcd: %v", i, err)
 		}
 		// What a proxy knows of a link is the id of who dials.
-		shared.own(c.Members[i].peers, c.Members[i].id())
+		shared.own(c.Members[i].peers, c.Members[i].id)
 	}
 	return c
 }
@@ -111,31 +121,26 @@ func (c *Cluster) URLs() []string {
 	return urls
 }
 
-// configure gives a member its addresses.
-func (m *Member) configure(opts Options, files Files) {
+// configure gives a member its addresses and flags.
+func (m *Member) configure(opts Options, c *Cluster) {
 	m.t.Helper()
-	scheme := "http"
+	m.clients = newProxy(m.t, freeAddress(m.t), nil)
+	m.peers = newProxy(m.t, freeAddress(m.t), m.links)
+	m.scheme, m.status = "http", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: statusPatience}
 	if opts.TLS {
-		scheme = "https"
-		m.config.ClientTLSInfo = transport.TLSInfo{
-			CertFile: files.ServerCert, KeyFile: files.ServerKey, TrustedCAFile: files.CA, ClientCertAuth: true,
-		}
+		m.scheme = "https"
+		m.status.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLSConfig(m.t)}
+		m.flags = append(m.flags, "--cert-file="+c.Files.ServerCert, "--key-file="+c.Files.ServerKey,
+			"--trusted-ca-file="+c.Files.CA, "--client-cert-auth")
 	}
-	listen := func(scheme string) (own url.URL) {
-		return url.URL{Scheme: scheme, Host: freeAddress(m.t)}
+	m.flags = append(m.flags, "--name="+m.name, "--data-dir="+m.dir, "--log-level=warn",
+		"--advertise-client-urls="+m.URL(), "--initial-advertise-peer-urls=http://"+m.peers.address(),
+		"--quota-backend-bytes="+strconv.FormatInt(opts.QuotaBytes, 10))
+	if !opts.Durable {
+		m.flags = append(m.flags, "--unsafe-no-fsync")
 	}
-	client, peer := listen(scheme), listen("http")
-	m.clients = newProxy(m.t, client.Host, nil)
-	m.peers = newProxy(m.t, peer.Host, m.links)
-	m.config.ListenClientUrls = []url.URL{client}
-	m.config.AdvertiseClientUrls = []url.URL{{Scheme: scheme, Host: m.clients.address()}}
-	m.config.ListenPeerUrls = []url.URL{peer}
-	m.config.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: m.peers.address()}}
-	m.config.UnsafeNoFsync = !opts.Durable
-	m.config.QuotaBackendBytes = opts.QuotaBytes
-	m.config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	if !opts.SlowElections {
-		m.config.TickMs, m.config.ElectionMs = 20, 200
+		m.flags = append(m.flags, "--heartbeat-interval=20", "--election-timeout=200")
 	}
 }
 
@@ -151,54 +156,101 @@ func freeAddress(t testing.TB) string {
 }
 
 // URL is where clients reach the member.
-func (m *Member) URL() string { return m.config.AdvertiseClientUrls[0].String() }
+func (m *Member) URL() string { return m.scheme + "://" + m.clients.address() }
 
-func (m *Member) start() error {
+// start starts the member, at other addresses where another program has its own,
+// and returns when it can serve.
+func (m *Member) start(binary string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, err := embed.StartEtcd(m.config)
-	for try := 0; errors.Is(err, syscall.EADDRINUSE) && try < 5; try++ {
-		m.move() // somebody else has got a port meanwhile
-		e, err = embed.StartEtcd(m.config)
+	for try := 0; ; try++ {
+		p, err := startProcess(binary, append(slices.Clip(m.flags),
+			"--listen-client-urls="+m.scheme+"://"+m.clients.to(), "--listen-peer-urls=http://"+m.peers.to()))
+		if err != nil {
+			return err
+		}
+		if err = m.awaitReady(p); err == nil {
+			m.process = p
+			return nil
+		}
+		p.stop()
+		if try == 5 || !strings.Contains(p.output.String(), "address already in use") {
+			return fmt.Errorf("%w\n%s", err, p.output.String())
+		}
+		m.clients.move(freeAddress(m.t))
+		m.peers.move(freeAddress(m.t))
 	}
+}
+
+// awaitReady waits until the member serves reads, for which it needs a leader, and
+// notes its id.
+func (m *Member) awaitReady(p *process) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-p.running.Done():
+			return fmt.Errorf("it ended: %w", p.err)
+		default:
+		}
+		if m.isReady(p) {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("it was not ready within %s", patience)
+		}
+	}
+	status, err := m.askStatus()
 	if err != nil {
 		return err
 	}
-	select {
-	case <-e.Server.ReadyNotify():
-		m.etcd = e
-		return nil
-	case err := <-e.Err():
-		e.Close()
-		return err
-	case <-time.After(patience):
-		e.Close()
-		return fmt.Errorf("it was not ready within %s", patience)
+	id, err := strconv.ParseUint(status.Header.MemberID, 10, 64)
+	m.id = strconv.FormatUint(id, 16)
+	return err
+}
+
+func (m *Member) isReady(p *process) bool {
+	req, err := http.NewRequestWithContext(p.running, http.MethodGet, m.scheme+"://"+m.clients.to()+"/readyz", nil)
+	if err != nil {
+		return false
 	}
-}
-
-// move gives the member other addresses of its own. Those that others know are
-// its proxies'.
-func (m *Member) move() {
-	for p, own := range map[*proxy]*url.URL{m.clients: &m.config.ListenClientUrls[0], m.peers: &m.config.ListenPeerUrls[0]} {
-		own.Host = freeAddress(m.t)
-		p.mu.Lock()
-		p.target = own.Host
-		p.mu.Unlock()
+	resp, err := m.status.Do(req)
+	if err != nil {
+		return false
 	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
 }
 
-func (m *Member) id() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.etcd.Server.MemberID().String()
+// memberStatus is etcd's StatusResponse in JSON, as far as it is of interest.
+type memberStatus struct {
+	Header struct {
+		MemberID string `json:"member_id"`
+	} `json:"header"`
+	Leader string `json:"leader"`
 }
 
-// Leads tells whether the member is the leader.
+// askStatus asks the member itself, not through its proxy.
+func (m *Member) askStatus() (memberStatus, error) {
+	var status memberStatus
+	resp, err := m.status.Post(m.scheme+"://"+m.clients.to()+"/v3/maintenance/status", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		return status, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+		return status, fmt.Errorf("read the status of %s: %w", m.name, err)
+	}
+	return status, nil
+}
+
+// Leads reports whether the member is the leader.
 func (m *Member) Leads() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.etcd != nil && m.etcd.Server.Leader() == m.etcd.Server.MemberID()
+	if m.process == nil {
+		return false
+	}
+	status, err := m.askStatus()
+	return err == nil && status.Leader == status.Header.MemberID
 }
 
 // Stop stops the member, at once for its clients.
@@ -206,25 +258,29 @@ func (m *Member) Stop() {
 	m.clients.breakOff()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.etcd != nil {
-		m.etcd.Close()
-		m.etcd = nil
+	if m.process != nil {
+		m.process.stop()
+		m.process = nil
 	}
 }
 
 // Restart starts a member that was stopped.
 func (m *Member) Restart() {
 	m.t.Helper()
-	if err := m.start(); err != nil {
-		m.t.Fatalf("restart %s: %v", m.config.Name, err)
+	binary, err := etcdBinary()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := m.start(binary); err != nil {
+		m.t.Fatalf("restart %s: %v", m.name, err)
 	}
 }
 
 // Isolate cuts the member off from the other members; clients still reach it.
-func (m *Member) Isolate() { m.links.set(m.id(), true) }
+func (m *Member) Isolate() { m.links.set(m.id, true) }
 
 // Rejoin ends Isolate.
-func (m *Member) Rejoin() { m.links.set(m.id(), false) }
+func (m *Member) Rejoin() { m.links.set(m.id, false) }
 
 // Disconnect breaks the connections of clients; new ones are served.
 func (m *Member) Disconnect() { m.clients.breakOff() }
@@ -244,12 +300,17 @@ func (m *Member) close() {
 // TLSConfig is what a client of a cluster with TLS needs.
 func (c *Cluster) TLSConfig(t testing.TB) *tls.Config {
 	t.Helper()
-	info := transport.TLSInfo{CertFile: c.Files.ClientCert, KeyFile: c.Files.ClientKey, TrustedCAFile: c.Files.CA}
-	config, err := info.ClientConfig()
+	pair, err := tls.LoadX509KeyPair(c.Files.ClientCert, c.Files.ClientKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return config
+	authority, err := os.ReadFile(c.Files.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: roots}
 }
 
 // writeFile writes a file of a test, for its owner alone.

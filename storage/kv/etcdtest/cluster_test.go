@@ -11,13 +11,13 @@ func TestTakenPort(t *testing.T) {
 	c := Start(t, Options{})
 	m := c.Members[0]
 	m.Stop()
-	taken, err := net.Listen("tcp", m.config.ListenClientUrls[0].Host)
+	taken, err := net.Listen("tcp", m.clients.to())
 	if err != nil {
 		t.Skip("somebody else was faster") // which is what the test is about
 	}
 	defer taken.Close()
 	m.Restart()
-	if got := m.config.ListenClientUrls[0].Host; got == taken.Addr().String() {
+	if got := m.clients.to(); got == taken.Addr().String() {
 		t.Errorf("the member listens on %s, which is taken", got)
 	}
 	conn, err := net.Dial("tcp", m.clients.address())

@@ -70,6 +70,20 @@ func newProxy(t testing.TB, target string, links *links) *proxy {
 
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
+// to is where connections are passed on to.
+func (p *proxy) to() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
+// move passes connections on to another address from now on.
+func (p *proxy) move(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
 func (p *proxy) accept() {
 	for {
 		conn, err := p.listener.Accept()
@@ -111,10 +125,7 @@ func (p *proxy) serve(conn net.Conn) {
 			return
 		}
 	}
-	p.mu.Lock()
-	target := p.target
-	p.mu.Unlock()
-	to, err := net.Dial("tcp", target)
+	to, err := net.Dial("tcp", p.to())
 	if err != nil {
 		return
 	}

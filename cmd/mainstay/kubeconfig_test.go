@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeTestKubeconfig writes a kubeconfig with the given lines of its cluster and
+// its user.
+func writeTestKubeconfig(t *testing.T, dir, cluster, user string) string {
+	t.Helper()
+	path := filepath.Join(dir, "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: b
+contexts:
+- {name: a, context: {cluster: other, user: other}}
+- {name: b, context: {cluster: c, user: u}}
+clusters:
+- {name: other, cluster: {server: "https://192.0.2.1"}}
+- {name: c, cluster: {%s}}
+users:
+- {name: other, user: {exec: {command: "false"}}}
+- {name: u, user: {%s}}
+`, cluster, user)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestKubeconfigClient(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.URL.Path, " ", r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	data := base64.StdEncoding.EncodeToString(authority)
+	at := fmt.Sprintf("server: %q", server.URL+"/")
+	for name, tt := range map[string]struct{ cluster, user, want, fault string }{
+		"a token":                {at + `, certificate-authority-data: ` + data, `token: abc`, "/path Bearer abc", ""},
+		"files beside it":        {at + `, certificate-authority: ca.pem`, `tokenFile: token`, "/path Bearer def", ""},
+		"unchecked":              {at + `, insecure-skip-tls-verify: true`, ``, "/path ", ""},
+		"an unknown authority":   {at, ``, "", "certificate signed by unknown authority"},
+		"another name":           {at + `, tls-server-name: other, certificate-authority-data: ` + data, ``, "", "not other"},
+		"no certificate":         {at + `, certificate-authority-data: ` + base64.StdEncoding.EncodeToString([]byte("x")), ``, "", "holds no certificate"},
+		"no file":                {at + `, certificate-authority: none.pem`, ``, "", "none.pem: no such file"},
+		"no server":              {``, ``, "", `the server "" is not a URL`},
+		"a plugin":               {at, `exec: {command: x}`, "", `user "u": exec is not supported here`},
+		"a password":             {at, `username: x`, "", `user "u": username is not supported here`},
+		"a key without its half": {at, `client-key-data: ` + data, "", "the client certificate: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for file, content := range map[string][]byte{"ca.pem": authority, "token": []byte("def\n")} {
+				if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := getWith(writeTestKubeconfig(t, dir, tt.cluster, tt.user))
+			if tt.fault == "" && (err != nil || got != tt.want) {
+				t.Errorf("%q, %v; want %q", got, err, tt.want)
+			}
+			if tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault)) {
+				t.Errorf("%q, %v; want an error that says %q", got, err, tt.fault)
+			}
+		})
+	}
+}
+
+// getWith gets /path with a kubeconfig.
+func getWith(kubeconfig string) (string, error) {
+	client, at, err := kubeconfigClient(kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Get(at + "/path")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	_, err = body.ReadFrom(resp.Body)
+	return body.String(), err
+}

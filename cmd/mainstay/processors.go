@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// calm is how long no expensive work must have been done for the processor that was
+// added to go again. Each change stops the program for some microseconds.
+const calm = time.Second
+
+// processors limits expensive work to all processors but one, and adds one to those
+// that Go counts while such work goes on. With as many busy as Go counts, it looks
+// for what the network brings every ten milliseconds only; with one more, the
+// operating system shares the real ones among those that compute and those that
+// answer. At rest the processor too many would cost a tenth of every request.
+type processors struct {
+	limit *semaphore.Weighted
+	calm  time.Duration
+	// fixed is that the user has said how many Go is to count.
+	fixed bool
+
+	mu      sync.Mutex
+	working int  // who has acquired
+	added   bool // one processor
+	idle    *time.Timer
+}
+
+// newProcessors returns the limiter of this process. There is one, for what Go counts
+// is the process's.
+func newProcessors(calm time.Duration) *processors {
+	return &processors{
+		limit: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1))),
+		calm:  calm, fixed: os.Getenv("GOMAXPROCS") != "",
+	}
+}
+
+// Acquire waits until expensive work may begin, as a semaphore does.
+func (p *processors) Acquire(ctx context.Context, n int64) error {
+	if err := p.limit.Acquire(ctx, n); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.working++
+	if !p.added && !p.fixed {
+		p.added = true
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+	return nil
+}
+
+// Release ends expensive work.
+func (p *processors) Release(n int64) {
+	p.limit.Release(n)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.working--
+	switch {
+	case p.working > 0 || !p.added:
+	case p.idle == nil:
+		p.idle = time.AfterFunc(p.calm, p.settle)
+	default:
+		p.idle.Reset(p.calm)
+	}
+}
+
+// settle gives the processor back, unless there is work again: its end sets the timer
+// anew.
+func (p *processors) settle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.working == 0 && p.added {
+		p.added = false
+		runtime.SetDefaultGOMAXPROCS()
+	}
+}
