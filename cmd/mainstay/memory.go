@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -51,7 +52,7 @@ func (q *quiet) tick(allocated uint64) bool {
 // returnMemory gives the memory of a burst of work back to the operating system
 // once the work is done, until ctx ends. The runtime by itself would keep as much
 // as the next burst may need: twice heapFloor and more.
-func returnMemory(ctx context.Context) {
+func returnMemory(ctx context.Context, logger *slog.Logger) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	ticker := time.NewTicker(quietPeriod)
 	defer ticker.Stop()
@@ -67,5 +68,8 @@ func returnMemory(ctx context.Context) {
 			continue
 		}
 		debug.FreeOSMemory()
+		if err := releaseCode(); err != nil {
+			logger.Debug("code that is not needed any more stays mapped", "err", err)
+		}
 	}
 }

@@ -77,6 +77,9 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	config.OnServing = func(serving server.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\nTo use it:  export KUBECONFIG=%s\n",
 			version, controlplane.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
+		if err := releaseCode(); err != nil {
+			logger.Debug("the code of the start stays mapped", "err", err)
+		}
 	}
 	config.Expensive = newProcessors(calm)
 	s, err := server.New(config)
@@ -101,7 +104,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		case <-ended:
 		}
 	}()
-	go returnMemory(ctx) // ends with this function
+	go returnMemory(ctx, logger) // ends with this function
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(&floor)
 	return s.Run(ctx)
