@@ -6,12 +6,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -38,7 +36,7 @@ func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	return resources, errors.Join(env.errs...)
 }
 
-// open opens the storage of a row.
+// open opens the storage of a k.
 func (env *Env) open(spec storage.Spec) storage.Interface {
 	env.specs[spec.Resource], env.paths[spec.Path] = spec, true
 	if env.Storage == nil {
@@ -51,105 +49,94 @@ func (env *Env) open(spec storage.Spec) storage.Interface {
 	return opened
 }
 
-// Resource makes an entry of a row.
-func Resource[T any, P object[T]](row Row[T]) Entry { return rowEntry[T, P]{row} }
-
-type rowEntry[T any, P object[T]] struct{ row Row[T] }
-
-func (e rowEntry[T, P]) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
-	row := &e.row
-	partsOf(reflect.TypeFor[T]()).check(reflect.TypeFor[T](), row.Status)
-	kind := e.kind(gv)
-	if env.Shared && e.row.StoredShared != nil {
-		kind.Stored = e.row.StoredShared
+func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
+	partsOf(k.goType).check(k.goType, k.Status)
+	kind := k.kind(gv)
+	if env.Shared && k.StoredShared != nil {
+		kind.Stored = k.StoredShared
 	}
-	resource := schema.GroupResource{Group: gv.Group, Resource: row.Name}
-	path := row.StoragePath
+	resource := schema.GroupResource{Group: gv.Group, Resource: k.Name}
+	path := k.StoragePath
 	if path == "" {
-		path = row.Name
+		path = k.Name
 	}
 	store := &registry.Store{
-		Resource: resource, Kind: kind, Strategy: e.strategy(env),
-		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: row.Namespaced, Resource: resource, IndexFields: row.IndexFields}),
+		Resource: resource, Kind: kind, Strategy: k.strategy(env),
+		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: k.Namespaced, Resource: resource, IndexFields: k.IndexFields}),
 	}
-	if row.Expensive {
+	if k.Expensive {
 		store.Limiter = env.Limiter
 	}
 	env.stores[resource] = store
-	hubLabel := row.FieldLabel
+	hubLabel := k.FieldLabel
 	if hubLabel == nil {
-		hubLabel = fieldLabels(row.SelectableFields)
+		hubLabel = fieldLabels(k.SelectableFields)
 	}
-	resources := e.serve(env, store, kind.Hub, hubLabel)
-	for _, also := range row.Also {
+	resources := k.serve(env, store, kind.Hub, hubLabel)
+	for _, also := range k.Also {
 		label := also.FieldLabel
 		if label == nil {
 			label = hubLabel
 		}
-		resources = append(resources, e.serve(env, store, also.Version, label)...)
+		resources = append(resources, k.serve(env, store, also.Version, label)...)
 	}
 	return resources
 }
 
 // storage is the REST storage of the resource itself.
-func (e rowEntry[T, P]) storage(store *registry.Store) rest.Storage {
+func (k *kindRow) storage(store *registry.Store) rest.Storage {
 	switch {
-	case e.row.OrphanWarning != "":
-		return orphanWarner{store, e.row.OrphanWarning}
-	case e.row.NoDependents:
+	case k.OrphanWarning != "":
+		return orphanWarner{store, k.OrphanWarning}
+	case k.NoDependents:
 		return childless{store}
 	}
 	return store
 }
 
 // serve makes the resource and its subresources in one version.
-func (e rowEntry[T, P]) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error)) []*rest.Resource {
-	row := &e.row
+func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error)) []*rest.Resource {
 	main := &rest.Resource{
-		GroupVersion: v.GVK.GroupVersion(), Name: row.Name, Singular: strings.ToLower(row.Kind),
-		ShortNames: row.ShortNames, Categories: row.Categories, Namespaced: row.Namespaced,
-		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(e.hashedGVK(store.Kind)), Storage: e.storage(store),
-		WithoutVerbs: row.Without, FieldLabel: label, Warning: row.Warning, ReturnDeleted: row.ReturnDeleted,
-	}
-	if row.Columns != nil {
-		main.Table = Table[T, P](row.Columns)
+		GroupVersion: v.GVK.GroupVersion(), Name: k.Name, Singular: strings.ToLower(k.Kind),
+		ShortNames: k.ShortNames, Categories: k.Categories, Namespaced: k.Namespaced,
+		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(k.hashedGVK(store.Kind)), Storage: k.storage(store),
+		WithoutVerbs: k.Without, FieldLabel: label, Warning: k.Warning, ReturnDeleted: k.ReturnDeleted,
+		Table: k.table,
 	}
 	resources := []*rest.Resource{main}
-	if row.Status {
-		main.ResetFields = resetFields(v.GVK, append([]string{"status"}, row.Resets...)...)
+	if k.Status {
+		main.ResetFields = resetFields(v.GVK, append([]string{"status"}, k.Resets...)...)
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
-		status.Storage = &registry.Part{Store: store, Strategy: e.statusStrategy(env, store.Strategy)}
-		status.ResetFields = resetFields(v.GVK, slices.Concat([]string{"spec"}, row.StatusKeeps, row.StatusResets)...)
+		status.Storage = &registry.Part{Store: store, Strategy: k.statusStrategy(env, store.Strategy)}
+		status.ResetFields = resetFields(v.GVK, slices.Concat([]string{"spec"}, k.StatusKeeps, k.StatusResets)...)
 		resources = append(resources, &status)
 	}
-	for _, sub := range row.Subresources {
+	for _, sub := range k.Subresources {
 		resources = append(resources, sub.build(env, main, store))
 	}
 	return resources
 }
 
-func (e rowEntry[T, P]) kind(gv schema.GroupVersion) *codec.Kind {
-	hub := hubVersion[T, P](gv.WithKind(e.row.Kind), e.row.Default)
-	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, StoredAsJSON: e.row.StoredAsJSON}
-	for _, also := range e.row.Also {
+func (k *kindRow) kind(gv schema.GroupVersion) *codec.Kind {
+	hub := &codec.Version{GVK: gv.WithKind(k.Kind), New: k.hub, Default: k.defaults}
+	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, StoredAsJSON: k.StoredAsJSON}
+	for _, also := range k.Also {
 		kind.Versions = append(kind.Versions, also.Version)
 	}
-	kind.Versions = append(kind.Versions, e.row.StoredAlso...)
-	if sv := e.row.StorageVersion; !sv.Empty() && sv != gv {
+	kind.Versions = append(kind.Versions, k.StoredAlso...)
+	if sv := k.StorageVersion; !sv.Empty() && sv != gv {
 		kind.Stored = relabelled(hub, sv)
 		kind.Versions = append(kind.Versions, kind.Stored)
 	}
-	if e.row.Fields != nil {
-		kind.Fields = func(obj codec.Object) fields.Set { return e.row.Fields(typed[T, P](obj)) }
-	}
+	kind.Fields = k.fields
 	return kind
 }
 
 // hashedGVK is what the storage version hash is made of.
-func (e rowEntry[T, P]) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
-	if !e.row.HashedAs.Empty() {
-		return e.row.HashedAs.WithKind(e.row.Kind)
+func (k *kindRow) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
+	if !k.HashedAs.Empty() {
+		return k.HashedAs.WithKind(k.Kind)
 	}
 	if kind.Stored != nil {
 		return kind.Stored.GVK
@@ -189,95 +176,70 @@ func fieldLabels(selectable []string) func(label, value string) (string, string,
 	}
 }
 
-func typed[T any, P object[T]](obj codec.Object) *T { return (*T)(obj.(P)) }
-
-func typedOrNil[T any, P object[T]](obj codec.Object) *T {
-	if obj == nil {
-		return nil
-	}
-	return typed[T, P](obj)
-}
-
 // strategy makes the rules of the resource itself.
-func (e rowEntry[T, P]) strategy(env *Env) *registry.Strategy {
-	row, p := e.row, partsOf(reflect.TypeFor[T]())
+func (k *kindRow) strategy(env *Env) *registry.Strategy {
+	p := partsOf(k.goType)
 	s := &registry.Strategy{
-		Namespaced: row.Namespaced, ValidateName: row.ValidateName, Generation: row.Generation,
-		AllowCreateOnUpdate: row.CreateOnUpdate, RequireResourceVersion: row.RequireResourceVersion,
-		OrphanByDefault: row.OrphanByDefault,
+		Namespaced: k.Namespaced, ValidateName: k.ValidateName, Generation: k.Generation,
+		AllowCreateOnUpdate: k.CreateOnUpdate, RequireResourceVersion: k.RequireResourceVersion,
+		OrphanByDefault: k.OrphanByDefault,
 	}
-	s.SpecChanged = func(obj, old codec.Object) bool {
-		if row.SpecChanged != nil {
-			return row.SpecChanged(typed[T, P](obj), typed[T, P](old))
-		}
-		return p.specChanged(obj, old)
+	s.SpecChanged = k.specChanged
+	if s.SpecChanged == nil {
+		s.SpecChanged = func(obj, old codec.Object) bool { return p.specChanged(obj, old) }
 	}
 	s.PrepareForCreate = func(ctx context.Context, obj codec.Object) {
-		if row.Status && !row.StatusOnCreate {
+		if k.Status && !k.StatusOnCreate {
 			p.clearStatus(obj)
 		}
-		if row.Prepare != nil {
-			row.Prepare(&Operation{Context: ctx, Env: env}, typed[T, P](obj))
+		if k.prepare != nil {
+			k.prepare(&Operation{Context: ctx, Env: env}, obj)
 		}
 	}
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
-		if row.Status {
+		if k.Status {
 			p.keepStatus(obj, old)
 		}
-		if row.PrepareUpdate != nil {
-			row.PrepareUpdate(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
+		if k.prepareUpdate != nil {
+			k.prepareUpdate(&Operation{Context: ctx, Env: env}, obj, old)
 		}
 	}
-	if row.Validate != nil {
+	if k.validate != nil {
 		s.Validate = func(ctx context.Context, obj codec.Object) field.ErrorList {
-			return env.validator.Validate(ctx, func(f validation.Field) { row.Validate(f, typed[T, P](obj), nil) })
+			return env.validator.Validate(ctx, func(f validation.Field) { k.validate(f, obj, nil) })
 		}
 	}
-	s.ValidateUpdate = validateUpdate[T, P](env, row.Validate)
-	e.warnings(env, s)
-	e.deletion(s)
-	if row.Begin != nil {
+	s.ValidateUpdate = validateUpdate(env, k.validate)
+	k.warn(env, s)
+	s.GracePeriod, s.Held, s.OnMark = k.gracePeriod, k.held, k.onMark
+	if k.begin != nil {
 		s.Begin = func(ctx context.Context, obj, old codec.Object, dryRun bool) (registry.Transaction, error) {
-			return row.Begin(&Operation{Context: ctx, Env: env, DryRun: dryRun}, typedOrNil[T, P](obj), typedOrNil[T, P](old))
+			return k.begin(&Operation{Context: ctx, Env: env, DryRun: dryRun}, obj, old)
 		}
 	}
-	if row.TTL != nil {
-		s.TTL = func(obj codec.Object) time.Duration { return row.TTL(env, typed[T, P](obj)) }
+	if k.ttl != nil {
+		s.TTL = func(obj codec.Object) time.Duration { return k.ttl(env, obj) }
 	}
 	return s
 }
 
-func (e rowEntry[T, P]) warnings(env *Env, s *registry.Strategy) {
-	row := e.row
-	if row.Warnings == nil {
+func (k *kindRow) warn(env *Env, s *registry.Strategy) {
+	if k.warnings == nil {
 		return
 	}
 	s.WarningsOnCreate = func(ctx context.Context, obj codec.Object) []string {
-		return row.Warnings(&Operation{Context: ctx, Env: env}, typed[T, P](obj), nil)
+		return k.warnings(&Operation{Context: ctx, Env: env}, obj, nil)
 	}
 	s.WarningsOnUpdate = func(ctx context.Context, obj, old codec.Object) []string {
-		return row.Warnings(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
-	}
-}
-
-func (e rowEntry[T, P]) deletion(s *registry.Strategy) {
-	row := e.row
-	if row.GracePeriod != nil {
-		s.GracePeriod = func(obj codec.Object, asked *int64) int64 { return row.GracePeriod(typed[T, P](obj), asked) }
-	}
-	if row.Held != nil {
-		s.Held = func(obj codec.Object) bool { return row.Held(typed[T, P](obj)) }
-	}
-	if row.OnMark != nil {
-		s.OnMark = func(obj codec.Object) { row.OnMark(typed[T, P](obj)) }
+		return k.warnings(&Operation{Context: ctx, Env: env}, obj, old)
 	}
 }
 
 // statusStrategy makes the rules of /status from those of the resource.
-func (e rowEntry[T, P]) statusStrategy(env *Env, main *registry.Strategy) *registry.Strategy {
-	row, p := e.row, partsOf(reflect.TypeFor[T]())
+func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.Strategy {
+	p := partsOf(k.goType)
 	var keeps []func(obj, old codec.Object)
-	for _, name := range row.StatusKeeps {
+	for _, name := range k.StatusKeeps {
 		keeps = append(keeps, keepMetadata(name))
 	}
 	s := *main
@@ -287,20 +249,20 @@ func (e rowEntry[T, P]) statusStrategy(env *Env, main *registry.Strategy) *regis
 		for _, keep := range keeps {
 			keep(obj, old)
 		}
-		if row.PrepareStatus != nil {
-			row.PrepareStatus(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
+		if k.prepareStatus != nil {
+			k.prepareStatus(&Operation{Context: ctx, Env: env}, obj, old)
 		}
 	}
-	s.ValidateUpdate = validateUpdate[T, P](env, row.ValidateStatus)
+	s.ValidateUpdate = validateUpdate(env, k.validateStatus)
 	s.WarningsOnUpdate = nil
 	return &s
 }
 
-func validateUpdate[T any, P object[T]](env *Env, rules func(validation.Field, *T, *T)) func(context.Context, codec.Object, codec.Object) field.ErrorList {
+func validateUpdate(env *Env, rules func(f validation.Field, obj, old codec.Object)) func(context.Context, codec.Object, codec.Object) field.ErrorList {
 	if rules == nil {
 		return nil
 	}
 	return func(ctx context.Context, obj, old codec.Object) field.ErrorList {
-		return env.validator.Validate(ctx, func(f validation.Field) { rules(f, typed[T, P](obj), typed[T, P](old)) })
+		return env.validator.Validate(ctx, func(f validation.Field) { rules(f, obj, old) })
 	}
 }

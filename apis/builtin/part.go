@@ -34,7 +34,7 @@ func PartSubresource[T any, P object[T]](part Part[T]) Subresource {
 			PrepareForUpdate: func(ctx context.Context, obj, old codec.Object) {
 				part.Prepare(&Operation{Context: ctx, Env: env}, typed[T, P](obj), typed[T, P](old))
 			},
-			ValidateUpdate: validateUpdate[T, P](env, part.Validate),
+			ValidateUpdate: validateUpdate(env, rulesOf[T, P](part.Validate)),
 		}}
 		if part.WriteOnly {
 			return struct{ rest.Updater }{written}
