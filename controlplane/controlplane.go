@@ -9,7 +9,7 @@
 // apis/builtin, apis/builtin/all, apis/custom, apis/custom/conversion, codec,
 // discovery, egress, endpoints, endpoints/apply, feature, filters,
 // filters/authn, filters/authz, openapi, request, rest, route, storage,
-// storage/cache, storage/factory, storage/follow, storage/kv, telemetry.
+// storage/cache, storage/factory, storage/kv, storage/reflector, telemetry.
 package controlplane
 
 import (
