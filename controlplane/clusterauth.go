@@ -39,7 +39,7 @@ type clusterAuth struct {
 	renewed  chan struct{} // holds one token while wanted is to be published
 	// reflector puts it right whenever the ConfigMap is not as it was.
 	reflector *reflector.Reflector
-	logger   *slog.Logger
+	logger    *slog.Logger
 }
 
 var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
