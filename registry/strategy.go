@@ -25,7 +25,7 @@ import (
 // PrepareForUpdate, ValidateUpdate, WarningsOnUpdate; the generation is then
 // counted up where SpecChanged says so.
 type Strategy struct {
-	// Namespaced says that objects live in namespaces.
+	// Namespaced means that objects live in namespaces.
 	Namespaced bool
 	// ValidateName returns what is wrong with an object's name, or, with
 	// prefix set, with a generateName. nil accepts DNS subdomains (RFC 1123).
@@ -34,7 +34,7 @@ type Strategy struct {
 	AllowCreateOnUpdate bool
 	// RequireResourceVersion refuses a PUT without metadata.resourceVersion.
 	RequireResourceVersion bool
-	// Generation says that metadata.generation is kept: 1 on creation, one
+	// Generation means that metadata.generation is kept: 1 on creation, one
 	// more on each update for which SpecChanged is true.
 	Generation bool
 	// SpecChanged compares what generation counts.
@@ -56,7 +56,7 @@ type Strategy struct {
 	// OrphanByDefault leaves dependents alone where a deletion says nothing of
 	// them.
 	OrphanByDefault bool
-	// Held says that an object whose finalizers are empty must stay all the
+	// Held means that an object whose finalizers are empty must stay all the
 	// same (a namespace with spec.finalizers).
 	Held func(obj codec.Object) bool
 	// OnMark changes an object that is being marked as deleted.

@@ -161,7 +161,7 @@ func keepSystemMetadata(obj, old codec.Object) {
 // changed, and may be older than the rules for new ones.
 func anyPathSegment(string, bool) []string { return nil }
 
-// released tells whether an object marked for deletion has nothing left that
+// released reports whether an object marked for deletion has nothing left that
 // holds it.
 func (s *Strategy) released(obj, old codec.Object) bool {
 	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.Held != nil && s.Held(obj) {

@@ -28,7 +28,7 @@ import (
 // Everything else is a non-resource request, whose Path and lower-case method
 // (as Verb) are all that is known of it.
 type Info struct {
-	// IsResource says that the request is for an API resource.
+	// IsResource means that the request is for an API resource.
 	IsResource bool
 	// Path is the URL path as sent.
 	Path string
@@ -52,7 +52,7 @@ type Info struct {
 	NameInPath bool
 	// Tail is what follows the subresource, without its leading slash.
 	Tail string
-	// DeprecatedWatch tells that the path, not the query, asks for a watch.
+	// DeprecatedWatch means that the path, not the query, asks for a watch.
 	DeprecatedWatch bool
 }
 

@@ -40,12 +40,12 @@ type Resource struct {
 	// ReturnDeleted answers a deletion that is done with the object as it last
 	// was, where others get a Status.
 	ReturnDeleted bool
-	// Custom says that a CustomResourceDefinition defines the resource, which is
+	// Custom means that a CustomResourceDefinition defines the resource, which is
 	// answered for in some ways of its own, as its subresources are.
 	Custom bool
 	// Table makes rows; nil gives name and age.
 	Table TableConvertor
-	// WithoutTable says that there are no rows to show: who asks for a table and
+	// WithoutTable means that there are no rows to show: who asks for a table and
 	// nothing else gets 406.
 	WithoutTable bool
 	// FieldLabel translates a field selector's key of this version into the
@@ -88,12 +88,12 @@ type Verb struct {
 	Action string
 	// Methods of HTTP.
 	Methods []string
-	// Item tells that the path holds an object's name.
+	// Item means that the path holds an object's name.
 	Item bool
-	// AllNamespaces tells that a namespaced resource also answers it without
+	// AllNamespaces means that a namespaced resource also answers it without
 	// a namespace.
 	AllNamespaces bool
-	// can tells whether storage has the capability.
+	// can reports whether storage has the capability.
 	can func(Storage) bool
 }
 

@@ -61,7 +61,7 @@ type Creater interface {
 type Updater interface {
 	// Update stores what update makes of the current object. update may be
 	// called again, with a newer object, when somebody else wrote in between.
-	// created tells that there was none before.
+	// created means that there was none before.
 	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (record *codec.Record, created bool, err error)
 }
 
@@ -85,7 +85,7 @@ type Connecter interface {
 	Connect(ctx context.Context, name types.NamespacedName, tail string) (http.Handler, error)
 	// ConnectMethods are the HTTP methods answered.
 	ConnectMethods() []string
-	// LongRunning tells that a request may last; it is then exempt from
+	// LongRunning means that a request may last; it is then exempt from
 	// deadlines.
 	LongRunning() bool
 }

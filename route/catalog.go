@@ -107,7 +107,7 @@ func (c *Catalog) Generation() uint64 {
 	return sum
 }
 
-// HasStaticGroup tells whether a group is there whatever is stored.
+// HasStaticGroup reports whether a group is there whatever is stored.
 func (c *Catalog) HasStaticGroup(name string) bool {
 	return slices.ContainsFunc(c.sources, func(s Source) bool {
 		static, ok := s.(*Static)

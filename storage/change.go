@@ -94,7 +94,7 @@ func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	return ev, false, nil
 }
 
-// Holds tells whether a key is in the selection's range.
+// Holds reports whether a key is in the selection's range.
 func (sel *Selection) Holds(key string) bool {
 	return key >= sel.Start && (sel.End == "" || key < sel.End)
 }

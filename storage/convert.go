@@ -94,7 +94,7 @@ func (c *Cursor) readable(ctx context.Context, changes []*Change) error {
 	return codec.Convert(ctx, looked...)
 }
 
-// converts tells whether a change is of a kind whose conversion takes asking.
+// converts reports whether a change is of a kind whose conversion takes asking.
 func (c *Change) converts() bool {
 	record := c.Record
 	if record == nil {

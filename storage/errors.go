@@ -45,7 +45,7 @@ func (e *ExpiredError) Status() metav1.Status {
 	}
 }
 
-// PreconditionError says that the current object is not what a write required.
+// PreconditionError reports that the current object is not what a write required.
 type PreconditionError struct {
 	Field     string // UID or ResourceVersion
 	Want, Got string
@@ -62,7 +62,7 @@ func (e *PreconditionError) Error() string {
 	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been %s", e.Field, e.Want, e.Field, e.Got, became)
 }
 
-// FutureRevisionError says that a revision asked for has not been reached
+// FutureRevisionError reports that a revision asked for has not been reached
 // after some waiting. It is an API error: 504 Timeout.
 type FutureRevisionError struct{ Asked, Current int64 }
 
@@ -87,7 +87,7 @@ func (e *FutureRevisionError) Status() metav1.Status {
 	}
 }
 
-// InvalidOptionError says that an option of a request makes no sense. It is an
+// InvalidOptionError reports that an option of a request makes no sense. It is an
 // API error: 400 BadRequest.
 type InvalidOptionError struct{ Message string }
 

@@ -98,7 +98,7 @@ type reader struct {
 func (r *reader) first() error {
 	limit := firstChunk
 	if r.plan.Limit > 0 && r.plan.All() {
-		// One more tells whether there is another page.
+		// One more reports whether there is another page.
 		limit = int(min(r.plan.Limit+1, maxChunk))
 	}
 	if err := r.read(r.plan.Start, r.plan.At, limit, r.plan.Limit > 0 && r.plan.All()); err != nil {

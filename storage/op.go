@@ -36,7 +36,7 @@ type Op struct {
 // Name returns the name of the object that is written.
 func (o *Op) Name() types.NamespacedName { return o.name }
 
-// OpConflictError says that an object of WriteOptions.With was not what its
+// OpConflictError reports that an object of WriteOptions.With was not what its
 // OpRequest requires. Nothing was written, of any object.
 type OpConflictError struct{ Name types.NamespacedName }
 

@@ -40,7 +40,7 @@ type Selection struct {
 	Fields fields.Selector
 }
 
-// All tells that nothing in the range is left out.
+// All means that nothing in the range is left out.
 func (sel *Selection) All() bool { return sel.Labels == nil && sel.Fields == nil }
 
 // Select resolves the namespace and selectors of a request. Selectors that
@@ -87,12 +87,12 @@ type ListPlan struct {
 	At kv.Revision
 	// Min is the oldest revision that will do, where At is 0.
 	Min kv.Revision
-	// Any tells that the newest revision is not asked for: what is at hand
+	// Any means that the newest revision is not asked for: what is at hand
 	// will do, if it is not older than Min.
 	Any bool
 	// Limit ends a page; 0 means no limit.
 	Limit int64
-	// continued tells that a page came before this one.
+	// continued means that a page came before this one.
 	continued bool
 }
 

@@ -30,7 +30,7 @@ type Config struct {
 	ResourcePrefix string
 	// Kind reads and writes the objects. Required.
 	Kind *codec.Kind
-	// Namespaced tells that keys hold a namespace before the name.
+	// Namespaced means that keys hold a namespace before the name.
 	Namespaced bool
 	// Transformer changes values on their way; nil leaves them as they are.
 	Transformer Transformer

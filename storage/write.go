@@ -127,7 +127,7 @@ func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (state, error) {
 	return state{record: record, stale: stale, fresh: true}, err
 }
 
-// renew brings a state that is not fresh up to date, and tells whether it had
+// renew brings a state that is not fresh up to date, and reports whether it had
 // been the newest already.
 func (s *Store) renew(ctx context.Context, key string, st *state) (same bool, err error) {
 	renewed, err := s.read(ctx, key)

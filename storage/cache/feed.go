@@ -193,7 +193,7 @@ func (f *Feed) stop() {
 	f.decoders.Wait()
 }
 
-// pause tells that changes do not come at present, to those too who wait.
+// pause means that changes do not come at present, to those too who wait.
 func (f *Feed) pause() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -271,7 +271,7 @@ func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
 	}
 }
 
-// sameFolder tells whether two keys differ behind their last slash alone.
+// sameFolder reports whether two keys differ behind their last slash alone.
 func sameFolder(a, b string) bool {
 	i := strings.LastIndexByte(a, '/')
 	return strings.LastIndexByte(b, '/') == i && a[:i] == b[:i]
@@ -353,7 +353,7 @@ func (f *Feed) reached(revision kv.Revision) {
 // the caches. It is negative while the feed does not run or its watch is broken.
 func (f *Feed) Dispatched() kv.Revision { return kv.Revision(f.dispatched.Load()) }
 
-// Running tells whether caches are fed. It becomes true soon after Run, and is
+// Running reports whether caches are fed. It becomes true soon after Run, and is
 // false for a while when the backend's watch breaks.
 func (f *Feed) Running() bool { return f.dispatched.Load() != stopped }
 

@@ -118,7 +118,7 @@ func (s *state) close() {
 	})
 }
 
-// alive tells that the state has all that was dispatched before the call.
+// alive means that the state has all that was dispatched before the call.
 func (s *state) alive() bool {
 	select {
 	case <-s.closed:
