@@ -322,7 +322,6 @@ func (logs) Connect(_ context.Context, name types.NamespacedName, tail string) (
 	}), nil
 }
 func (logs) ConnectMethods() []string { return []string{http.MethodGet} }
-func (logs) LongRunning() bool        { return true }
 
 // answer is a response that has been read.
 type answer struct {

@@ -41,7 +41,8 @@ func (s *Store) update(ctx context.Context, strategy *Strategy, name types.Names
 	return record, created, nil
 }
 
-// nextState makes the object that is to follow the current one.
+// nextState returns the object to store in place of the current one, or the error
+// storage.Remove where the update releases an object marked for deletion.
 func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
 	if current == nil {
 		if p := options.Preconditions; p != nil && p.UID != nil {
@@ -77,13 +78,13 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 	return obj, nil
 }
 
-// firstState makes an object that an update or apply creates.
+// firstState returns the object that an update or apply creates.
 func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, options rest.UpdateOptions) (codec.Object, error) {
 	obj, err := update(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	// As in kube-apiserver, a version that the client names is not held against it.
+	// As in kube-apiserver, the resourceVersion of such a request is ignored.
 	obj.SetResourceVersion("")
 	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
@@ -96,8 +97,8 @@ func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, options 
 	return obj, nil
 }
 
-// checkFresh is optimistic concurrency: an object that names its version must
-// be made from the current one.
+// checkFresh enforces optimistic concurrency: an object with a resourceVersion must
+// have the current one's. It sets the resourceVersion of one without.
 func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 	version := obj.GetResourceVersion()
 	if version == "0" {
@@ -117,7 +118,8 @@ func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 	return apierrors.NewConflict(s.Resource, old.GetName(), errors.New(modifiedMessage))
 }
 
-// beforeUpdate keeps what a client may not change, and checks the rest.
+// beforeUpdate restores the system metadata, and prepares and validates the object
+// by the strategy.
 func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
 	keepSystemMetadata(obj, old)
 	if strategy.PrepareForUpdate != nil {
@@ -162,7 +164,7 @@ func keepSystemMetadata(obj, old codec.Object) {
 func anyPathSegment(string, bool) []string { return nil }
 
 // released reports whether an object marked for deletion has nothing left that
-// holds it.
+// keeps it: finalizers, Held, or a grace period.
 func (s *Strategy) released(obj, old codec.Object) bool {
 	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.Held != nil && s.Held(obj) {
 		return false
