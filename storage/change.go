@@ -35,7 +35,7 @@ func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record)
 			return nil, err
 		}
 	}
-	sealed := s.sealed(ev)
+	sealed := s.writerRecord(ev)
 	switch {
 	case ev.Deleted:
 		if sealed != nil {
@@ -55,7 +55,7 @@ func (s *Store) AtHand(ev *kv.Event) bool {
 	if s.transformer == (Identity{}) {
 		return true
 	}
-	note, ok := ev.Note.(*pending)
+	note, ok := ev.Note.(*pendingRecord)
 	return ok && note.kind == s.kind
 }
 

@@ -67,7 +67,7 @@ func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*co
 // readBack makes sure that what is about to be written can be read, in the
 // version that it is sent in: an object that cannot is not written. The record
 // that comes of the write is then at hand.
-func (p *pending) readBack(ctx context.Context, name types.NamespacedName) error {
+func (p *pendingRecord) readBack(ctx context.Context, name types.NamespacedName) error {
 	if p.kind.Convert == nil {
 		return nil
 	}

@@ -55,8 +55,8 @@ type Cursor struct {
 	CursorConfig
 	nextInitial func() (*codec.Record, error, bool)
 	stopInitial func()
-	// progress is the revision of the next bookmark, told that of the last.
-	progress, told int64
+	// progress is the revision of the next bookmark, bookmarked that of the last.
+	progress, bookmarked int64
 	// timer fires when a bookmark is due, which is at due; nil without
 	// bookmarks.
 	timer *time.Timer
@@ -136,7 +136,7 @@ func (c *Cursor) endInitial() {
 	c.nextInitial, c.stopInitial, c.Initial = nil, nil, nil
 	if c.MarkInitialEnd {
 		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress, InitialEventsEnd: true})
-		c.told = c.progress
+		c.bookmarked = c.progress
 	}
 }
 
@@ -182,8 +182,8 @@ func (c *Cursor) bookmark() {
 	wait := c.untilBookmark()
 	c.due = time.Now().Add(wait)
 	c.timer.Reset(wait)
-	if c.progress > c.told {
-		c.told = c.progress
+	if c.progress > c.bookmarked {
+		c.bookmarked = c.progress
 		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress})
 	}
 }

@@ -28,7 +28,7 @@ type OpRequest struct {
 type Op struct {
 	name types.NamespacedName
 	op   kv.Op
-	note *pending
+	pending *pendingRecord
 	// observer learns of the write; it may be nil.
 	observer *Observer
 }
@@ -67,8 +67,8 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 		o.op.Expect = kv.Revision(req.Current.Revision())
 	}
 	if req.Object == nil {
-		o.note = &pending{kind: s.kind, before: req.Current}
-		o.op.Note = o.note
+		o.pending = &pendingRecord{kind: s.kind, before: req.Current}
+		o.op.Note = o.pending
 		return o, nil
 	}
 	if req.Current == nil {
@@ -78,11 +78,11 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := write.note.readBack(ctx, o.name); err != nil {
+	if err := write.pending.readBack(ctx, o.name); err != nil {
 		return nil, err
 	}
-	o.note = write.note
-	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.note
+	o.pending = write.pending
+	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.pending
 	return o, nil
 }
 
@@ -124,7 +124,7 @@ func modified(entry *kv.Entry) kv.Revision {
 func observe(with []*Op, revision kv.Revision) error {
 	var errs []error
 	for _, o := range with {
-		record := o.note.seal(revision)
+		record := o.pending.resolve(revision)
 		switch {
 		case o.observer == nil:
 		case o.op.Kind == kv.OpPut:

@@ -7,11 +7,11 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// pending is the kv.Op.Note of a write: a record that lacks its revision. The
+// pendingRecord is the kv.Op.Note of a write: a record that lacks its revision. The
 // writer learns the revision from the commit, watchers in this process from the
 // event, and whoever comes first seals the record; the others get the same one,
 // and with it the encodings that anybody made of it.
-type pending struct {
+type pendingRecord struct {
 	kind *codec.Kind
 	once sync.Once
 	// object is what was written; before is the record that was deleted.
@@ -23,8 +23,8 @@ type pending struct {
 	record *codec.Record
 }
 
-// seal returns the record with the revision of the commit.
-func (p *pending) seal(revision kv.Revision) *codec.Record {
+// resolve returns the record with the revision of the commit.
+func (p *pendingRecord) resolve(revision kv.Revision) *codec.Record {
 	p.once.Do(func() {
 		if p.before != nil {
 			p.record = p.before.At(int64(revision))
@@ -36,11 +36,11 @@ func (p *pending) seal(revision kv.Revision) *codec.Record {
 	return p.record
 }
 
-// sealed returns the record that the writer of an event left with it, nil if
+// writerRecord returns the record that the writer of an event left with it, nil if
 // there is none, or none of this store's kind.
-func (s *Store) sealed(ev *kv.Event) *codec.Record {
-	if note, ok := ev.Note.(*pending); ok && note.kind == s.kind {
-		return note.seal(ev.Revision)
+func (s *Store) writerRecord(ev *kv.Event) *codec.Record {
+	if note, ok := ev.Note.(*pendingRecord); ok && note.kind == s.kind {
+		return note.resolve(ev.Revision)
 	}
 	return nil
 }

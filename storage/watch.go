@@ -89,7 +89,7 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 			return nil, fmt.Errorf("watch %s: %w", plan.Prefix, err)
 		}
 	}
-	source, err := s.Follow(ctx, &plan.Selection, from)
+	source, err := s.Changes(ctx, &plan.Selection, from)
 	if errors.Is(err, ErrExpired) {
 		return Failed(err), nil
 	}
@@ -109,8 +109,8 @@ type failed struct{ err error }
 func (f failed) Next(context.Context) ([]rest.Event, error) { return nil, f.err }
 func (f failed) Close() error                               { return nil }
 
-// follower is the Source that reads the backend's own watch.
-type follower struct {
+// backendSource is the Source that reads the backend's own watch.
+type backendSource struct {
 	store    *Store
 	watch    kv.Watch
 	progress int64
@@ -119,9 +119,9 @@ type follower struct {
 	ended error
 }
 
-// Follow returns the changes of a range after a revision, as the backend tells
+// Changes returns the changes of a range after a revision, as the backend reports
 // them, until ctx ends. It is an ErrExpired when they are gone.
-func (s *Store) Follow(ctx context.Context, sel *Selection, from kv.Revision) (Source, error) {
+func (s *Store) Changes(ctx context.Context, sel *Selection, from kv.Revision) (Source, error) {
 	w, err := s.backend.Watch(ctx, sel.Start, sel.End, max(from, from+1)) // the largest revision has no next
 	if errors.Is(err, kv.ErrCompacted) {
 		return nil, s.tooOld(ctx, from)
@@ -129,7 +129,7 @@ func (s *Store) Follow(ctx context.Context, sel *Selection, from kv.Revision) (S
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", sel.Prefix, err)
 	}
-	return &follower{store: s, watch: w, progress: int64(from)}, nil
+	return &backendSource{store: s, watch: w, progress: int64(from)}, nil
 }
 
 func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
@@ -141,7 +141,7 @@ func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
 }
 
 // Next implements Source.
-func (f *follower) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
+func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
 	clear(f.changes)
 	f.changes = f.changes[:0]
 	if f.ended != nil {
@@ -167,7 +167,7 @@ func (f *follower) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, 
 
 // take makes changes of events. One that cannot be read ends the watch after
 // those before it.
-func (f *follower) take(ctx context.Context, batch kv.Batch) {
+func (f *backendSource) take(ctx context.Context, batch kv.Batch) {
 	for i := range batch.Events {
 		change, err := f.store.NewChange(ctx, &batch.Events[i], nil)
 		if err != nil {
@@ -181,7 +181,7 @@ func (f *follower) take(ctx context.Context, batch kv.Batch) {
 }
 
 // reason is why the backend ended the watch.
-func (f *follower) reason(ctx context.Context) error {
+func (f *backendSource) reason(ctx context.Context) error {
 	switch err := f.watch.Err(); {
 	case errors.Is(err, kv.ErrCompacted):
 		return f.store.tooOld(ctx, kv.Revision(f.progress))
@@ -195,7 +195,7 @@ func (f *follower) reason(ctx context.Context) error {
 }
 
 // Close implements Source.
-func (f *follower) Close() error {
+func (f *backendSource) Close() error {
 	f.watch.Stop()
 	return nil
 }
