@@ -7,15 +7,16 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// pendingRecord is the kv.Op.Note of a write: a record that lacks its revision. The
-// writer learns the revision from the commit, watchers in this process from the
-// event, and whoever comes first seals the record; the others get the same one,
-// and with it the encodings that anybody made of it.
+// pendingRecord is the record of a write until its revision is known. It is the
+// kv.Op.Note of the write, so that the events of the commit carry it. Writer and
+// watches both call resolve; the first call makes the record and all return the
+// same one, with the encodings that it has cached.
 type pendingRecord struct {
 	kind *codec.Kind
 	once sync.Once
-	// object is what was written; before is the record that was deleted.
-	// Only seal touches them once the write was handed to the backend.
+	// object and value are what was written, before is the record that was
+	// deleted or, for a put, converted already. Once the write was passed to the
+	// backend, only resolve may use them.
 	object codec.Object
 	value  []byte
 	before *codec.Record
@@ -23,7 +24,8 @@ type pendingRecord struct {
 	record *codec.Record
 }
 
-// resolve returns the record with the revision of the commit.
+// resolve returns the record at the revision of the commit. It may be called
+// concurrently.
 func (p *pendingRecord) resolve(revision kv.Revision) *codec.Record {
 	p.once.Do(func() {
 		if p.before != nil {
@@ -36,11 +38,11 @@ func (p *pendingRecord) resolve(revision kv.Revision) *codec.Record {
 	return p.record
 }
 
-// writerRecord returns the record that the writer of an event left with it, nil if
-// there is none, or none of this store's kind.
+// writerRecord returns the record that the writer shares through an event. It is
+// nil for writes of other processes and for records of another kind.
 func (s *Store) writerRecord(ev *kv.Event) *codec.Record {
-	if note, ok := ev.Note.(*pendingRecord); ok && note.kind == s.kind {
-		return note.resolve(ev.Revision)
+	if pending, ok := ev.Note.(*pendingRecord); ok && pending.kind == s.kind {
+		return pending.resolve(ev.Revision)
 	}
 	return nil
 }

@@ -15,13 +15,13 @@ type WatchPlan struct {
 	Selection
 	// Initial: the current objects come first.
 	Initial bool
-	// MarkInitialEnd tells the end of them by a bookmark.
+	// MarkInitialEnd adds a bookmark after them.
 	MarkInitialEnd bool
-	// Min is how old the initial objects may be. Any tells that the newest
-	// ones are not asked for: what is at hand will do.
+	// Min is the oldest revision that the initial objects may have. Any means
+	// that any from Min on will do; else the newest is required.
 	Min kv.Revision
 	Any bool
-	// From is the revision after which changes are told where there are no
+	// From is the revision after which changes are reported, where there are no
 	// initial objects; 0 stands for the newest.
 	From kv.Revision
 }
@@ -101,7 +101,7 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 	return NewCursor(cfg), nil
 }
 
-// Failed returns a watch whose Next returns an error.
+// Failed returns a watch whose Next returns err.
 func Failed(err error) rest.Watch { return failed{err} }
 
 type failed struct{ err error }
@@ -115,12 +115,12 @@ type backendSource struct {
 	watch    kv.Watch
 	progress int64
 	changes  []*Change
-	// ended is why there is no more.
+	// ended is the error that ended it.
 	ended error
 }
 
-// Changes returns the changes of a range after a revision, as the backend reports
-// them, until ctx ends. It is an ErrExpired when they are gone.
+// Changes returns the changes of a range after a revision, from the backend,
+// until ctx ends. The error is an ErrExpired where they are compacted.
 func (s *Store) Changes(ctx context.Context, sel *Selection, from kv.Revision) (Source, error) {
 	w, err := s.backend.Watch(ctx, sel.Start, sel.End, max(from, from+1)) // the largest revision has no next
 	if errors.Is(err, kv.ErrCompacted) {
@@ -165,8 +165,8 @@ func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time) ([]*Cha
 	}
 }
 
-// take makes changes of events. One that cannot be read ends the watch after
-// those before it.
+// take appends the changes of a batch. An event that does not decode ends the
+// watch after the changes before it.
 func (f *backendSource) take(ctx context.Context, batch kv.Batch) {
 	for i := range batch.Events {
 		change, err := f.store.NewChange(ctx, &batch.Events[i], nil)
@@ -180,7 +180,7 @@ func (f *backendSource) take(ctx context.Context, batch kv.Batch) {
 	f.progress = max(f.progress, int64(batch.Revision))
 }
 
-// reason is why the backend ended the watch.
+// reason returns the error of a watch that the backend has ended.
 func (f *backendSource) reason(ctx context.Context) error {
 	switch err := f.watch.Err(); {
 	case errors.Is(err, kv.ErrCompacted):

@@ -85,13 +85,13 @@ func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.
 	return res, err
 }
 
-// objState is an object as an update or deletion finds it.
+// objState is the object that an update or deletion starts from.
 type objState struct {
 	record *codec.Record // nil where there is none
-	// stale: the stored value should be written anew.
+	// stale: the stored value should be rewritten, even unchanged.
 	stale bool
-	// fresh: read from the backend since the call began. What is not fresh is
-	// not believed when it leads to anything but a successful write.
+	// fresh: read from the backend since the call began. Only a successful write,
+	// which the backend checks, may result from a state that is not.
 	fresh bool
 }
 
@@ -102,7 +102,8 @@ func (st *objState) revision() kv.Revision {
 	return kv.Revision(st.record.Revision())
 }
 
-// initialState returns the state that an update begins with.
+// initialState returns the state of the first attempt: the cached record, if there
+// is one.
 func (s *Store) initialState(ctx context.Context, key string, cached *codec.Record) (objState, error) {
 	if cached != nil && cached.StoredSize() > 0 {
 		return objState{record: cached}, nil
@@ -110,7 +111,7 @@ func (s *Store) initialState(ctx context.Context, key string, cached *codec.Reco
 	return s.read(ctx, key)
 }
 
-// read returns the newest state.
+// read returns the newest state, from the backend.
 func (s *Store) read(ctx context.Context, key string) (objState, error) {
 	entry, _, err := s.backend.Get(ctx, key, 0)
 	if err != nil {
@@ -127,8 +128,8 @@ func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (objState, error) 
 	return objState{record: record, stale: stale, fresh: true}, err
 }
 
-// refresh brings a state that is not fresh up to date, and reports whether it had
-// been the newest already.
+// refresh replaces a state by the newest, and reports whether the revision is the
+// same.
 func (s *Store) refresh(ctx context.Context, key string, st *objState) (same bool, err error) {
 	renewed, err := s.read(ctx, key)
 	if err != nil {
@@ -181,8 +182,8 @@ func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName,
 	}
 }
 
-// attempt is one round of an update. Where it is not done, st was renewed, or,
-// with an error, is in doubt.
+// attempt is one round of an update. Where it is not done, either err is nil and st
+// is the newest state, or err may be due to a stale st.
 func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *objState, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
 	obj, write, err := propose(ctx, st, update, options.Preconditions)
 	var remove Remove
@@ -234,8 +235,7 @@ func propose(ctx context.Context, st *objState, update UpdateFunc, preconditions
 	return update(st.record)
 }
 
-// check applies preconditions. What becomes of those on an absent object is
-// for the update to say.
+// check applies preconditions. Those on an absent object are left to the update.
 func (st *objState) check(preconditions *metav1.Preconditions) error {
 	if preconditions == nil || st.record == nil {
 		return nil
@@ -247,7 +247,7 @@ func (st *objState) check(preconditions *metav1.Preconditions) error {
 	return CheckPreconditions(preconditions, current)
 }
 
-// dryUpdate ends an update without the write, over the newest state only.
+// dryUpdate completes a dry run, once st is the newest state.
 func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, note *pendingRecord) (*codec.Record, bool, error) {
 	if !st.fresh {
 		if same, err := s.refresh(ctx, key, st); err != nil || !same {
@@ -260,7 +260,7 @@ func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, note *p
 	return note.resolve(st.revision()), true, nil
 }
 
-// remove is the attempt to delete what st holds.
+// remove attempts to delete the object of st.
 func (s *Store) remove(ctx context.Context, name types.NamespacedName, key string, st *objState, last codec.Object, write WriteOptions) (*codec.Record, bool, error) {
 	if st.record == nil {
 		return nil, st.fresh, notFound(name)

@@ -74,9 +74,9 @@ type Store interface {
 	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
 	Changes(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
 	// NewChange may take as long as a key service takes to decrypt a value, unless
-	// the change is AtHand.
+	// the change is NonBlocking.
 	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
-	AtHand(*kv.Event) bool
+	NonBlocking(*kv.Event) bool
 }
 
 // Cacher is a storage.Interface that reads from memory. It costs nothing until

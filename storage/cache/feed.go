@@ -109,8 +109,8 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	return f, nil
 }
 
-// Follows reports whether the feed sees the changes of every key below a prefix.
-func (f *Feed) Follows(prefix string) bool {
+// Covers reports whether the feed watches every key below a prefix.
+func (f *Feed) Covers(prefix string) bool {
 	return strings.HasPrefix(folder(prefix), f.prefix)
 }
 

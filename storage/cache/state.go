@@ -171,7 +171,7 @@ func (s *watchCache) takeLocked(ctx context.Context, events []kv.Event) error {
 	}
 	for len(events) > 0 {
 		n := commitOf(events)
-		if !s.atHandLocked(events[:n]) {
+		if !s.nonBlockingLocked(events[:n]) {
 			s.decodeLaterLocked(events)
 			return nil
 		}
@@ -195,9 +195,9 @@ func commitOf(events []kv.Event) int {
 	return n
 }
 
-func (s *watchCache) atHandLocked(events []kv.Event) bool {
+func (s *watchCache) nonBlockingLocked(events []kv.Event) bool {
 	for i := range events {
-		if !s.store.AtHand(&events[i]) {
+		if !s.store.NonBlocking(&events[i]) {
 			return false
 		}
 	}
