@@ -15,25 +15,28 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// Conversion, where a kind has one, takes asking somebody outside, and so time,
-// and may fail. What is stored in another version than the hub's is therefore
-// converted once per record, many records at a time, before it is looked at:
-// whoever hands out records calls Convert first. The result is kept as what
-// would have been stored in the hub version, for as long as the record lives.
+// Kind.Convert may be a call over the network (a conversion webhook): it takes
+// time and may fail. A value stored in another version than the hub's is therefore
+// converted once, many records per call, before it is decoded: code that returns
+// records calls Convert first. The result, the document as it would have been
+// stored in the hub version, is kept as long as the record lives.
+//
+// Concurrent calls are merged as by singleflight, but per record: a record that
+// is part of a call under way is joined, all others make up a new call, a batch.
 
-// A question has no more than so many objects, or, from the second on, so many
-// bytes of them.
+// Limits of one call of Kind.Convert. The bytes are of stored values, and do not
+// limit the first object.
 const (
 	MaxConverted      = 500
 	MaxConvertedBytes = 4 << 20
 )
 
-// conversion is a stored value in the hub version, once it was converted. All
+// conversion is the result of converting a stored value to the hub version. All
 // records of the value share it.
 type conversion struct {
 	value atomic.Pointer[converted]
-	// flight is the conversion under way, nil while there is none.
-	flight atomic.Pointer[flight]
+	// call is the conversion under way, nil while there is none.
+	call atomic.Pointer[call]
 }
 
 // converted is a document in the hub version.
@@ -45,8 +48,8 @@ type converted struct {
 	asStored bool
 }
 
-// newConverted encodes a document: its type and metadata first, so that nothing
-// needs to be decoded to tell it with a resourceVersion.
+// newConverted encodes a document, its type and metadata first, so that a
+// resourceVersion can be put in without decoding.
 func newConverted(gvk schema.GroupVersionKind, obj Object) (*converted, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if ok {
@@ -88,16 +91,15 @@ func tailOf(gvk schema.GroupVersionKind, document map[string]any) (t storedTail,
 	return t, ok
 }
 
-// flight is a conversion under way, of so many records. err may be read once
-// done is closed.
-type flight struct {
+// call is a conversion under way. err and size may be read once done is closed.
+type call struct {
 	done chan struct{}
-	size int
+	size int // number of records
 	err  error
 }
 
-// newConversion returns where the conversion of a stored value will be, nil
-// where there is nothing to convert.
+// newConversion returns an empty conversion of a stored value, nil for a value
+// that is in the hub version.
 func (k *Kind) newConversion(value []byte) *conversion {
 	if k.Convert == nil || value == nil || isStoredIn(value, k.Hub.GVK.GroupVersion()) {
 		return nil
@@ -105,8 +107,8 @@ func (k *Kind) newConversion(value []byte) *conversion {
 	return &conversion{}
 }
 
-// isStoredIn tells whether a value was stored as a document of a version. It is
-// false, too, where the value does not look like what EncodeStored writes.
+// isStoredIn reports whether a value was stored as a document of a version. It
+// may be false for a value that EncodeStored did not write.
 func isStoredIn(value []byte, gv schema.GroupVersion) bool {
 	rest, ok := bytes.CutPrefix(value, []byte(`{"apiVersion":"`))
 	if !ok {
@@ -129,10 +131,12 @@ func cutText(b []byte, text string) ([]byte, bool) {
 	return b[len(text):], true
 }
 
-// Convert makes records of one kind readable without asking anybody any more.
-// For most kinds, and records that were converted before, it does nothing. What
-// several callers need is converted for all of them at once. An error is the
-// kind's, or that of ctx.
+// Convert converts records of one kind to the hub version, so that their other
+// methods do not block. It does nothing for kinds without Kind.Convert and for
+// records that are converted; nil records are skipped. A record that a concurrent
+// call converts is waited for, not converted twice. An error is that of
+// Kind.Convert, of decoding (ErrUndecodable), or ctx's; some of the records may
+// be converted then.
 func Convert(ctx context.Context, records ...*Record) error {
 	var pending []*Record
 	for _, r := range records {
@@ -141,76 +145,76 @@ func Convert(ctx context.Context, records ...*Record) error {
 		}
 	}
 	for len(pending) > 0 {
-		mine, others := board(pending)
-		if len(mine.records) > 0 {
-			if err := mine.fly(ctx); err != nil {
+		own, others := join(pending)
+		if len(own.records) > 0 {
+			if err := own.run(ctx); err != nil {
 				return err
 			}
 		}
 		var err error
-		if pending, err = await(ctx, others); err != nil {
+		if pending, err = wait(ctx, others); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// boarded is a record with the conversion that it is part of.
-type boarded struct {
+// joined is a record that is part of another caller's call.
+type joined struct {
 	*Record
-	*flight
+	*call
 }
 
-// board takes on what nobody else is converting.
-func board(pending []*Record) (mine crew, others []boarded) {
-	ours := &flight{done: make(chan struct{})}
-	mine.flight = ours
+// batch is the records that one call converts.
+type batch struct {
+	*call
+	records []*Record
+}
+
+// join claims the records that are part of no call for a new one, own, and
+// returns the others with the calls that they are part of.
+func join(pending []*Record) (own batch, others []joined) {
+	own.call = &call{done: make(chan struct{})}
 	for _, r := range pending {
 		for {
-			if r.conversion.flight.CompareAndSwap(nil, ours) {
-				mine.records = append(mine.records, r)
+			if r.conversion.call.CompareAndSwap(nil, own.call) {
+				own.records = append(own.records, r)
 				break
 			}
-			if theirs := r.conversion.flight.Load(); theirs == ours {
+			if other := r.conversion.call.Load(); other == own.call {
 				break // another record of the same value
-			} else if theirs != nil {
-				others = append(others, boarded{r, theirs})
+			} else if other != nil {
+				others = append(others, joined{r, other})
 				break
 			}
 		}
 	}
-	return mine, others
-}
-
-// crew is a conversion and its records.
-type crew struct {
-	*flight
-	records []*Record
+	return own, others
 }
 
 var errAbandoned = errors.New("the conversion was abandoned")
 
-// fly converts, and lets those who wait for it know.
-func (c *crew) fly(ctx context.Context) error {
-	c.err = errAbandoned // in case of a panic
+// run converts the batch and wakes the callers that joined it.
+func (b *batch) run(ctx context.Context) error {
+	b.err = errAbandoned // in case of a panic
 	defer func() {
-		for _, r := range c.records {
-			r.conversion.flight.Store(nil)
+		for _, r := range b.records {
+			r.conversion.call.Store(nil)
 		}
-		close(c.done)
+		close(b.done)
 	}()
-	c.size = len(c.records)
-	c.err = c.records[0].kind.convertStored(ctx, c.records)
-	return c.err
+	b.size = len(b.records)
+	b.err = b.records[0].kind.convertStored(ctx, b.records)
+	return b.err
 }
 
-// await waits for what others are converting, and returns what they did not come
-// to do. That they failed is believed where they were asking for nothing else:
-// what has failed may be one of the others.
-func await(ctx context.Context, others []boarded) (left []*Record, err error) {
-	wanted := map[*flight]int{}
+// wait waits for the calls of others, and returns the records that they left
+// unconverted. It returns the error of a call only where the call was for no
+// other records than these: otherwise one of the others may have caused it.
+func wait(ctx context.Context, others []joined) (left []*Record, err error) {
+	wanted := map[*call]int{}
 	for _, r := range others {
-		wanted[r.flight]++
+		wanted[r.call]++
 	}
 	for _, r := range others {
 		select {
@@ -220,10 +224,10 @@ func await(ctx context.Context, others []boarded) (left []*Record, err error) {
 		}
 		switch err := r.err; {
 		case r.conversion.value.Load() != nil:
-		case err == nil, wanted[r.flight] < r.size:
+		case err == nil, wanted[r.call] < r.size:
 			left = append(left, r.Record)
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-			left = append(left, r.Record) // they went away
+			left = append(left, r.Record) // the caller's context ended, not ours
 		default:
 			return nil, err
 		}
@@ -231,7 +235,8 @@ func await(ctx context.Context, others []boarded) (left []*Record, err error) {
 	return left, nil
 }
 
-// convertStored converts what is stored in other versions to the hub's.
+// convertStored converts records, in as many calls of Kind.Convert as the limits
+// require.
 func (k *Kind) convertStored(ctx context.Context, records []*Record) error {
 	for len(records) > 0 {
 		n, size := 0, 0
@@ -251,7 +256,7 @@ func (k *Kind) convertTogether(ctx context.Context, records []*Record) error {
 	objects, converting := make([]Object, 0, len(records)), make([]*Record, 0, len(records))
 	for _, r := range records {
 		if r.conversion.value.Load() != nil {
-			continue // done when it was taken on
+			continue // converted between Convert and join
 		}
 		u, v, err := k.document(r.value)
 		if err != nil {
@@ -269,12 +274,12 @@ func (k *Kind) convertTogether(ctx context.Context, records []*Record) error {
 	if len(objects) == 0 {
 		return nil
 	}
-	answers, err := k.Convert(ctx, objects, k.Hub)
+	results, err := k.Convert(ctx, objects, k.Hub)
 	if err != nil {
 		return err
 	}
 	for i, r := range converting {
-		value, err := newConverted(k.Hub.GVK, answers[i])
+		value, err := newConverted(k.Hub.GVK, results[i])
 		if err != nil {
 			return err
 		}
@@ -283,7 +288,7 @@ func (k *Kind) convertTogether(ctx context.Context, records []*Record) error {
 	return nil
 }
 
-// document reads a stored document, and says of which version it is.
+// document decodes a stored document, and returns the version it is in.
 func (k *Kind) document(value []byte) (*unstructured.Unstructured, *Version, error) {
 	content, ok := jsonplan.DecodeDocument(value)
 	if !ok {
@@ -297,11 +302,12 @@ func (k *Kind) document(value []byte) (*unstructured.Unstructured, *Version, err
 	return u, v, err
 }
 
-// Converts tells whether the record is of a value that has to be converted before
-// it is looked at, or had to be.
+// Converts reports whether the record's value is stored in another version than
+// the hub's, converted by now or not.
 func (r *Record) Converts() bool { return r.conversion != nil }
 
-// convertedTail returns the tail of what was converted.
+// convertedTail returns the tail of the converted document, false where there is
+// none or its revision cannot be put in without decoding.
 func (r *Record) convertedTail() (storedTail, bool) {
 	if r.conversion == nil {
 		return storedTail{}, false
@@ -313,12 +319,12 @@ func (r *Record) convertedTail() (storedTail, bool) {
 	return value.tail, true
 }
 
-// decode returns the object in the hub version. It is the caller's.
+// decode returns a new object in the hub version, owned by the caller.
 func (r *Record) decode() (Object, error) {
 	if r.conversion == nil {
 		return r.kind.DecodeStored(r.value, r.revision)
 	}
-	// Usually done before; those who did not wait now.
+	// Callers should have called Convert; others block here.
 	if err := Convert(context.Background(), r); err != nil {
 		return nil, err
 	}
@@ -326,7 +332,7 @@ func (r *Record) decode() (Object, error) {
 	if value.asStored {
 		return r.kind.DecodeStored(r.value, r.revision)
 	}
-	// What was converted is complete: it is neither defaulted nor pruned again.
+	// A converted document is complete: it is neither defaulted nor pruned again.
 	u, _, err := r.kind.document(value.tail.value)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUndecodable, r.kind.Hub.GVK.Kind, err)

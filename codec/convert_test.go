@@ -15,7 +15,7 @@ import (
 
 var thingGroup = schema.GroupVersion{Group: "example.com"}
 
-// askingKind is stored as v1 and served as v2, by asking.
+// askingKind is stored as v1 and served as v2, converted by convert.
 func askingKind(convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)) *Kind {
 	version := func(name string) *Version {
 		gvk := thingGroup.WithKind("Thing")
@@ -29,7 +29,7 @@ func askingKind(convert func(ctx context.Context, objects []Object, to *Version)
 	return &Kind{Hub: hub, Stored: stored, Versions: []*Version{hub, stored}, Convert: convert}
 }
 
-// marking converts, and says how often it was asked and for how many.
+// marking converts, and counts its calls and their objects.
 type marking struct{ calls, objects atomic.Int32 }
 
 func (m *marking) convert(_ context.Context, objects []Object, to *Version) ([]Object, error) {
@@ -84,7 +84,7 @@ func TestConvertOnce(t *testing.T) {
 	}
 }
 
-// TestConvertForAll: those who need the same are answered by one question.
+// TestConvertForAll: callers that need the same records share one call.
 func TestConvertForAll(t *testing.T) {
 	t.Parallel()
 	var m marking
@@ -123,8 +123,8 @@ func TestConvertForAll(t *testing.T) {
 	}
 }
 
-// TestConvertAfterFailure: whoever waits for a question that fails is told; one
-// whose asker went away is asked again.
+// TestConvertAfterFailure: callers that joined a call that fails get its error; a
+// call whose caller's context ended is repeated.
 func TestConvertAfterFailure(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("not today")
@@ -164,9 +164,9 @@ func TestConvertAfterFailure(t *testing.T) {
 				}
 			})
 			<-asked
-			_, others := board([]*Record{a}) // as if Convert had come this far
+			_, others := join([]*Record{a}) // as if Convert had come this far
 			close(answer)
-			left, err := await(t.Context(), others)
+			left, err := wait(t.Context(), others)
 			all.Wait()
 			if err == nil {
 				err = Convert(t.Context(), left...)
@@ -205,9 +205,9 @@ func TestConvertBesideFailure(t *testing.T) {
 		}
 	})
 	<-asked
-	_, others := board([]*Record{good})
+	_, others := join([]*Record{good})
 	close(answer)
-	left, err := await(t.Context(), others)
+	left, err := wait(t.Context(), others)
 	both.Wait()
 	if err != nil || len(left) != 1 {
 		t.Fatalf("%d are left, %v", len(left), err)

@@ -215,7 +215,7 @@ func (t versionTypes) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind
 
 func (t versionTypes) Recognizes(gvk schema.GroupVersionKind) bool { return gvk == t.v.GVK }
 
-// MismatchError says that a body holds another kind than its path serves.
+// MismatchError reports that a body holds another kind than its path serves.
 type MismatchError struct{ Got, Want schema.GroupVersionKind }
 
 func (e *MismatchError) Error() string {
@@ -223,7 +223,7 @@ func (e *MismatchError) Error() string {
 		e.Got.Kind, e.Got.Version, e.Want.Kind, e.Got.Kind, e.Got.GroupVersion())
 }
 
-// UndecodableError says that a body is no object of the kind its path serves.
+// UndecodableError reports that a body is no object of the kind its path serves.
 type UndecodableError struct {
 	message string
 	err     error

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// ErrNoProtobuf says that a kind cannot be sent as protobuf.
+// ErrNoProtobuf reports that a kind cannot be sent as protobuf.
 var ErrNoProtobuf = errors.New("the kind has no protobuf form")
 
 // A JSON object is split in two, so that its expensive part serves everywhere:

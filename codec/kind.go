@@ -43,7 +43,7 @@ type Version struct {
 	// List is the kind of a collection of v, where that is not the kind with "List"
 	// after it.
 	List string
-	// Untyped says that objects are *unstructured.Unstructured: they have no
+	// Untyped means that objects are *unstructured.Unstructured: they have no
 	// protobuf form and no strategic merge patch.
 	Untyped bool
 }
@@ -62,7 +62,7 @@ type Kind struct {
 	// metadata.name and metadata.namespace; nil where there are none. Its
 	// argument is in the hub version and must not be changed.
 	Fields func(Object) fields.Set
-	// StoredAsJSON says that objects are stored as JSON although they have a
+	// StoredAsJSON means that objects are stored as JSON although they have a
 	// protobuf form. Clients who want JSON are then sent the stored bytes.
 	StoredAsJSON bool
 	// Convert, where set, changes the version of objects by asking somebody
@@ -82,7 +82,7 @@ func (k *Kind) stored() *Version {
 	return k.Hub
 }
 
-// storesHub tells whether what is stored differs from what is sent in the hub
+// storesHub reports whether what is stored differs from what is sent in the hub
 // version by no more than the envelope, of protobuf, and the resourceVersion.
 func (k *Kind) storesHub() bool { return !k.Hub.Untyped && k.stored().isHub() }
 

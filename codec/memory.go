@@ -159,7 +159,7 @@ func (m *Memory) miss() {
 	}
 }
 
-// hasRoom tells whether an encoding can be remembered without another one being
+// hasRoom reports whether an encoding can be remembered without another one being
 // forgotten.
 func (m *Memory) hasRoom(size int) bool {
 	if m == nil || m.limit == NoMemoryLimit {

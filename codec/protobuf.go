@@ -24,7 +24,7 @@ const (
 	tagContentType     = 4<<3 | 2
 )
 
-// HasProtobuf tells whether objects like this one have a protobuf form.
+// HasProtobuf reports whether objects like this one have a protobuf form.
 func HasProtobuf(obj runtime.Object) bool {
 	_, ok := obj.(protobufMessage)
 	return ok

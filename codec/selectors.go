@@ -50,7 +50,7 @@ func (p pairs) Get(name string) string {
 	return value
 }
 
-// Matches tells whether the selectors choose the object. A nil selector
+// Matches reports whether the selectors choose the object. A nil selector
 // chooses everything.
 func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, error) {
 	if label != nil && !label.Empty() {

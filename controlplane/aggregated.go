@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 // apiServices is where registrations are.
@@ -50,8 +50,8 @@ func groupVersions(source route.Source) []schema.GroupVersion {
 }
 
 // behind are the services and what is behind them.
-func behind(env *builtin.Env) map[schema.GroupResource]follow.Collection {
-	found := map[schema.GroupResource]follow.Collection{}
+func behind(env *builtin.Env) map[schema.GroupResource]reflector.Collection {
+	found := map[schema.GroupResource]reflector.Collection{}
 	for _, resource := range []schema.GroupResource{
 		corev1.Resource("services"), corev1.Resource("endpoints"), discoveryv1.Resource("endpointslices"),
 	} {

@@ -60,7 +60,7 @@ func (i *instance) bootstrap(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { i.cluster.Start(ctx); return nil })
 	group.Go(func() error { return i.aggregated.Register(ctx) })
-	group.Go(func() error { return i.clusterAuth.follower.Load(ctx) })
+	group.Go(func() error { return i.clusterAuth.reflector.Load(ctx) })
 	return group.Wait()
 }
 

@@ -25,7 +25,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 // clusterAuth publishes what other servers need to authenticate clients as this
@@ -37,9 +37,9 @@ type clusterAuth struct {
 	managers apply.Managers
 	wanted   atomic.Pointer[map[string]string]
 	renewed  chan struct{} // holds one token while wanted is to be published
-	// follower puts it right whenever the ConfigMap is not as it was.
-	follower *follow.Follower
-	logger   *slog.Logger
+	// reflector puts it right whenever the ConfigMap is not as it was.
+	reflector *reflector.Reflector
+	logger    *slog.Logger
 }
 
 var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
@@ -59,7 +59,7 @@ func (i *instance) openClusterAuth() error {
 		renewed: make(chan struct{}, 1), logger: i.env.Logger,
 	}
 	c.wanted.Store(&wanted)
-	c.follower, err = follow.New(follow.Config{
+	c.reflector, err = reflector.New(reflector.Config{
 		Name: "cluster authentication", Collection: maps, Namespace: clusterAuthName.Namespace,
 		Fields:  fields.OneTermEqualSelector("metadata.name", clusterAuthName.Name),
 		Replace: func(ctx context.Context, _ *rest.List) error { return c.publish(ctx) },
@@ -125,23 +125,23 @@ func (c *clusterAuth) publishSoon(wanted map[string]string) {
 
 // run keeps what is wanted published, until ctx ends.
 func (c *clusterAuth) run(ctx context.Context) error {
-	var follower sync.WaitGroup
-	follower.Go(func() { c.follower.Run(ctx) })
-	defer follower.Wait()
+	var running sync.WaitGroup
+	running.Go(func() { c.reflector.Run(ctx) })
+	defer running.Wait()
 	for {
 		select {
 		case <-c.renewed:
 		case <-ctx.Done():
 			return nil
 		}
-		var pauses follow.Pauses
+		backoff := reflector.Backoff(reflector.MaxBackoff)
 		for {
 			err := c.publish(ctx)
 			if err == nil {
 				break
 			}
 			c.logger.Warn("the cluster authentication configuration cannot be published yet", "err", err)
-			if pauses.Wait(ctx) != nil {
+			if reflector.Sleep(ctx, &backoff) != nil {
 				return nil
 			}
 		}

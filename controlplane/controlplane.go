@@ -8,8 +8,9 @@
 // Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap,
 // apis/builtin, apis/builtin/all, apis/custom, apis/custom/conversion, codec,
 // discovery, egress, endpoints, endpoints/apply, feature, filters,
-// filters/authn, filters/authz, openapi, registry, request, rest, route, storage,
-// storage/cache, storage/factory, storage/follow, storage/kv, telemetry.
+// filters/authn, filters/authz, openapi, registry, request, rest, route,
+// storage, storage/cache, storage/factory, storage/kv, storage/reflector,
+// telemetry.
 package controlplane
 
 import (

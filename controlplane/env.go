@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
-	"mainstay.dev/mainstay/storage/follow"
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/reflector"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -94,7 +94,7 @@ type Identity struct {
 // Metrics counts what control planes do. One is shared by all of a host.
 type Metrics struct {
 	Storage     *storage.Metrics
-	Following   *follow.Metrics
+	Following   *reflector.Metrics
 	Conversions *conversion.Metrics
 	Aggregation *aggregated.Metrics
 }
@@ -106,7 +106,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	if m.Storage, err = storage.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
-	if m.Following, err = follow.NewMetrics(registerer); err != nil {
+	if m.Following, err = reflector.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Conversions, err = conversion.NewMetrics(registerer); err != nil {

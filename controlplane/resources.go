@@ -37,7 +37,7 @@ func (i *instance) installAPI() error {
 		Logger:         i.env.Logger,
 	})
 	others := describe(discovery.NewHandler(i.catalog, i.aggregated), i.documents.Handler(i.env.Logger))
-	i.resources = &route.Handler{Catalog: i.catalog, API: i.api, Elsewhere: i.aggregated.Handler, Others: others}
+	i.resources = &route.Handler{Catalog: i.catalog, API: i.api, Aggregated: i.aggregated.Handler, NonResource: others}
 	return nil
 }
 

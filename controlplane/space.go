@@ -7,8 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"mainstay.dev/mainstay/storage/follow"
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/reflector"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -35,8 +35,8 @@ func lacksSpace(err error) bool {
 // then goes on. What is stored is served meanwhile.
 func (i *instance) bootstrapLater(ctx context.Context, err error, then func()) error {
 	i.env.Logger.Error("what every cluster has is not all there, and is created when there is room", "prefix", i.prefix, "err", err)
-	for pauses := new(follow.Pauses); err != nil; err = i.bootstrap(ctx) {
-		if pauses.Wait(ctx) != nil {
+	for backoff := reflector.Backoff(reflector.MaxBackoff); err != nil; err = i.bootstrap(ctx) {
+		if reflector.Sleep(ctx, &backoff) != nil {
 			return nil
 		}
 	}

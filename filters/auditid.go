@@ -14,8 +14,9 @@ const (
 	maxAuditIDLength = 64
 )
 
-// AuditID gives every request an ID, the client's own if it sent one, and tells
-// it to the client. It stands first: whatever is answered carries the ID.
+// AuditID gives every request an ID, the client's own if it sent one, and returns
+// it in the response header. It is the first filter, so that every response has
+// the ID.
 func AuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(auditIDHeader)
@@ -31,5 +32,5 @@ func AuditID(next http.Handler) http.Handler {
 	})
 }
 
-// auditIDOf is the ID that AuditID has chosen.
+// auditIDOf returns the ID that AuditID set.
 func auditIDOf(w http.ResponseWriter) string { return w.Header().Get(auditIDHeader) }

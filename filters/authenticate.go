@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// AuthenticateConfig says how users are found out.
+// AuthenticateConfig configures Authenticate.
 type AuthenticateConfig struct {
 	Authenticator authn.Authenticator
 	// Anonymous lets requests without credentials pass as system:anonymous.
@@ -38,8 +38,8 @@ func Authenticate(config AuthenticateConfig) Filter {
 				config.OnError(w, r, apierrors.NewUnauthorized("Unauthorized"))
 				return
 			}
-			// Whoever comes later, an aggregated server say, must not get the
-			// client's credentials.
+			// Later handlers, such as the proxy to an aggregated server, must not
+			// see the client's credentials.
 			r.Header.Del("Authorization")
 			request.SetUser(r.Context(), user)
 			next.ServeHTTP(w, r)

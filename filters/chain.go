@@ -1,8 +1,7 @@
-// Package filters holds what every request passes before its body is read: one
-// filter per file, each of which knows one thing. Package server puts them in
-// order. Who asks and whether they may is found out in authn and authz, by
-// whose answers the filters here act. No filter knows a resource or answers for
-// one.
+// Package filters has the filters that every request passes before its body is
+// read, one per file. Package controlplane puts them in order. Authentication and
+// authorization themselves are in authn and authz; filters here act on their
+// results. No filter serves a resource.
 //
 // Imports: filters/authn, filters/authz, request, telemetry.
 package filters
@@ -31,15 +30,15 @@ func Chain(final http.Handler, filters ...Filter) http.Handler {
 // that the client accepts. Filters set further headers before they call it.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
 
-// LongRunning tells the requests that last as long as the client wants: they
-// have no deadline, no share in the limits of requests in flight, and are ended
-// when the server stops.
+// LongRunning reports whether a request may last as long as its client wants, by
+// its verb and subresource as in kube-apiserver. Such requests have no deadline,
+// do not count as in flight for MaxInFlight, and are ended when the server stops.
 func LongRunning(info *request.Info) bool {
 	if info == nil {
 		return false
 	}
 	if !info.IsResource {
-		// A profile takes the time it was asked to, a copy what the store's size asks.
+		// A profile takes ?seconds=, a snapshot as long as the store is large.
 		return strings.HasPrefix(info.Path, "/debug/pprof/") || info.Path == "/mainstay/v1/snapshot"
 	}
 	if info.Verb == "watch" {

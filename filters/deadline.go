@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// DeadlineConfig says how long requests may take.
+// DeadlineConfig configures Deadline.
 type DeadlineConfig struct {
-	// Max is the longest time, however long the client asks for.
+	// Max is the longest time, and the upper bound of ?timeout=.
 	Max     time.Duration
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
@@ -27,15 +27,14 @@ type DeadlineConfig struct {
 }
 
 // Deadline ends requests that take longer than Max, or than their ?timeout=,
-// whichever is less. The handler learns of it by its context; a handler that is
+// whichever is less. The handler's context ends; a handler that is
 // waiting for the request's body, or for the client to take the response, is
 // woken up. Requests that have not been answered by then get a 504; answers
 // under way break off.
 //
-// A handler that does not notice, because it computes, is answered for a moment
-// later: its client has the 504 and the handler goes on by itself, counted and
-// logged until it returns. Handlers run on the goroutine of their request all
-// the time, so that no other need be paid for.
+// For a handler that ignores its context, because it computes, the 504 is sent a
+// moment later, and the handler goes on, counted and logged until it returns.
+// Handlers run on the goroutine of their request, which saves one per request.
 func Deadline(config DeadlineConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -184,7 +183,7 @@ func (k *waker) finish() {
 
 func longAgo() time.Time { return time.Unix(1, 0) }
 
-// succeeded tells answers with a result from those with an error and from none.
+// succeeded reports whether a status is a success; that of no response, 0, is not.
 func succeeded(status int32) bool { return status >= 100 && status < 300 }
 
 // timeoutOf reads ?timeout=. Zero and what exceeds max mean max.

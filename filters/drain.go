@@ -17,7 +17,7 @@ import (
 var ErrStopping = errors.New("the server is stopping")
 
 // Drain brings the requests of a server to an end. New requests are refused
-// after Refuse; EndLongRunning ends watches and their like; Wait waits for all.
+// after Refuse, EndLongRunning ends long-running ones, and Wait waits for all.
 // Its methods may be called concurrently.
 type Drain struct {
 	stopping context.Context
@@ -39,11 +39,11 @@ func NewDrain() *Drain {
 	return d
 }
 
-// SendRetryAfter makes new requests be told to come back in a few seconds, over
-// another connection, while those under way go on.
+// SendRetryAfter answers new requests with 429 and a Retry-After of a few seconds,
+// and closes their connections, while those in flight go on.
 func (d *Drain) SendRetryAfter() { d.retry.Store(true) }
 
-// Refuse turns new requests away.
+// Refuse answers new requests with 503, and closes their connections.
 func (d *Drain) Refuse() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,8 +123,8 @@ func (d *Drain) Filter(onError ErrorWriter) Filter {
 	}
 }
 
-// probe tells requests that ask how the server is: those are answered for as
-// long as it can.
+// probe reports whether a request is a health check or the like, which are served
+// to the end.
 func probe(info *request.Info) bool {
 	switch info.Path {
 	case "/healthz", "/livez", "/readyz", "/metrics":

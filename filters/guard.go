@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// guard lets a goroutine other than the handler's answer a request. The handler
-// and that goroutine take turns at the http.ResponseWriter, which is for one at
-// a time; once it is answered in its place, what the handler writes fails with
-// http.ErrHandlerTimeout.
+// guard lets a goroutine other than the handler's answer a request. It serializes
+// their use of the http.ResponseWriter; once the request is answered, writes of
+// the handler fail with http.ErrHandlerTimeout.
 type guard struct {
 	mu sync.Mutex
 	// over: the request has been answered in the handler's place.
@@ -35,7 +34,8 @@ func (r *response) withGuard(g *guard) {
 	r.guard = g
 }
 
-// lock begins the handler's turn. It is false where it has been answered for.
+// lock locks the response for the handler. It is false, and the response is not
+// locked, where the request has been answered.
 func (r *response) lock() bool {
 	if r.guard == nil {
 		return true
@@ -78,8 +78,8 @@ func (r *response) publishHeaderLocked() {
 	maps.Copy(header, r.guard.own)
 }
 
-// answerFor sends a complete answer in the handler's place. It is false where
-// the handler has begun to answer.
+// answerFor sends a complete response in the handler's place. It is false where the
+// handler has begun its own.
 func (r *response) answerFor(a *reply) bool {
 	r.guard.mu.Lock()
 	defer r.guard.mu.Unlock()

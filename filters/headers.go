@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// CacheControl forbids shared caches to keep answers, and all caches to use them
-// without asking: who may see an object can change at any time.
+// CacheControl forbids shared caches to store responses, and all caches to use them
+// without revalidation: rights to see an object can change at any time.
 func CacheControl(next http.Handler) http.Handler {
 	value := []string{"no-cache, private"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -20,7 +20,7 @@ func CacheControl(next http.Handler) http.Handler {
 	})
 }
 
-// HSTS tells browsers to use TLS alone, with the directives given. Without
+// HSTS sends Strict-Transport-Security with the directives given. Without
 // directives it does nothing.
 func HSTS(directives []string) Filter {
 	value := strings.Join(directives, "; ")
@@ -57,9 +57,9 @@ func CheckHSTS(directives []string) error {
 	return errors.Join(errs...)
 }
 
-// GoAway asks a share of the HTTP/2 requests' clients to connect anew, so that
-// they spread over the servers behind a load balancer. The requests themselves
-// are answered as usual.
+// GoAway sends a GOAWAY with a share of HTTP/2 responses, so that clients reconnect
+// and spread over the servers behind a load balancer. The requests themselves are
+// served as usual.
 func GoAway(chance float64) Filter {
 	return func(next http.Handler) http.Handler {
 		if chance <= 0 {

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// impersonatePrefix begins the headers by which a request asks to be made as
+// impersonatePrefix is the prefix of the headers by which a request impersonates
 // another user: Impersonate-User, -Group, -Uid and -Extra-KEY.
 const impersonatePrefix = "Impersonate-"
 
 // RefuseImpersonation answers every request with an Impersonate header with 403,
 // whatever the header's value. Without impersonation such a request would be
-// made as its caller, who asked for the rights of another user and usually for
-// fewer.
+// authorized as its caller, which usually has more rights than the user it
+// impersonates.
 func RefuseImpersonation(onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -48,8 +48,8 @@ func privileged(user *request.User) bool {
 	return user != nil && slices.Contains(user.Groups, request.GroupMasters)
 }
 
-// limit counts what is under way; it always counts, and says whether it is too
-// much.
+// limit counts requests in flight. begin counts the request in any case, and
+// reports whether it is within the limit.
 type limit struct {
 	max     int64 // 0: none
 	current atomic.Int64

@@ -11,7 +11,7 @@ import (
 
 // Recover answers a request whose handler panics with an internal error and
 // logs the stack; where the answer has begun already, the client sees it break
-// off. http.ErrAbortHandler passes: it is how handlers ask for just that.
+// off. http.ErrAbortHandler is passed on: handlers abort a response with it.
 func Recover(logger *slog.Logger, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

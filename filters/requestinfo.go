@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-// RequestInfo reads the request line, once for everything that follows, and
-// puts what it says into the request's context.
+// RequestInfo parses the request line, once, and puts the request.Info into the
+// request's context.
 func RequestInfo(onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

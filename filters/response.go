@@ -15,8 +15,8 @@ import (
 )
 
 // response is the one http.ResponseWriter that filters put around the server's
-// own. It knows what has been answered, and sends a request's warnings along
-// with the header. Handlers reach what lies below it through Flush, Hijack and
+// own. It records the status, and sends a request's warnings with the
+// header. Handlers reach what lies below it through Flush, Hijack and
 // http.ResponseController.
 type response struct {
 	http.ResponseWriter

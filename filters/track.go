@@ -14,12 +14,12 @@ import (
 // maxUserAgent is how much of a client's name is logged, in bytes.
 const maxUserAgent = 1 << 10
 
-// TrackConfig says how requests are counted and logged.
+// TrackConfig configures Track.
 type TrackConfig struct {
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
-	// Known tells what the server has, so that the names of other things do not
-	// become labels of metrics. Nil knows nothing.
+	// Known reports whether the server has the resource or path of a request;
+	// names of others do not become labels of metrics. nil means none.
 	Known func(*request.Info) bool
 }
 
@@ -61,7 +61,7 @@ type tracked struct {
 	line                  line
 }
 
-// line is what a log line says of a request. The request itself must not be kept
+// line is the part of a request that is logged. The request itself must not be kept
 // along with a long-running handler, which releases its header.
 type line struct {
 	method, uri, remote string
@@ -85,8 +85,8 @@ func (t *tracked) inFlight() *telemetry.Watermark {
 	return t.config.Metrics.ReadOnly()
 }
 
-// mutating tells requests that change something, by the limits' own rule: what
-// is not known to only read counts as a change.
+// mutating reports whether a request counts as one that changes something: any that
+// is not known to be read-only.
 func mutating(info *request.Info) bool {
 	switch info.Verb {
 	case "get", "list", "watch":

@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// Create implements rest.Creater. A name that was generated and is taken is
-// generated anew a few times.
+// Create implements rest.Creater. A generated name that exists is generated again,
+// up to nameAttempts times.
 func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
 	for attempt := 1; ; attempt++ {
@@ -75,7 +75,8 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 	return record, nil
 }
 
-// existsError tells, where it is so, that the name will be free in a while.
+// existsError returns the 409 for a name that exists. It mentions that the object
+// is being deleted, where it is.
 func (s *Store) existsError(ctx context.Context, name types.NamespacedName) error {
 	exists := apierrors.NewAlreadyExists(s.Resource, name.Name)
 	current, err := s.Storage.Get(ctx, name, storage.ReadOptions{})
@@ -88,7 +89,8 @@ func (s *Store) existsError(ctx context.Context, name types.NamespacedName) erro
 	return exists
 }
 
-// beforeCreate completes and checks an object that is to be new.
+// beforeCreate sets the system metadata of a new object, and prepares and validates
+// it by the strategy.
 func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.Object) error {
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
@@ -129,5 +131,5 @@ func (s *Store) writeOptions(obj codec.Object, dryRun []string) storage.WriteOpt
 
 func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }
 
-// now is the time in whole seconds, as API objects keep it.
+// now returns the time in whole seconds, the resolution of metav1.Time.
 func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }

@@ -15,8 +15,9 @@ import (
 )
 
 // Delete implements rest.GracefulDeleter. An object without finalizers and
-// grace period is removed; any other is marked, once, and goes when its last
-// finalizer does, or when it is deleted again with a grace period of zero.
+// grace period is removed; any other is marked with a deletionTimestamp, once, and removed
+// when its last finalizer is, or when it is deleted again with a grace period of
+// zero.
 func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObject, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	gone := false
 	var record *codec.Record
@@ -44,8 +45,8 @@ func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate 
 	return record, gone, nil
 }
 
-// beginRemoval adds what is written when an object goes. It returns remove, or why
-// the object cannot go.
+// beginRemoval adds the writes that go with a removal. It returns remove, or why
+// the object cannot be removed.
 func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.WriteOptions, remove error) error {
 	if s.Strategy.Begin == nil {
 		return remove
@@ -60,8 +61,8 @@ func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.
 	return remove
 }
 
-// dyingState makes the marked object, or returns storage.Remove where the
-// object may go at once.
+// dyingState returns the object marked for deletion, or the error storage.Remove
+// where it can be removed at once.
 func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate rest.ValidateObject, options metav1.DeleteOptions) (codec.Object, error) {
 	old, err := current.Shared()
 	if err != nil {
@@ -92,11 +93,11 @@ func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate 
 	return obj, nil
 }
 
-// gracePeriod decides for how many seconds the deletion is announced. change
-// is false where it was announced before and is not to come sooner.
+// gracePeriod returns the deletionGracePeriodSeconds of a deletion. change is
+// false where the object is marked already and not to be removed sooner.
 func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, change bool) {
 	if asked != nil && *asked < 0 {
-		one := int64(1) // a negative period is the shortest that is one
+		one := int64(1) // as kube-apiserver: a negative period means one second
 		asked = &one
 	}
 	if s.GracePeriod == nil {
@@ -115,7 +116,8 @@ func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, c
 	return *asked, true
 }
 
-// mark announces the deletion.
+// mark sets the deletion metadata. The first mark counts up the generation, where
+// the kind has one.
 func (s *Strategy) mark(obj codec.Object, grace int64) {
 	first := obj.GetDeletionTimestamp() == nil
 	due := now().Add(time.Duration(grace) * time.Second)
@@ -135,8 +137,8 @@ func (s *Strategy) mark(obj codec.Object, grace int64) {
 	}
 }
 
-// finalizersAfter returns the finalizers with those of garbage collection set
-// as the deletion asks. A choice made earlier stands until another is made.
+// finalizersAfter returns the finalizers with those of garbage collection set by
+// the options' propagation policy. Without one, an earlier choice remains.
 func (s *Strategy) finalizersAfter(obj codec.Object, options metav1.DeleteOptions) []string {
 	finalizers := obj.GetFinalizers()
 	want := s.propagation(finalizers, options)
@@ -182,8 +184,8 @@ func (s *Strategy) propagation(finalizers []string, options metav1.DeleteOptions
 	return metav1.DeletePropagationBackground
 }
 
-// DeleteCollection implements rest.CollectionDeleter. Objects that somebody
-// else deletes meanwhile are passed over.
+// DeleteCollection implements rest.CollectionDeleter. Objects that are deleted
+// concurrently are skipped. An error ends it; what was deleted by then remains so.
 func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObject, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	found, err := s.List(ctx, namespace, list)
 	if err != nil {

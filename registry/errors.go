@@ -16,11 +16,13 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// modifiedMessage is what clients are told when somebody else wrote first.
+// modifiedMessage is the text of the 409 for an update that is not of the current
+// object. It is kube-apiserver's.
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// apiError turns an error of storage into what a client is told. API errors,
-// which some of storage's are, pass as they are.
+// apiError returns the API error for an error of storage. API errors, which some
+// of storage's are, are returned as they are; an error that is none of
+// storage's own is wrapped, and answered with 500.
 func (s *Store) apiError(err error, name, verb string) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -50,10 +52,10 @@ func (s *Store) apiError(err error, name, verb string) error {
 	return fmt.Errorf("%s %s %q: %w", verb, s.Resource, name, err)
 }
 
-// preconditionFailed is worded as kube-apiserver words it. An update tells of its
-// storage's error, key and all. A deletion names the kind, where all else names
-// the resource; but for kinds that have deletions of their own (namespaces and
-// definitions), which name the resource too, and are short.
+// preconditionFailed returns the 409 that kube-apiserver has. That of an update has
+// the text of its storage's error, key and all. A deletion names the kind, where all others name
+// the resource; except for kinds with a deletion of their own (namespaces and
+// definitions), which name the resource and have the short text.
 func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb string) error {
 	short := fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", err.Field, err.Want, err.Field, err.Got)
 	switch {
@@ -66,12 +68,11 @@ func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb st
 	return apierrors.NewConflict(kind, name, err)
 }
 
-// maxFaults is how many faults of one object a client is told of. A body of a few
-// MB can have a million, whose text would take minutes to put together and
-// hundreds of MB to send.
+// maxFaults is how many faults of one object an answer lists. A body of a few MB
+// can have a million, whose text would take minutes and hundreds of MB.
 const maxFaults = 1000
 
-// invalid is the answer to an object that breaks rules.
+// invalid returns the 422 for an object that breaks rules.
 func (s *Store) invalid(obj codec.Object, errs field.ErrorList) error {
 	if len(errs) > maxFaults {
 		errs = append(slices.Clip(errs[:maxFaults]), field.Invalid(nil, field.OmitValueType{}, fmt.Sprintf("only the first %d faults are listed", maxFaults)))

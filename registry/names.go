@@ -12,8 +12,8 @@ const (
 	// a generated name may have, whatever the kind would allow.
 	nameSuffixLength = 5
 	maxNameLength    = 63
-	// nameAttempts is how often a generated name is tried before the clash is
-	// told to the client (KEP-4420).
+	// nameAttempts is how many generated names are tried before the client gets
+	// the conflict (KEP-4420).
 	nameAttempts = 8
 	// nameAlphabet has no vowels and no characters that look alike, so that no
 	// words come out.

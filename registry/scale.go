@@ -16,16 +16,15 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// Scalable says how the objects of a store are shown and written as an
-// autoscaling/v1 Scale.
+// Scalable is how a Scale reads and writes the objects of one store.
 type Scalable struct {
-	// Objects are the objects, by the rules of those who write them whole.
+	// Objects reads and updates the objects, by the rules of the resource itself.
 	Objects *Part
 	// Version is the version of the objects, and ReplicasPaths where each of
 	// their versions keeps the wanted number.
 	Version       schema.GroupVersion
 	ReplicasPaths managedfields.ResourcePathMappings
-	// Read tells what a Scale shows of an object, which it must not change.
+	// Read returns what a Scale shows of an object, which it must not change.
 	Read func(obj codec.Object) (ScaleValues, error)
 	// Write sets the wanted number in an object.
 	Write func(obj codec.Object, replicas int32) error
@@ -33,11 +32,11 @@ type Scalable struct {
 
 // ScaleValues are what a Scale shows of an object.
 type ScaleValues struct {
-	// Wanted and Observed are numbers of replicas; Selector says, as text, what
-	// is counted.
+	// Wanted and Observed are numbers of replicas, and Selector is the label
+	// selector of the pods counted.
 	Wanted, Observed int32
 	Selector         string
-	// Unset is what a read answers where no number is wanted yet; nil shows 0.
+	// Unset is the error of a read where no number is wanted yet; nil shows 0.
 	Unset error
 }
 
@@ -46,7 +45,7 @@ type ScaleValues struct {
 type Scale struct {
 	// Kind is autoscaling/v1 Scale.
 	Kind *codec.Kind
-	// Open returns what is shown. It is asked for each request.
+	// Open returns the store to use. It is called once per request.
 	Open func(ctx context.Context) (*Scalable, error)
 }
 
@@ -55,7 +54,7 @@ var (
 	_ rest.Updater = (*Scale)(nil)
 )
 
-// ScaleVersion is how a Scale looks.
+// ScaleVersion returns the codec.Version of autoscaling/v1 Scale.
 func ScaleVersion() *codec.Version {
 	return &codec.Version{
 		GVK: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), New: func() codec.Object { return new(autoscalingv1.Scale) },
@@ -76,7 +75,7 @@ func (s *Scale) Get(ctx context.Context, name types.NamespacedName, options meta
 }
 
 // Update implements rest.Updater. The resourceVersion and uid of a Scale are
-// those of its object, so that the object's preconditions serve.
+// those of its object, so that they work as preconditions on the object.
 func (s *Scale) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	objects, err := s.Open(ctx)
 	if err != nil {
@@ -105,8 +104,8 @@ func (s *Scale) Update(ctx context.Context, name types.NamespacedName, update re
 	return shown, false, err
 }
 
-// rescale takes over the number of replicas, and who manages it, from what
-// update makes of the Scale.
+// rescale returns the object with the number of replicas, and the managed fields,
+// of the Scale that update returns.
 func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Object, update rest.UpdateFunc) (codec.Object, error) {
 	before, err := s.show(objects, current)
 	if err != nil {
@@ -135,7 +134,7 @@ func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Ob
 		return nil, fmt.Errorf("set replicas: %w", err)
 	}
 	obj.SetManagedFields(entries)
-	// A Scale without a resourceVersion is of any.
+	// A Scale without a resourceVersion is unconditional.
 	if scale.ResourceVersion != "" {
 		obj.SetResourceVersion(scale.ResourceVersion)
 	}
@@ -145,7 +144,7 @@ func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Ob
 	return obj, nil
 }
 
-// show makes the Scale of an object, without its managed fields.
+// show returns the Scale of an object, without its managed fields.
 func (s *Scale) show(objects *Scalable, obj codec.Object) (*autoscalingv1.Scale, error) {
 	values, err := objects.Read(obj)
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// Store is the REST storage of every resource that is kept: all verbs, over
-// any storage.Interface, by the rules of a Strategy. Its fields are set before
-// first use and not changed afterwards.
+// Store is the REST storage of a stored resource: all verbs, over any
+// storage.Interface, by the rules of a Strategy. Its methods may be called
+// concurrently; its fields must not be changed once one was called.
 type Store struct {
 	// Resource names the resource in errors.
 	Resource schema.GroupResource
+	// Kind is that of Storage. Errors name it, too.
 	Kind     *codec.Kind
 	Strategy *Strategy
 	Storage  storage.Interface
-	// Limiter limits how many objects are prepared and validated at a time; it is
-	// released before they are written. It is for kinds of which that takes a
-	// processor for milliseconds, so that many writes leave one to other requests.
+	// Limiter limits how many objects are prepared and validated concurrently; it
+	// is released before they are written. It is for kinds whose validation takes
+	// milliseconds of CPU, so that bursts of writes leave CPU to other requests.
 	// nil is no limit.
 	Limiter Limiter
 }
@@ -86,7 +87,7 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 	return &watch{Watch: w, store: s}, nil
 }
 
-// watch words the errors of a storage watch for clients.
+// watch is a storage watch whose errors are API errors.
 type watch struct {
 	rest.Watch
 	store *Store
@@ -100,7 +101,8 @@ func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 	return events, err
 }
 
-// limited does work under the limiter.
+// limited runs work while it holds the limiter, if there is one. Its own error is
+// ctx's.
 func (s *Store) limited(ctx context.Context, work func() error) error {
 	if s.Limiter == nil {
 		return work()

@@ -15,29 +15,32 @@ import (
 	"mainstay.dev/mainstay/codec"
 )
 
-// Strategy is what one kind does differently. Its zero value is a
-// cluster-scoped kind without any rules of its own. Functions must not keep
-// the objects they are given; they may change the new object and never the
-// old one.
+// Strategy is the rules of one kind. Its zero value is that of a cluster-scoped
+// kind without rules of its own. Functions may be called concurrently, and more
+// than once per request. They must not retain their arguments; they may change
+// the new object and never the old one.
 //
 // A creation calls, in this order: PrepareForCreate, ValidateName (through the
-// validation of metadata), Validate, WarningsOnCreate. An update calls
-// PrepareForUpdate, ValidateUpdate, WarningsOnUpdate; the generation is then
-// counted up where SpecChanged says so.
+// validation of metadata), Validate, WarningsOnCreate, TTL. An update calls
+// PrepareForUpdate, SpecChanged (which decides on the generation, before
+// validation), ValidateUpdate, WarningsOnUpdate, Held (for an object that is
+// marked for deletion), TTL. Warnings are left out where validation fails.
+// Validating admission follows the warnings.
 type Strategy struct {
-	// Namespaced says that objects live in namespaces.
+	// Namespaced means that objects live in namespaces.
 	Namespaced bool
 	// ValidateName returns what is wrong with an object's name, or, with
 	// prefix set, with a generateName. nil accepts DNS subdomains (RFC 1123).
 	ValidateName func(name string, prefix bool) []string
-	// AllowCreateOnUpdate lets a PUT create what does not exist.
+	// AllowCreateOnUpdate lets an update create an object that does not exist.
 	AllowCreateOnUpdate bool
-	// RequireResourceVersion refuses a PUT without metadata.resourceVersion.
+	// RequireResourceVersion refuses an update without metadata.resourceVersion.
 	RequireResourceVersion bool
-	// Generation says that metadata.generation is kept: 1 on creation, one
+	// Generation means that metadata.generation is kept: 1 on creation, one
 	// more on each update for which SpecChanged is true.
 	Generation bool
-	// SpecChanged compares what generation counts.
+	// SpecChanged reports whether obj differs from old in what generation counts.
+	// It is called after PrepareForUpdate.
 	SpecChanged func(obj, old codec.Object) bool
 
 	PrepareForCreate func(ctx context.Context, obj codec.Object)
@@ -48,16 +51,15 @@ type Strategy struct {
 	ValidateUpdate   func(ctx context.Context, obj, old codec.Object) field.ErrorList
 	WarningsOnUpdate func(ctx context.Context, obj, old codec.Object) []string
 
-	// GracePeriod returns for how many seconds a deletion is only announced
-	// before the object may go; 0 deletes at once. asked is what the client
-	// wants, nil where it says nothing. nil means that the kind is deleted at
-	// once, always.
+	// GracePeriod returns the grace period of a first deletion in seconds; 0
+	// deletes at once. asked is the gracePeriodSeconds of the request, nil where
+	// it has none. A nil GracePeriod deletes at once, whatever is asked.
 	GracePeriod func(obj codec.Object, asked *int64) int64
-	// OrphanByDefault leaves dependents alone where a deletion says nothing of
-	// them.
+	// OrphanByDefault orphans dependents where a deletion has no propagation
+	// policy.
 	OrphanByDefault bool
-	// Held says that an object whose finalizers are empty must stay all the
-	// same (a namespace with spec.finalizers).
+	// Held reports whether an object without finalizers must be kept all the same
+	// (a namespace with spec.finalizers).
 	Held func(obj codec.Object) bool
 	// OnMark changes an object that is being marked as deleted.
 	OnMark func(obj codec.Object)

@@ -41,8 +41,9 @@ func (s *Store) update(ctx context.Context, strategy *Strategy, name types.Names
 	return record, created, nil
 }
 
-// nextState makes the object that is to follow the current one, and says how it
-// is written.
+// nextState returns the object to store in place of the current one and how it is
+// written, or the error storage.Remove where the update releases an object marked
+// for deletion.
 func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, begin begin, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
 	if current == nil {
 		if p := options.Preconditions; p != nil && p.UID != nil {
@@ -86,13 +87,14 @@ func (s *Store) nextState(ctx context.Context, strategy *Strategy, name types.Na
 	return obj, write, nil
 }
 
-// firstState makes an object that an update or apply creates.
+// firstState returns the object that an update or apply creates, and how it is
+// written.
 func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin begin, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
 	obj, err := update(ctx, nil)
 	if err != nil {
 		return nil, write, err
 	}
-	// As in kube-apiserver, a version that the client names is not held against it.
+	// As in kube-apiserver, the resourceVersion of such a request is ignored.
 	obj.SetResourceVersion("")
 	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, write, err
@@ -109,8 +111,8 @@ func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin be
 	return obj, write, nil
 }
 
-// checkFresh is optimistic concurrency: an object that names its version must
-// be made from the current one.
+// checkFresh enforces optimistic concurrency: an object with a resourceVersion must
+// have the current one's. It sets the resourceVersion of one without.
 func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 	version := obj.GetResourceVersion()
 	if version == "0" {
@@ -130,7 +132,8 @@ func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 	return apierrors.NewConflict(s.Resource, old.GetName(), errors.New(modifiedMessage))
 }
 
-// beforeUpdate keeps what a client may not change, and checks the rest.
+// beforeUpdate restores the system metadata, and prepares and validates the object
+// by the strategy.
 func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
 	keepSystemMetadata(obj, old)
 	if strategy.PrepareForUpdate != nil {
@@ -174,8 +177,8 @@ func keepSystemMetadata(obj, old codec.Object) {
 // changed, and may be older than the rules for new ones.
 func anyPathSegment(string, bool) []string { return nil }
 
-// released tells whether an object marked for deletion has nothing left that
-// holds it.
+// released reports whether an object marked for deletion has nothing left that
+// keeps it: finalizers, Held, or a grace period.
 func (s *Strategy) released(obj, old codec.Object) bool {
 	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.Held != nil && s.Held(obj) {
 		return false

@@ -15,7 +15,8 @@ import (
 // standardFinalizers need no domain.
 var standardFinalizers = [...]string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 
-// warnFinalizers tells of finalizers that another writer may use by accident.
+// warnFinalizers warns of new finalizers without a domain, which may clash with
+// another writer's.
 func warnFinalizers(ctx context.Context, obj, old codec.Object) {
 	for _, finalizer := range obj.GetFinalizers() {
 		if strings.Contains(finalizer, "/") || slices.Contains(standardFinalizers[:], finalizer) {

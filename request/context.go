@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// User is who sends a request, as authentication found out.
+// User is the authenticated user of a request.
 type User struct {
 	Name   string
 	UID    string
@@ -22,12 +22,12 @@ const (
 	// GroupUnauthenticated holds Anonymous alone, GroupAuthenticated all others.
 	GroupUnauthenticated = "system:unauthenticated"
 	GroupAuthenticated   = "system:authenticated"
-	// GroupMasters may do everything.
+	// GroupMasters is authorized for everything.
 	GroupMasters = "system:masters"
 )
 
-// scope is everything the filters learn of a request. One value per request
-// and one context key keep look-ups and allocations down to one.
+// scope is what the filters record of a request: one allocation and one context
+// key for all of it.
 type scope struct {
 	info     *Info
 	user     *User
@@ -39,9 +39,9 @@ type scope struct {
 
 type scopeKey struct{}
 
-// NewContext returns a context that carries a request's particulars, to be
-// filled in by the Set functions as filters learn them. Set functions must not
-// run concurrently with reads; they belong to the filters alone.
+// NewContext returns a context that carries a request's Info, and what filters
+// add by the Set functions. Those must not be called concurrently with the other
+// functions: they are for filters, before the handler runs.
 func NewContext(parent context.Context, info *Info, received time.Time) context.Context {
 	return context.WithValue(parent, scopeKey{}, &scope{info: info, received: received})
 }
@@ -51,7 +51,8 @@ func from(ctx context.Context) *scope {
 	return s
 }
 
-// InfoFrom returns what the request asks for; nil outside a request.
+// InfoFrom returns the parsed request line; nil outside a request. The value is
+// shared and must not be changed.
 func InfoFrom(ctx context.Context) *Info {
 	if s := from(ctx); s != nil {
 		return s.info
@@ -59,8 +60,8 @@ func InfoFrom(ctx context.Context) *Info {
 	return nil
 }
 
-// UserFrom returns who asks; nil before authentication and outside a request.
-// The value is shared and must not be changed.
+// UserFrom returns the authenticated user; nil before authentication and outside a
+// request. The value is shared and must not be changed.
 func UserFrom(ctx context.Context) *User {
 	if s := from(ctx); s != nil {
 		return s.user
@@ -68,7 +69,7 @@ func UserFrom(ctx context.Context) *User {
 	return nil
 }
 
-// SetUser records who asks.
+// SetUser records the authenticated user.
 func SetUser(ctx context.Context, user *User) {
 	if s := from(ctx); s != nil {
 		s.user = user
@@ -106,9 +107,9 @@ func SetOriginal(ctx context.Context, r *http.Request) {
 	}
 }
 
-// Release frees the header of a request, and over HTTP/2 what has come of its
-// body, for a handler that answers for hours and needs them no more: a client
-// chooses how large they are. Neither r nor a filter around the handler may read
+// Release frees the header of a request, and over HTTP/2 the received part of its
+// body, for a long-running handler that needs them no more: their size is the
+// client's choice. Neither r nor a filter around the handler may read
 // them afterwards.
 func Release(r *http.Request) {
 	if r.ProtoMajor >= 2 && r.Body != nil { // in HTTP/1.1, Close waits for the body
@@ -120,8 +121,8 @@ func Release(r *http.Request) {
 	}
 }
 
-// Warnings collects what the client is told in Warning headers. It is safe for
-// concurrent use; its zero value is ready.
+// Warnings collects the texts of the response's Warning headers. It is safe for
+// concurrent use; the zero value is ready to use.
 type Warnings struct {
 	mu struct {
 		sync.Mutex
@@ -130,7 +131,8 @@ type Warnings struct {
 	}
 }
 
-// AddWarning notes a warning for the client, once per text. Warnings added
+// AddWarning adds a Warning header to the response, once per text. It is safe for
+// concurrent use. Warnings added
 // after the response has started are lost. Outside a request it does nothing.
 func AddWarning(ctx context.Context, text string) {
 	s := from(ctx)

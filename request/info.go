@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Info is what a request asks for, read once from its method, path and query
-// by Parse. The path grammar is that of the Kubernetes API:
+// Info is a parsed request line: verb, resource and name, read from method, path
+// and query by Parse. The path grammar is that of the Kubernetes API:
 //
 //	/api/{version}/...                  the core group
 //	/apis/{group}/{version}/...         every other group
@@ -25,10 +25,10 @@ import (
 //	.../{resource}/{name}/{subresource}/{tail...}
 //	.../watch/...                       the deprecated form of ?watch=true
 //
-// Everything else is a non-resource request, whose Path and lower-case method
-// (as Verb) are all that is known of it.
+// Everything else is a non-resource request, of which only Path and Verb, the
+// method in lower case, are set.
 type Info struct {
-	// IsResource says that the request is for an API resource.
+	// IsResource means that the request is for an API resource.
 	IsResource bool
 	// Path is the URL path as sent.
 	Path string
@@ -46,13 +46,14 @@ type Info struct {
 	// object's name.
 	Resource, Subresource string
 	// Name of the object; empty for collections. For a list or watch it is
-	// what a field selector metadata.name=NAME pins down, for authorization.
+	// the value of a field selector metadata.name=NAME, for authorization.
 	Name string
 	// NameInPath is Name where the path itself holds it.
 	NameInPath bool
 	// Tail is what follows the subresource, without its leading slash.
 	Tail string
-	// DeprecatedWatch tells that the path, not the query, asks for a watch.
+	// DeprecatedWatch means that the watch was requested by the path, not by the
+	// query.
 	DeprecatedWatch bool
 }
 
@@ -66,8 +67,8 @@ const (
 // subresource of the namespace itself rather than a resource within it.
 var namespaceSubresources = [...]string{"status", "finalize"}
 
-// Parse reads the request line. An error is the client's and names the part
-// that is wrong; the Info is then that of a non-resource request.
+// Parse parses the request line. An error is the client's mistake (400), with a
+// text for it; the Info is then that of a non-resource request.
 func Parse(r *http.Request) (Info, error) {
 	info := Info{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
 	parts := splitPath(r.URL.Path)
@@ -118,7 +119,7 @@ func (i *Info) parseResource(rest []string) {
 	}
 }
 
-// refineVerb tells the verbs apart that share an HTTP method.
+// refineVerb distinguishes the verbs that share an HTTP method.
 func (i *Info) refineVerb(rawQuery string) {
 	if i.Name != "" {
 		return

@@ -2,14 +2,14 @@ package rest
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Group is an API group: what a server answers for under one name.
+// Group is an API group with its versions.
 type Group struct {
 	Name string
 	// Versions in order of preference.
 	Versions []Version
 }
 
-// Version is a version of an API group.
+// Version is a version of an API group with its resources.
 type Version struct {
 	GroupVersion schema.GroupVersion
 	Resources    []*Resource

@@ -14,8 +14,8 @@ import (
 // Resource is one resource or subresource as served in one API version. It is
 // immutable once it is in the catalogue.
 type Resource struct {
-	// GroupVersion is where it is served; Name the plural, Subresource what
-	// follows an object's name, empty for the resource itself.
+	// GroupVersion is where it is served, Name the plural, Subresource the path
+	// segment after an object's name, empty for the resource itself.
 	GroupVersion      schema.GroupVersion
 	Name, Subresource string
 	Singular          string
@@ -33,32 +33,32 @@ type Resource struct {
 	// StorageVersionHash is shown in discovery; empty for what is not stored.
 	StorageVersionHash string
 
-	// Storage does the work; what it implements decides the verbs.
+	// Storage serves the requests; what it implements decides the verbs.
 	Storage Storage
 	// WithoutVerbs are withheld although Storage could do them.
 	WithoutVerbs []string
 	// ReturnDeleted answers a deletion that is done with the object as it last
 	// was, where others get a Status.
 	ReturnDeleted bool
-	// Custom says that a CustomResourceDefinition defines the resource, which is
-	// answered for in some ways of its own, as its subresources are.
+	// Custom means that a CustomResourceDefinition defines the resource, whose
+	// requests and errors differ in some ways from built-in ones.
 	Custom bool
-	// Table makes rows; nil gives name and age.
+	// Table makes the rows of Tables; nil stands for name and age.
 	Table TableConvertor
-	// WithoutTable says that there are no rows to show: who asks for a table and
-	// nothing else gets 406.
+	// WithoutTable means that the resource has no Table form: a request that
+	// accepts nothing else gets a 406.
 	WithoutTable bool
 	// FieldLabel translates a field selector's key of this version into the
-	// key of codec.Kind.Fields, or says that it is not supported. nil allows
+	// key of codec.Kind.Fields, or returns that it is not supported. nil allows
 	// metadata.name and metadata.namespace alone.
 	FieldLabel func(label, value string) (string, string, error)
-	// ResetFields are the fields that a write to this resource leaves as they
-	// are, by API version; they are not owned by who sent them.
+	// ResetFields are the fields that a write to this resource does not change,
+	// by API version; their managers do not come to own them.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
-	// TypeConverter knows the merge schemas of Kind; nil takes those of the
+	// TypeConverter has the merge schemas of Kind; nil stands for those of the
 	// built-in kinds.
 	TypeConverter managedfields.TypeConverter
-	// Warning, where not empty, is told to every client: a deprecation.
+	// Warning, where not empty, is sent with every response: a deprecation.
 	Warning string
 }
 
@@ -80,7 +80,7 @@ func (r *Resource) GVR() schema.GroupVersionResource {
 	return r.GroupVersion.WithResource(r.Name)
 }
 
-// Verb is a Kubernetes verb together with how it is asked for.
+// Verb is a Kubernetes verb and how it is requested over HTTP.
 type Verb struct {
 	// Name as in discovery and authorization.
 	Name string
@@ -88,19 +88,19 @@ type Verb struct {
 	Action string
 	// Methods of HTTP.
 	Methods []string
-	// Item tells that the path holds an object's name.
+	// Item means that the path holds an object's name.
 	Item bool
-	// AllNamespaces tells that a namespaced resource also answers it without
+	// AllNamespaces means that a namespaced resource also answers it without
 	// a namespace.
 	AllNamespaces bool
-	// can tells whether storage has the capability.
+	// can reports whether storage has the capability.
 	can func(Storage) bool
 }
 
 func implements[T any](s Storage) bool { _, ok := s.(T); return ok }
 
 // verbs are all verbs in the order of the route table. This is the one place
-// where it is asked what a storage can do.
+// that tests which interfaces a storage implements.
 var verbs = [...]Verb{
 	{Name: "list", Action: "LIST", Methods: []string{http.MethodGet}, AllNamespaces: true, can: implements[Lister]},
 	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, can: implements[Creater]},

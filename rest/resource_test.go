@@ -51,7 +51,6 @@ func (connecter) Connect(context.Context, types.NamespacedName, string) (http.Ha
 	return nil, nil
 }
 func (c connecter) ConnectMethods() []string { return c.methods }
-func (connecter) LongRunning() bool          { return false }
 
 type everything struct {
 	getter

@@ -1,6 +1,6 @@
-// Package rest says what a resource can do. REST storage implements one small
-// interface per verb; which of them it implements is all that decides which
-// verbs are served, listed in discovery and documented. The names are
+// Package rest defines what a resource can do: REST storage implements one small
+// interface per verb, and which of them it implements decides which verbs are
+// served, listed in discovery and documented. The names are
 // kube-apiserver's.
 //
 // Imports: codec.
@@ -31,74 +31,75 @@ type Storage any
 
 // Getter reads one object.
 type Getter interface {
-	// Get returns the object. options.ResourceVersion is as the API concepts
-	// page says: "" the newest, "0" anything, N not older than N.
+	// Get returns the object. options.ResourceVersion is as on the API concepts
+	// page: "" the newest, "0" any, N not older than N. A missing object is a
+	// 404.
 	Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error)
 }
 
 // Lister reads a collection.
 type Lister interface {
-	// List returns the chosen objects of a namespace, or of all where it is
+	// List returns the selected objects of a namespace, or of all where it is
 	// empty, in the order of their keys.
 	List(ctx context.Context, namespace string, options ListOptions) (*List, error)
 }
 
-// Watcher follows a collection.
+// Watcher watches a collection.
 type Watcher interface {
-	// Watch returns a started watch. Errors that come later are Next's.
+	// Watch returns a started watch, which the caller must close. Later errors are
+	// returned by its Next.
 	Watch(ctx context.Context, namespace string, options ListOptions) (Watch, error)
 }
 
-// Creater makes objects. The spelling is upstream's.
+// Creater creates objects. The spelling is upstream's.
 type Creater interface {
 	// Create stores the object, which becomes the storage's, after validate
-	// has accepted its final form. The record is nil where the client is to be
-	// told of success and nothing else.
+	// has accepted its final form. A nil record without an error means that the
+	// response is a Status of success.
 	Create(ctx context.Context, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
 }
 
 // Updater replaces objects.
 type Updater interface {
-	// Update stores what update makes of the current object. update may be
-	// called again, with a newer object, when somebody else wrote in between.
-	// created tells that there was none before.
+	// Update stores the object that update returns for the current one. update is
+	// called again, with the newer object, after a concurrent write. created
+	// reports whether there was no object before.
 	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (record *codec.Record, created bool, err error)
 }
 
-// GracefulDeleter deletes objects, at once or by marking them.
+// GracefulDeleter deletes objects, at once or by setting a deletionTimestamp.
 type GracefulDeleter interface {
-	// Delete returns the object as it last was; now tells that it is gone, not
-	// just marked.
+	// Delete returns the object as it last was. now reports whether it was
+	// removed, and not just marked for deletion.
 	Delete(ctx context.Context, name types.NamespacedName, validate ValidateObject, options metav1.DeleteOptions) (record *codec.Record, now bool, err error)
 }
 
-// CollectionDeleter deletes all objects that a list would return.
+// CollectionDeleter deletes all objects that a list would return, and returns them.
+// It is not atomic: an error leaves earlier deletions in effect.
 type CollectionDeleter interface {
 	DeleteCollection(ctx context.Context, namespace string, validate ValidateObject, options metav1.DeleteOptions, list ListOptions) (*List, error)
 }
 
-// Connecter gives a request to an object over to a handler of its own: streams,
-// proxies, logs.
+// Connecter hands a request to a handler of its own: streams, proxies, logs. Whether
+// such a request is long-running follows from its subresource's name
+// (filters.LongRunning).
 type Connecter interface {
 	// Connect returns the handler of one request. tail is what followed the
 	// subresource in the path.
 	Connect(ctx context.Context, name types.NamespacedName, tail string) (http.Handler, error)
-	// ConnectMethods are the HTTP methods answered.
+	// ConnectMethods returns the HTTP methods that are served.
 	ConnectMethods() []string
-	// LongRunning tells that a request may last; it is then exempt from
-	// deadlines.
-	LongRunning() bool
 }
 
-// NamedCreater creates at the name of a parent object: the create verb of
+// NamedCreater creates a subresource of a named object: the create verb of
 // subresources such as pods/binding.
 type NamedCreater interface {
-	// CreateNamed returns what was made, or nil where the client is to be told
-	// of success and nothing else.
+	// CreateNamed returns the created object. A nil record without an error means
+	// that the response is a Status of success.
 	CreateNamed(ctx context.Context, name types.NamespacedName, obj codec.Object, validate ValidateObject, options metav1.CreateOptions) (*codec.Record, error)
 }
 
-// TableConvertor makes rows for people.
+// TableConvertor makes the rows of a Table, which kubectl prints.
 type TableConvertor interface {
 	// Columns are the columns of every table of this resource.
 	Columns() []metav1.TableColumnDefinition
@@ -107,13 +108,12 @@ type TableConvertor interface {
 	Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error)
 }
 
-// Arranger is a TableConvertor that looks at all rows of a list before they are
-// shown.
+// Arranger is a TableConvertor that orders the rows of a list.
 type Arranger interface {
 	TableConvertor
-	// Arrange is told the objects of a list with their cells, which it may
-	// change, and returns in which order the rows are shown, by index. The
-	// objects must not be changed.
+	// Arrange receives the objects of a list with their cells, which it may
+	// change, and returns the order of the rows, by index. The objects must not be
+	// changed.
 	Arrange(list []codec.Object, rows [][]any) (order []int, err error)
 }
 
@@ -171,7 +171,7 @@ type List struct {
 	Remaining *int64
 }
 
-// Event is one thing a watch tells.
+// Event is an event of a watch.
 type Event struct {
 	// Type is Added, Modified, Deleted or Bookmark; errors are Next's.
 	Type watch.EventType
@@ -188,13 +188,13 @@ type Event struct {
 // order: the client should watch again from where it was.
 var ErrWatchClosed = errors.New("watch closed")
 
-// Watch is a cursor in the changes of a collection. It is used by one
-// goroutine.
+// Watch is a cursor in the changes of a collection. It must not be used
+// concurrently.
 type Watch interface {
 	// Next waits for events and returns some, at least one, in order of
 	// revision. The slice is valid until the next call. An error ends the
-	// watch: the context's, ErrWatchClosed, or an API error to be told to the
-	// client, such as 410 Expired.
+	// watch: the context's, ErrWatchClosed, or an API error for the client, such as
+	// 410 Expired.
 	Next(ctx context.Context) ([]Event, error)
 	io.Closer
 }

@@ -1,7 +1,7 @@
-// Package route knows who answers for what. The Catalog is a list of sources
-// in the order asked (aggregated, built-in, custom); the first that has a
-// resource answers for it. There is no router: the grammar of API paths is
-// regular, and has been read once before (package request).
+// Package route finds the handler of a request: that of an aggregated API server,
+// or the resource in the Catalog, a list of sources of which the first that has
+// the resource serves it (built-in, then custom). There is no router: the grammar
+// of API paths is regular, and package request has parsed the path before.
 //
 // Imports: endpoints, request, rest.
 package route
@@ -16,24 +16,25 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// Source has resources. It is safe for concurrent use; what it returns is
-// immutable.
+// Source is a set of resources. It is safe for concurrent use; what it returns is
+// shared and must not be changed.
 type Source interface {
-	// Find returns a resource or subresource, nil when the source has none.
+	// Find returns a resource or subresource, nil where the source does not have
+	// it.
 	Find(gv schema.GroupVersion, name, subresource string) *rest.Resource
-	// Groups returns all there is, groups and their versions in order of
-	// preference, resources in order of their names.
+	// Groups returns everything, groups and their versions in order of preference,
+	// resources by name.
 	Groups() []rest.Group
-	// Group returns one group, without making the others.
+	// Group returns one group, without building the others.
 	Group(name string) (rest.Group, bool)
 	// Generation grows with every change of what the source has.
 	Generation() uint64
 }
 
-// Catalog is all that a server answers for. It is a Source itself.
+// Catalog is all resources of a control plane. It is a Source itself.
 type Catalog struct{ sources []Source }
 
-// NewCatalog returns a catalogue that asks the sources in order.
+// NewCatalog returns a catalogue that searches the sources in order.
 func NewCatalog(sources ...Source) *Catalog { return &Catalog{sources} }
 
 // Find implements Source.
@@ -107,7 +108,7 @@ func (c *Catalog) Generation() uint64 {
 	return sum
 }
 
-// HasStaticGroup tells whether a group is there whatever is stored.
+// HasStaticGroup reports whether a group is served whatever is stored.
 func (c *Catalog) HasStaticGroup(name string) bool {
 	return slices.ContainsFunc(c.sources, func(s Source) bool {
 		static, ok := s.(*Static)

@@ -11,26 +11,26 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// Handler answers requests for resources, and passes all others on.
+// Handler serves requests for resources, and passes all others on.
 type Handler struct {
 	Catalog *Catalog
 	API     *endpoints.API
-	// Elsewhere returns what answers for a group version that another server
-	// is registered for, with all that is below it; nil for all others. Nil:
-	// there are no others.
-	Elsewhere func(schema.GroupVersion) http.Handler
-	// Others answers requests that are for no resource.
-	Others http.Handler
+	// Aggregated returns the handler of a group version that an APIService gives
+	// to another server, for all paths below it; nil for all others. A nil
+	// Aggregated means that there are none.
+	Aggregated func(schema.GroupVersion) http.Handler
+	// NonResource serves requests that are for no resource. Required.
+	NonResource http.Handler
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info := request.InfoFrom(r.Context())
-	if elsewhere := h.elsewhere(info); elsewhere != nil {
-		elsewhere.ServeHTTP(w, r)
+	if aggregated := h.aggregated(info); aggregated != nil {
+		aggregated.ServeHTTP(w, r)
 		return
 	}
 	if info == nil || !info.IsResource {
-		h.Others.ServeHTTP(w, r)
+		h.NonResource.ServeHTTP(w, r)
 		return
 	}
 	if info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/") {
@@ -43,16 +43,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case resource != nil && fits(resource, info):
 		h.API.Serve(w, r, resource)
 	case info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
-		http.NotFound(w, r) // as kube-apiserver: of other groups not even a Status
+		http.NotFound(w, r) // as kube-apiserver: for other groups not even a Status
 	default:
 		h.API.WriteNotFound(w, r)
 	}
 }
 
-// elsewhere returns who else answers for the group version that a request is
-// below of, nil for nobody.
-func (h *Handler) elsewhere(info *request.Info) http.Handler {
-	if h.Elsewhere == nil || info == nil {
+// aggregated returns the handler of the aggregated group version that a request's
+// path is below, nil where there is none.
+func (h *Handler) aggregated(info *request.Info) http.Handler {
+	if h.Aggregated == nil || info == nil {
 		return nil
 	}
 	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
@@ -70,12 +70,12 @@ func (h *Handler) elsewhere(info *request.Info) http.Handler {
 	if gv.Group == "" && !strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "api/") {
 		return nil // the core group is below /api alone
 	}
-	return h.Elsewhere(gv)
+	return h.Aggregated(gv)
 }
 
-// fits reports whether the path has a namespace where the resource wants one. Of
-// custom resources, other requests across namespaces than those to read are for
-// nothing that is there; of built-in ones, they are for a method that is not.
+// fits reports whether the path has a namespace where the resource needs one. As
+// in kube-apiserver, a write across all namespaces is a 404 for custom resources,
+// and a 405 for built-in ones, which is why it fits those.
 func fits(resource *rest.Resource, info *request.Info) bool {
 	if resource.Namespaced {
 		reads := info.Verb == "list" || info.Verb == "watch"

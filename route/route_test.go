@@ -167,9 +167,9 @@ func TestGeneration(t *testing.T) {
 func TestHandler(t *testing.T) {
 	t.Parallel()
 	h := &route.Handler{
-		Catalog: route.NewCatalog(source("v1 pods", "v1 pods/status", "v1 nodes", "v1 namespaces", "v1 namespaces/status", "apps/v1 deployments")),
-		API:     endpoints.New(endpoints.Config{}),
-		Others:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "others") }),
+		Catalog:     route.NewCatalog(source("v1 pods", "v1 pods/status", "v1 nodes", "v1 namespaces", "v1 namespaces/status", "apps/v1 deployments")),
+		API:         endpoints.New(endpoints.Config{}),
+		NonResource: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "others") }),
 	}
 	const (
 		others = "others"

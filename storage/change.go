@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// Change is one change of one object, shared by everyone who watches it. Its
-// fields are not changed once it was handed to a watch.
+// Change is one change of one object, shared by all watches. It is immutable once
+// a Source has returned it.
 type Change struct {
 	Key      string
 	Revision int64
@@ -21,12 +21,13 @@ type Change struct {
 	// Prev is the object before the change, nil before a creation.
 	Prev *codec.Record
 
-	// gone is Prev at Revision, made when somebody needs it.
-	gone atomic.Pointer[codec.Record]
+	// deleted is Prev at Revision, made on first use.
+	deleted atomic.Pointer[codec.Record]
 }
 
-// NewChange returns the change that an event of the backend tells of. prev may
-// be given where the record before the change is at hand.
+// NewChange returns the change of an event of the backend. prev is the record
+// before the change, or nil to have it decoded from the event. An error is the
+// transformer's.
 func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record) (*Change, error) {
 	c := &Change{Key: ev.Key, Revision: int64(ev.Revision), Prev: prev}
 	var err error
@@ -35,42 +36,43 @@ func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record)
 			return nil, err
 		}
 	}
-	sealed := s.sealed(ev)
+	written := s.writerRecord(ev)
 	switch {
 	case ev.Deleted:
-		if sealed != nil {
-			c.gone.Store(sealed)
+		if written != nil {
+			c.deleted.Store(written)
 		}
-	case sealed != nil:
-		c.Record = sealed
+	case written != nil:
+		c.Record = written
 	default:
 		c.Record, err = s.Record(ctx, &kv.Entry{Key: ev.Key, Value: ev.Value, Created: ev.Created, Modified: ev.Revision})
 	}
 	return c, err
 }
 
-// AtHand reports whether the change of an event can be made at once: without the
-// transformer, which may ask a key service over the network.
-func (s *Store) AtHand(ev *kv.Event) bool {
+// NonBlocking reports whether NewChange does not call the transformer for an event,
+// which may block on a key service. prev must then be passed where the event has
+// a previous value.
+func (s *Store) NonBlocking(ev *kv.Event) bool {
 	if s.transformer == (Identity{}) {
 		return true
 	}
-	note, ok := ev.Note.(*pending)
+	note, ok := ev.Note.(*pendingRecord)
 	return ok && note.kind == s.kind
 }
 
-// Gone returns the object before the change with the change's revision, as
-// those see it for whom the change took it away. Prev must not be nil.
-func (c *Change) Gone() *codec.Record {
-	if r := c.gone.Load(); r != nil {
+// DeletedRecord returns the object before the change with the change's revision,
+// the object of a DELETED event. Prev must not be nil.
+func (c *Change) DeletedRecord() *codec.Record {
+	if r := c.deleted.Load(); r != nil {
 		return r
 	}
-	c.gone.CompareAndSwap(nil, c.Prev.At(c.Revision))
-	return c.gone.Load()
+	c.deleted.CompareAndSwap(nil, c.Prev.At(c.Revision))
+	return c.deleted.Load()
 }
 
-// Event returns what a watch of the selection is told of the change. ok is
-// false where it is told nothing.
+// Event returns the event of the change for a watch of the selection. ok is false
+// where there is none: the selection has the object neither before nor after.
 func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	var before, after bool
 	if c.Prev != nil {
@@ -89,12 +91,12 @@ func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	case after:
 		return rest.Event{Type: watch.Added, Record: c.Record}, true, nil
 	case before:
-		return rest.Event{Type: watch.Deleted, Record: c.Gone()}, true, nil
+		return rest.Event{Type: watch.Deleted, Record: c.DeletedRecord()}, true, nil
 	}
 	return ev, false, nil
 }
 
-// Holds tells whether a key is in the selection's range.
+// Holds reports whether a key is in the selection's range of keys.
 func (sel *Selection) Holds(key string) bool {
 	return key >= sel.Start && (sel.End == "" || key < sel.End)
 }

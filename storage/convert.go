@@ -10,11 +10,10 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// Objects whose conversion asks somebody outside (codec.Kind.Convert) are
-// converted where there is a context and, if possible, many of them: here,
-// before anybody looks at them.
+// Objects whose conversion may call a webhook (codec.Kind.Convert) are converted
+// here, in batches and under the request's context, before they are decoded.
 
-// readable yields records once they can be looked at.
+// readable yields the records of a plan converted.
 func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	if s.kind.Convert == nil {
 		return records
@@ -48,7 +47,7 @@ func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*co
 				return
 			}
 			if p.Limit > 0 && seen >= p.Limit && p.All() {
-				// It only tells that there is more.
+				// It is not returned: it only shows that there is another page.
 				if !flush() || !yield(record, nil) {
 					return
 				}
@@ -64,10 +63,10 @@ func (s *Store) readable(ctx context.Context, p *ListPlan, records iter.Seq2[*co
 	}
 }
 
-// readBack makes sure that what is about to be written can be read, in the
-// version that it is sent in: an object that cannot is not written. The record
-// that comes of the write is then at hand.
-func (p *pending) readBack(ctx context.Context, name types.NamespacedName) error {
+// readBack converts what is about to be written to the hub version, as a read of
+// it would: an object that does not convert must not be written. The write then
+// returns the converted record.
+func (p *pendingRecord) readBack(ctx context.Context, name types.NamespacedName) error {
 	if p.kind.Convert == nil {
 		return nil
 	}
@@ -82,19 +81,19 @@ func (p *pending) readBack(ctx context.Context, name types.NamespacedName) error
 	return nil
 }
 
-// readable converts what the selection has to look at of changes.
+// readable converts the records of changes that selectors have to match.
 func (c *Cursor) readable(ctx context.Context, changes []*Change) error {
 	if c.All() || len(changes) == 0 || !changes[0].converts() {
 		return nil
 	}
-	looked := make([]*codec.Record, 0, 2*len(changes))
+	matched := make([]*codec.Record, 0, 2*len(changes))
 	for _, change := range changes {
-		looked = append(looked, change.Prev, change.Record)
+		matched = append(matched, change.Prev, change.Record)
 	}
-	return codec.Convert(ctx, looked...)
+	return codec.Convert(ctx, matched...)
 }
 
-// converts tells whether a change is of a kind whose conversion takes asking.
+// converts reports whether a change is of a kind with Kind.Convert.
 func (c *Change) converts() bool {
 	record := c.Record
 	if record == nil {
@@ -103,14 +102,14 @@ func (c *Change) converts() bool {
 	return record != nil && record.Kind().Convert != nil
 }
 
-// convertEvents converts what a watch is about to be told.
+// convertEvents converts the records of events before Next returns them.
 func convertEvents(ctx context.Context, events []rest.Event) error {
 	if len(events) == 0 || events[0].Record == nil || events[0].Record.Kind().Convert == nil {
 		return nil
 	}
-	told := make([]*codec.Record, 0, len(events))
+	records := make([]*codec.Record, 0, len(events))
 	for i := range events {
-		told = append(told, events[i].Record)
+		records = append(records, events[i].Record)
 	}
-	return codec.Convert(ctx, told...)
+	return codec.Convert(ctx, records...)
 }

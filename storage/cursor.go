@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// bookmarkPeriod is how often a watch that wants them is told bookmarks.
+	// bookmarkPeriod is the longest time between bookmarks.
 	bookmarkPeriod = time.Minute
-	// lastBookmark is how long before its deadline a watch is told a last one.
+	// lastBookmark is how long before its deadline a watch gets a last one.
 	lastBookmark = 2 * time.Second
-	// initialBatch is how many initial events are handed out at a time.
+	// initialBatch is how many initial events one Next returns.
 	initialBatch = 100
 )
 
-// Source is where a Cursor gets changes from. It is used by one goroutine.
+// Source is where a Cursor reads changes. It must not be used concurrently.
 type Source interface {
-	// Next returns changes that were not yet returned, in order of revision,
-	// waiting for some until wake or ctx ends the waiting. There may be none,
+	// Next returns the next changes, in order of revision and all of a commit at
+	// once. It waits for some until wake fires or ctx ends. There may be none,
 	// after wake or where there is only progress. The slice is valid until the
 	// next call. All changes up to the revision progress have been returned.
 	Next(ctx context.Context, wake <-chan time.Time) (changes []*Change, progress int64, err error)
@@ -38,11 +38,11 @@ type CursorConfig struct {
 	// Initial, where not nil, is the list whose items come first, as ADDED.
 	// Source delivers what came after its Revision.
 	Initial *rest.List
-	// MarkInitialEnd tells the end of the initial items by a bookmark.
+	// MarkInitialEnd adds a bookmark after the initial items.
 	MarkInitialEnd bool
-	// From is the revision after which changes are told.
+	// From is the revision after which changes are reported.
 	From int64
-	// Bookmarks tells the progress now and then.
+	// Bookmarks adds bookmarks, about once a minute.
 	Bookmarks bool
 	// Deadline, where not zero, is when the watch will be ended.
 	Deadline time.Time
@@ -50,13 +50,13 @@ type CursorConfig struct {
 
 // Cursor is a rest.Watch over a Source: first the initial events, then the
 // changes that the selection makes into events, and bookmarks between them. It
-// is what cached and uncached watches have in common.
+// is the common part of cached and uncached watches. It must not be used concurrently.
 type Cursor struct {
 	CursorConfig
 	nextInitial func() (*codec.Record, error, bool)
 	stopInitial func()
-	// progress is the revision of the next bookmark, told that of the last.
-	progress, told int64
+	// progress is the revision of the next bookmark, bookmarked that of the last.
+	progress, bookmarked int64
 	// timer fires when a bookmark is due, which is at due; nil without
 	// bookmarks.
 	timer *time.Timer
@@ -83,7 +83,7 @@ func NewCursor(cfg CursorConfig) *Cursor {
 
 // untilBookmark returns how long to wait for the next bookmark.
 func (c *Cursor) untilBookmark() time.Duration {
-	// Not at once for all those who came at once.
+	// With jitter, so that watches opened together do not wake together.
 	wait := bookmarkPeriod - rand.N(bookmarkPeriod/4)
 	if !c.Deadline.IsZero() {
 		if left := time.Until(c.Deadline) - lastBookmark; left > 0 {
@@ -114,7 +114,7 @@ func (c *Cursor) Next(ctx context.Context) ([]rest.Event, error) {
 	return c.out, nil
 }
 
-// initial hands out the next initial events.
+// initial adds the next initial events.
 func (c *Cursor) initial() error {
 	for range initialBatch {
 		record, err, ok := c.nextInitial()
@@ -132,15 +132,15 @@ func (c *Cursor) initial() error {
 
 func (c *Cursor) endInitial() {
 	c.stopInitial()
-	// The list holds on to a snapshot, which a long watch must not.
+	// The list holds a snapshot of the cache; the watch must not retain it.
 	c.nextInitial, c.stopInitial, c.Initial = nil, nil, nil
 	if c.MarkInitialEnd {
 		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress, InitialEventsEnd: true})
-		c.told = c.progress
+		c.bookmarked = c.progress
 	}
 }
 
-// changes hands out what came since, or a bookmark when it is time.
+// changes adds the events of the next changes, and a bookmark when one is due.
 func (c *Cursor) changes(ctx context.Context) error {
 	var wake <-chan time.Time
 	if c.timer != nil {
@@ -160,7 +160,7 @@ func (c *Cursor) changes(ctx context.Context) error {
 	return nil
 }
 
-// events adds what changes are told as.
+// events adds the events of changes.
 func (c *Cursor) events(ctx context.Context, changes []*Change) error {
 	if err := c.readable(ctx, changes); err != nil {
 		return err
@@ -177,13 +177,13 @@ func (c *Cursor) events(ctx context.Context, changes []*Change) error {
 	return convertEvents(ctx, c.out)
 }
 
-// bookmark adds a bookmark, if there is anything new to tell.
+// bookmark adds a bookmark, if there was progress since the last.
 func (c *Cursor) bookmark() {
 	wait := c.untilBookmark()
 	c.due = time.Now().Add(wait)
 	c.timer.Reset(wait)
-	if c.progress > c.told {
-		c.told = c.progress
+	if c.progress > c.bookmarked {
+		c.bookmarked = c.progress
 		c.out = append(c.out, rest.Event{Type: watch.Bookmark, Revision: c.progress})
 	}
 }

@@ -17,13 +17,13 @@ var (
 	ErrExists = errors.New("object exists already")
 	// ErrTooLarge: the encoded object is larger than the backend takes.
 	ErrTooLarge = errors.New("object is too large to be stored")
-	// ErrExpired: the revision asked for is no longer held. It comes as an
+	// ErrExpired: the requested revision is compacted. It comes as an
 	// *ExpiredError.
 	ErrExpired = errors.New("revision is no longer available")
 )
 
-// ExpiredError is an ErrExpired with what the client is told. It is an API
-// error: 410 Expired.
+// ExpiredError is an ErrExpired with the text for the client. It is an API error:
+// 410 Expired.
 type ExpiredError struct {
 	Message string
 	// Continue is a token that takes up a paged list where it stopped, at the
@@ -45,12 +45,12 @@ func (e *ExpiredError) Status() metav1.Status {
 	}
 }
 
-// PreconditionError says that the current object is not what a write required.
+// PreconditionError reports that the current object is not what a write required.
 type PreconditionError struct {
 	Field     string // UID or ResourceVersion
 	Want, Got string
-	// Key is what kube-apiserver calls the object by in such errors: its key, and
-	// of a dry run that without the prefix of all keys. Update sets it.
+	// Key is the object's key, or in a dry run the key without the prefix of all
+	// keys, as kube-apiserver's text has it. Update sets it.
 	Key string
 }
 
@@ -62,8 +62,8 @@ func (e *PreconditionError) Error() string {
 	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been %s", e.Field, e.Want, e.Field, e.Got, became)
 }
 
-// FutureRevisionError says that a revision asked for has not been reached
-// after some waiting. It is an API error: 504 Timeout.
+// FutureRevisionError reports that the requested revision is not reached, for cached
+// reads after a wait. It is an API error: 504 Timeout.
 type FutureRevisionError struct{ Asked, Current int64 }
 
 func (e *FutureRevisionError) Error() string {
@@ -87,8 +87,8 @@ func (e *FutureRevisionError) Status() metav1.Status {
 	}
 }
 
-// InvalidOptionError says that an option of a request makes no sense. It is an
-// API error: 400 BadRequest.
+// InvalidOptionError reports an invalid option of a request. It is an API error: 400
+// BadRequest.
 type InvalidOptionError struct{ Message string }
 
 func (e *InvalidOptionError) Error() string { return e.Message }
@@ -103,8 +103,8 @@ func (e *InvalidOptionError) Status() metav1.Status {
 	}
 }
 
-// CheckPreconditions returns a *PreconditionError unless the object is the one
-// that is meant.
+// CheckPreconditions returns a *PreconditionError unless UID and resourceVersion of
+// the object are those of the preconditions. nil requires nothing.
 func CheckPreconditions(preconditions *metav1.Preconditions, obj metav1.Object) error {
 	if preconditions == nil {
 		return nil
@@ -120,7 +120,7 @@ func CheckPreconditions(preconditions *metav1.Preconditions, obj metav1.Object) 
 
 func notFound(name types.NamespacedName) error { return fmt.Errorf("%w: %s", ErrNotFound, name) }
 
-// tooLarge is worded after kube-apiserver's, by which some clients know it.
+// tooLarge has a part of kube-apiserver's text, which some clients match on.
 func tooLarge(size int) error {
 	return fmt.Errorf("%w: request is too large: the object takes up %d bytes", ErrTooLarge, size)
 }
@@ -134,8 +134,8 @@ const (
 		"Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
 
-// TooOld is the error of a watch from a revision that is gone; oldest is the
-// oldest one that would do.
+// TooOld returns the *ExpiredError of a watch from a compacted revision; oldest is
+// the oldest one that is left.
 func TooOld(from, oldest int64) error {
 	return &ExpiredError{Message: fmt.Sprintf("too old resource version: %d (%d)", from, oldest)}
 }

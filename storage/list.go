@@ -32,7 +32,7 @@ func (s *Store) List(ctx context.Context, namespace string, options rest.ListOpt
 // ListPlanned is List of a resolved request.
 func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, error) {
 	r := &reader{store: s, ctx: ctx, plan: plan}
-	// The first chunk settles the revision, and with it most errors.
+	// The first chunk determines the revision, and most errors.
 	if err := r.first(); err != nil {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 // Page returns the items of one page of a list: those of records, which are all
 // of the plan's range in order, that the selectors choose, up to the limit.
 // When they have been run through, the list's Continue and Remaining are set.
-// total says how many records there are in the range; done is told at the end
-// how many were looked at and how many returned.
+// total returns the number of records in the range; done is called at the end
+// with the numbers of records evaluated and returned.
 func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		var evaluated, returned int64
@@ -98,7 +98,7 @@ type reader struct {
 func (r *reader) first() error {
 	limit := firstChunk
 	if r.plan.Limit > 0 && r.plan.All() {
-		// One more tells whether there is another page.
+		// One more than the page, to know whether another one follows.
 		limit = int(min(r.plan.Limit+1, maxChunk))
 	}
 	if err := r.read(r.plan.Start, r.plan.At, limit, r.plan.Limit > 0 && r.plan.All()); err != nil {
@@ -112,7 +112,7 @@ func (r *reader) first() error {
 }
 
 // read reads the chunk that begins at start, and counts the range from there
-// on where that is asked for.
+// on if counted.
 func (r *reader) read(start string, at kv.Revision, limit int, counted bool) error {
 	backend := r.store.backend
 	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.plan.End, At: at, Limit: limit, Counted: counted})

@@ -9,10 +9,9 @@ import (
 	"mainstay.dev/mainstay/codec"
 )
 
-// Observer learns of each object that was written before the write returns, so
-// that whoever wrote it finds it in effect. Its functions may be called
-// concurrently, and out of order for different objects and for the same one: a
-// revision says which write is the newer.
+// Observer is called with each write before the write returns, so that it is in
+// effect for its writer. Its functions may be called concurrently, and out of
+// order, for the same object as well: the greater revision is the newer write.
 type Observer struct {
 	// Written is called with the object as it is stored now. Its error is
 	// returned to the writer, although the write has taken place. Required.
@@ -22,7 +21,8 @@ type Observer struct {
 	Deleted func(name types.NamespacedName, revision int64)
 }
 
-// Observed returns a storage whose writes are observed. Dry runs are not.
+// Observed returns a storage whose writes are reported to an Observer. Dry runs are
+// not.
 func Observed(inner Interface, observer *Observer) Interface { return observed{inner, observer} }
 
 type observed struct {

@@ -12,39 +12,40 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// OpRequest says what one object is to become, in a transaction with others.
+// OpRequest describes the write of one object in a transaction with others.
 type OpRequest struct {
-	// Current is the object as it must be for the write to take place: the
-	// record is of this storage. nil requires that there is none.
+	// Current is the record that the object must still have at the commit. It
+	// must be of this storage. nil requires that there is no object.
 	Current *codec.Record
-	// Object is what it becomes, and the storage's from then on; nil deletes.
+	// Object is the object to store, which the storage takes ownership of; nil
+	// deletes.
 	Object codec.Object
-	// TTL, where positive, removes the object that long after the write.
+	// TTL, where positive, is how long after the write the object is removed.
 	TTL time.Duration
 }
 
-// Op is a write that is ready to be committed with that of another object: see
-// WriteOptions.With. It is used once, and by one goroutine.
+// Op is a prepared write, to be committed with that of another object: see
+// WriteOptions.With. It must be used once only, and not concurrently.
 type Op struct {
-	name types.NamespacedName
-	op   kv.Op
-	note *pending
-	// observer learns of the write; it may be nil.
+	name    types.NamespacedName
+	op      kv.Op
+	pending *pendingRecord
+	// observer is called with the write; it may be nil.
 	observer *Observer
 }
 
 // Name returns the name of the object that is written.
 func (o *Op) Name() types.NamespacedName { return o.name }
 
-// OpConflictError says that an object of WriteOptions.With was not what its
-// OpRequest requires. Nothing was written, of any object.
+// OpConflictError reports that an object of WriteOptions.With has changed since the
+// Current of its OpRequest. None of the objects was written.
 type OpConflictError struct{ Name types.NamespacedName }
 
 func (e *OpConflictError) Error() string {
 	return fmt.Sprintf("%s, which is written together with the object, has changed", e.Name)
 }
 
-// errOpObject is returned for an OpRequest about nothing.
+// errOpObject is returned for an OpRequest without Object and Current.
 var errOpObject = errors.New("a transaction needs an object to write, or one to delete")
 
 // Prepare implements Interface.
@@ -67,8 +68,8 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 		o.op.Expect = kv.Revision(req.Current.Revision())
 	}
 	if req.Object == nil {
-		o.note = &pending{kind: s.kind, before: req.Current}
-		o.op.Note = o.note
+		o.pending = &pendingRecord{kind: s.kind, before: req.Current}
+		o.op.Note = o.pending
 		return o, nil
 	}
 	if req.Current == nil {
@@ -78,11 +79,11 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := write.note.readBack(ctx, o.name); err != nil {
+	if err := write.pending.readBack(ctx, o.name); err != nil {
 		return nil, err
 	}
-	o.note = write.note
-	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.note
+	o.pending = write.pending
+	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.pending
 	return o, nil
 }
 
@@ -124,7 +125,7 @@ func modified(entry *kv.Entry) kv.Revision {
 func observe(with []*Op, revision kv.Revision) error {
 	var errs []error
 	for _, o := range with {
-		record := o.note.seal(revision)
+		record := o.pending.resolve(revision)
 		switch {
 		case o.observer == nil:
 		case o.op.Kind == kv.OpPut:
@@ -136,7 +137,7 @@ func observe(with []*Op, revision kv.Revision) error {
 	return errors.Join(errs...)
 }
 
-// Prepare implements Interface. Whoever commits the write reports it.
+// Prepare implements Interface. The commit reports the write.
 func (o observed) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	op, err := o.Interface.Prepare(ctx, req)
 	if err == nil {

@@ -15,9 +15,8 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// ValidateListOptions tells which combinations of a list's or watch's options
-// are forbidden. A client is told of them as the faults of a
-// ListOptions.meta.k8s.io (422).
+// ValidateListOptions returns the forbidden combinations of a list's or watch's
+// options: the causes of a 422 for a ListOptions.meta.k8s.io.
 func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
 	return validation.ValidateListOptions(&internalversion.ListOptions{
 		Watch:                watch,
@@ -30,17 +29,17 @@ func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
 	}, true)
 }
 
-// Selection is the part of a collection that a list or watch is about: a range
-// of keys, and what selectors choose of it.
+// Selection is the part of a collection that a list or watch selects: a range of
+// keys, and selectors.
 type Selection struct {
 	// Prefix starts all keys; Start and End bound them more closely.
 	Prefix, Start, End string
-	// Labels and Fields are nil where they choose everything.
+	// Labels and Fields are nil where they select everything.
 	Labels labels.Selector
 	Fields fields.Selector
 }
 
-// All tells that nothing in the range is left out.
+// All reports whether everything in the range is selected.
 func (sel *Selection) All() bool { return sel.Labels == nil && sel.Fields == nil }
 
 // Select resolves the namespace and selectors of a request. Selectors that
@@ -87,23 +86,24 @@ type ListPlan struct {
 	At kv.Revision
 	// Min is the oldest revision that will do, where At is 0.
 	Min kv.Revision
-	// Any tells that the newest revision is not asked for: what is at hand
-	// will do, if it is not older than Min.
+	// Any means that any revision from Min on will do, such as the cache's; else
+	// the newest is required.
 	Any bool
 	// Limit ends a page; 0 means no limit.
 	Limit int64
-	// continued tells that a page came before this one.
+	// continued means that this is not the first page.
 	continued bool
 }
 
-// PlanList resolves a list request by the rules of the API concepts page.
+// PlanList resolves a list request by the rules of the API concepts page. An error
+// is an *InvalidOptionError or, for a resourceVersion, a *field.Error.
 func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan, error) {
 	sel, err := s.Select(namespace, options)
 	if err != nil {
 		return nil, err
 	}
 	plan := &ListPlan{Selection: sel, Limit: max(options.Limit, 0)}
-	// As kube-apiserver's cache: "whatever is at hand" is not paged.
+	// As kube-apiserver's cache: a list of "any" version is not paged.
 	if options.ResourceVersion == "0" {
 		plan.Limit = 0
 	}
@@ -135,7 +135,7 @@ func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan,
 	return plan, nil
 }
 
-// resume makes the plan start where a continue token says.
+// resume makes the plan start at the position of a continue token.
 func (p *ListPlan) resume(options rest.ListOptions) error {
 	start, rv, err := decodeContinue(options.Continue, p.Prefix)
 	if err != nil {
@@ -152,7 +152,8 @@ func (p *ListPlan) resume(options rest.ListOptions) error {
 	return nil
 }
 
-// Expired is the error of a list whose revision is gone.
+// Expired returns the error of a list whose revision is compacted. That of a later
+// page has a token to continue at the newest revision.
 func (p *ListPlan) Expired() error {
 	if !p.continued {
 		return &ExpiredError{Message: listTooOld}

@@ -7,15 +7,16 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// pending is the kv.Op.Note of a write: a record that lacks its revision. The
-// writer learns the revision from the commit, watchers in this process from the
-// event, and whoever comes first seals the record; the others get the same one,
-// and with it the encodings that anybody made of it.
-type pending struct {
+// pendingRecord is the record of a write until its revision is known. It is the
+// kv.Op.Note of the write, so that the events of the commit carry it. Writer and
+// watches both call resolve; the first call makes the record and all return the
+// same one, with the encodings that it has cached.
+type pendingRecord struct {
 	kind *codec.Kind
 	once sync.Once
-	// object is what was written; before is the record that was deleted.
-	// Only seal touches them once the write was handed to the backend.
+	// object and value are what was written, before is the record that was
+	// deleted or, for a put, converted already. Once the write was passed to the
+	// backend, only resolve may use them.
 	object codec.Object
 	value  []byte
 	before *codec.Record
@@ -23,8 +24,9 @@ type pending struct {
 	record *codec.Record
 }
 
-// seal returns the record with the revision of the commit.
-func (p *pending) seal(revision kv.Revision) *codec.Record {
+// resolve returns the record at the revision of the commit. It may be called
+// concurrently.
+func (p *pendingRecord) resolve(revision kv.Revision) *codec.Record {
 	p.once.Do(func() {
 		if p.before != nil {
 			p.record = p.before.At(int64(revision))
@@ -36,11 +38,11 @@ func (p *pending) seal(revision kv.Revision) *codec.Record {
 	return p.record
 }
 
-// sealed returns the record that the writer of an event left with it, nil if
-// there is none, or none of this store's kind.
-func (s *Store) sealed(ev *kv.Event) *codec.Record {
-	if note, ok := ev.Note.(*pending); ok && note.kind == s.kind {
-		return note.seal(ev.Revision)
+// writerRecord returns the record that the writer shares through an event. It is
+// nil for writes of other processes and for records of another kind.
+func (s *Store) writerRecord(ev *kv.Event) *codec.Record {
+	if pending, ok := ev.Note.(*pendingRecord); ok && pending.kind == s.kind {
+		return pending.resolve(ev.Revision)
 	}
 	return nil
 }

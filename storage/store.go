@@ -30,7 +30,7 @@ type Config struct {
 	ResourcePrefix string
 	// Kind reads and writes the objects. Required.
 	Kind *codec.Kind
-	// Namespaced tells that keys hold a namespace before the name.
+	// Namespaced means that keys have a namespace before the name.
 	Namespaced bool
 	// Transformer changes values on their way; nil leaves them as they are.
 	Transformer Transformer
@@ -96,7 +96,7 @@ func (cfg *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// Backend returns what keeps the bytes.
+// Backend returns the backend of the Config.
 func (s *Store) Backend() kv.Backend { return s.backend }
 
 // GroupResource returns the resource that is stored.

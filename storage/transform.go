@@ -6,9 +6,9 @@ import "context"
 // at rest. The key of the entry is authenticated with the value, so that values
 // cannot be moved from one object to another.
 type Transformer interface {
-	// FromStorage returns the value as it was before ToStorage. stale tells
-	// that it was transformed in a way that is no longer the current one, and
-	// should be written anew at the next update. data is not changed; plain
+	// FromStorage returns the value as it was before ToStorage. stale
+	// reports that it was not transformed with the current key or provider, and
+	// should be rewritten by the next update. data is not changed; plain
 	// may share its memory.
 	FromStorage(ctx context.Context, data []byte, key string) (plain []byte, stale bool, err error)
 	// ToStorage returns what the backend is to keep. plain is not changed; the

@@ -15,13 +15,13 @@ type WatchPlan struct {
 	Selection
 	// Initial: the current objects come first.
 	Initial bool
-	// MarkInitialEnd tells the end of them by a bookmark.
+	// MarkInitialEnd adds a bookmark after them.
 	MarkInitialEnd bool
-	// Min is how old the initial objects may be. Any tells that the newest
-	// ones are not asked for: what is at hand will do.
+	// Min is the oldest revision that the initial objects may have. Any means
+	// that any from Min on will do; else the newest is required.
 	Min kv.Revision
 	Any bool
-	// From is the revision after which changes are told where there are no
+	// From is the revision after which changes are reported, where there are no
 	// initial objects; 0 stands for the newest.
 	From kv.Revision
 }
@@ -89,7 +89,7 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 			return nil, fmt.Errorf("watch %s: %w", plan.Prefix, err)
 		}
 	}
-	source, err := s.Follow(ctx, &plan.Selection, from)
+	source, err := s.Changes(ctx, &plan.Selection, from)
 	if errors.Is(err, ErrExpired) {
 		return Failed(err), nil
 	}
@@ -101,7 +101,7 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 	return NewCursor(cfg), nil
 }
 
-// Failed returns a watch whose Next returns an error.
+// Failed returns a watch whose Next returns err.
 func Failed(err error) rest.Watch { return failed{err} }
 
 type failed struct{ err error }
@@ -109,19 +109,19 @@ type failed struct{ err error }
 func (f failed) Next(context.Context) ([]rest.Event, error) { return nil, f.err }
 func (f failed) Close() error                               { return nil }
 
-// follower is the Source that reads the backend's own watch.
-type follower struct {
+// backendSource is the Source that reads the backend's own watch.
+type backendSource struct {
 	store    *Store
 	watch    kv.Watch
 	progress int64
 	changes  []*Change
-	// ended is why there is no more.
+	// ended is the error that ended it.
 	ended error
 }
 
-// Follow returns the changes of a range after a revision, as the backend tells
-// them, until ctx ends. It is an ErrExpired when they are gone.
-func (s *Store) Follow(ctx context.Context, sel *Selection, from kv.Revision) (Source, error) {
+// Changes returns the changes of a range after a revision, from the backend,
+// until ctx ends. The error is an ErrExpired where they are compacted.
+func (s *Store) Changes(ctx context.Context, sel *Selection, from kv.Revision) (Source, error) {
 	w, err := s.backend.Watch(ctx, sel.Start, sel.End, max(from, from+1)) // the largest revision has no next
 	if errors.Is(err, kv.ErrCompacted) {
 		return nil, s.tooOld(ctx, from)
@@ -129,7 +129,7 @@ func (s *Store) Follow(ctx context.Context, sel *Selection, from kv.Revision) (S
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", sel.Prefix, err)
 	}
-	return &follower{store: s, watch: w, progress: int64(from)}, nil
+	return &backendSource{store: s, watch: w, progress: int64(from)}, nil
 }
 
 func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
@@ -141,7 +141,7 @@ func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
 }
 
 // Next implements Source.
-func (f *follower) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
+func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
 	clear(f.changes)
 	f.changes = f.changes[:0]
 	if f.ended != nil {
@@ -165,9 +165,9 @@ func (f *follower) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, 
 	}
 }
 
-// take makes changes of events. One that cannot be read ends the watch after
-// those before it.
-func (f *follower) take(ctx context.Context, batch kv.Batch) {
+// take appends the changes of a batch. An event that does not decode ends the
+// watch after the changes before it.
+func (f *backendSource) take(ctx context.Context, batch kv.Batch) {
 	for i := range batch.Events {
 		change, err := f.store.NewChange(ctx, &batch.Events[i], nil)
 		if err != nil {
@@ -180,8 +180,8 @@ func (f *follower) take(ctx context.Context, batch kv.Batch) {
 	f.progress = max(f.progress, int64(batch.Revision))
 }
 
-// reason is why the backend ended the watch.
-func (f *follower) reason(ctx context.Context) error {
+// reason returns the error of a watch that the backend has ended.
+func (f *backendSource) reason(ctx context.Context) error {
 	switch err := f.watch.Err(); {
 	case errors.Is(err, kv.ErrCompacted):
 		return f.store.tooOld(ctx, kv.Revision(f.progress))
@@ -195,7 +195,7 @@ func (f *follower) reason(ctx context.Context) error {
 }
 
 // Close implements Source.
-func (f *follower) Close() error {
+func (f *backendSource) Close() error {
 	f.watch.Stop()
 	return nil
 }

@@ -26,7 +26,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 	if err != nil {
 		return nil, err
 	}
-	if err := write.note.readBack(ctx, name); err != nil {
+	if err := write.pending.readBack(ctx, name); err != nil {
 		return nil, err
 	}
 	if options.DryRun {
@@ -37,7 +37,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 		if entry != nil {
 			return nil, exists(name)
 		}
-		return write.note.seal(0), nil
+		return write.pending.resolve(0), nil
 	}
 	res, err := s.put(ctx, key, write, 0, options)
 	if err != nil {
@@ -46,12 +46,12 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 	if !res.Committed {
 		return nil, exists(name)
 	}
-	return write.note.seal(res.Revision), nil
+	return write.pending.resolve(res.Revision), nil
 }
 
 // prepared is an object ready to be written.
 type prepared struct {
-	note *pending
+	pending *pendingRecord
 	// data is what the backend keeps: note.value, transformed.
 	data []byte
 }
@@ -68,13 +68,13 @@ func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*pre
 	if s.maxBytes > 0 && len(data) > s.maxBytes {
 		return nil, tooLarge(len(data))
 	}
-	return &prepared{note: &pending{kind: s.kind, object: obj, value: value}, data: data}, nil
+	return &prepared{pending: &pendingRecord{kind: s.kind, object: obj, value: value}, data: data}, nil
 }
 
 func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
 	res, err := s.commit(ctx, kv.Op{
-		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.note,
-		Removing: write.note.object.GetDeletionTimestamp() != nil,
+		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.pending,
+		Removing: write.pending.object.GetDeletionTimestamp() != nil,
 	}, options.With)
 	switch {
 	case errors.Is(err, kv.ErrTooLarge):
@@ -85,51 +85,52 @@ func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.
 	return res, err
 }
 
-// state is an object as an update or deletion finds it.
-type state struct {
+// objState is the object that an update or deletion starts from.
+type objState struct {
 	record *codec.Record // nil where there is none
-	// stale: the stored value should be written anew.
+	// stale: the stored value should be rewritten, even unchanged.
 	stale bool
-	// fresh: read from the backend since the call began. What is not fresh is
-	// not believed when it leads to anything but a successful write.
+	// fresh: read from the backend since the call began. Only a successful write,
+	// which the backend checks, may result from a state that is not.
 	fresh bool
 }
 
-func (st *state) revision() kv.Revision {
+func (st *objState) revision() kv.Revision {
 	if st.record == nil {
 		return 0
 	}
 	return kv.Revision(st.record.Revision())
 }
 
-// start returns the state that an update begins with.
-func (s *Store) start(ctx context.Context, key string, cached *codec.Record) (state, error) {
+// initialState returns the state of the first attempt: the cached record, if there
+// is one.
+func (s *Store) initialState(ctx context.Context, key string, cached *codec.Record) (objState, error) {
 	if cached != nil && cached.StoredSize() > 0 {
-		return state{record: cached}, nil
+		return objState{record: cached}, nil
 	}
 	return s.read(ctx, key)
 }
 
-// read returns the newest state.
-func (s *Store) read(ctx context.Context, key string) (state, error) {
+// read returns the newest state, from the backend.
+func (s *Store) read(ctx context.Context, key string) (objState, error) {
 	entry, _, err := s.backend.Get(ctx, key, 0)
 	if err != nil {
-		return state{}, fmt.Errorf("get %s: %w", key, err)
+		return objState{}, fmt.Errorf("get %s: %w", key, err)
 	}
 	return s.stateOf(ctx, entry)
 }
 
-func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (state, error) {
+func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (objState, error) {
 	if entry == nil {
-		return state{fresh: true}, nil
+		return objState{fresh: true}, nil
 	}
 	record, stale, err := s.decode(ctx, entry)
-	return state{record: record, stale: stale, fresh: true}, err
+	return objState{record: record, stale: stale, fresh: true}, err
 }
 
-// renew brings a state that is not fresh up to date, and tells whether it had
-// been the newest already.
-func (s *Store) renew(ctx context.Context, key string, st *state) (same bool, err error) {
+// refresh replaces a state by the newest, and reports whether the revision is the
+// same.
+func (s *Store) refresh(ctx context.Context, key string, st *objState) (same bool, err error) {
 	renewed, err := s.read(ctx, key)
 	if err != nil {
 		return false, err
@@ -156,7 +157,7 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update Up
 }
 
 func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName, key string, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
-	st, err := s.start(ctx, key, options.Cached)
+	st, err := s.initialState(ctx, key, options.Cached)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName,
 		if err == nil {
 			continue // st is the newest now
 		}
-		same, renewErr := s.renew(ctx, key, &st)
+		same, renewErr := s.refresh(ctx, key, &st)
 		if renewErr != nil {
 			return nil, renewErr
 		}
@@ -181,9 +182,9 @@ func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName,
 	}
 }
 
-// attempt is one round of an update. Where it is not done, st was renewed, or,
-// with an error, is in doubt.
-func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *state, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
+// attempt is one round of an update. Where it is not done, either err is nil and st
+// is the newest state, or err may be due to a stale st.
+func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *objState, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
 	obj, write, err := propose(ctx, st, update, options.Preconditions)
 	var remove Remove
 	if errors.As(err, &remove) {
@@ -197,9 +198,9 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 	if err != nil {
 		return nil, true, err
 	}
-	if st.record != nil && bytes.Equal(next.note.value, st.record.Stored()) {
+	if st.record != nil && bytes.Equal(next.pending.value, st.record.Stored()) {
 		if !st.fresh {
-			if same, err := s.renew(ctx, key, st); err != nil || !same {
+			if same, err := s.refresh(ctx, key, st); err != nil || !same {
 				return nil, err != nil, err
 			}
 		}
@@ -207,24 +208,24 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 			return st.record, true, nil
 		}
 	}
-	if err := next.note.readBack(ctx, name); err != nil {
+	if err := next.pending.readBack(ctx, name); err != nil {
 		return nil, true, err
 	}
 	if options.DryRun || write.DryRun {
-		return s.dryUpdate(ctx, key, st, next.note)
+		return s.dryUpdate(ctx, key, st, next.pending)
 	}
 	res, err := s.put(ctx, key, next, st.revision(), write)
 	if err != nil {
 		return nil, true, err
 	}
 	if res.Committed {
-		return next.note.seal(res.Revision), true, nil
+		return next.pending.resolve(res.Revision), true, nil
 	}
 	*st, err = s.stateOf(ctx, res.Current[0])
 	return nil, err != nil, err
 }
 
-func propose(ctx context.Context, st *state, update UpdateFunc, preconditions *metav1.Preconditions) (codec.Object, WriteOptions, error) {
+func propose(ctx context.Context, st *objState, update UpdateFunc, preconditions *metav1.Preconditions) (codec.Object, WriteOptions, error) {
 	if err := codec.Convert(ctx, st.record); err != nil {
 		return nil, WriteOptions{}, err
 	}
@@ -234,9 +235,8 @@ func propose(ctx context.Context, st *state, update UpdateFunc, preconditions *m
 	return update(st.record)
 }
 
-// check applies preconditions. What becomes of those on an absent object is
-// for the update to say.
-func (st *state) check(preconditions *metav1.Preconditions) error {
+// check applies preconditions. Those on an absent object are left to the update.
+func (st *objState) check(preconditions *metav1.Preconditions) error {
 	if preconditions == nil || st.record == nil {
 		return nil
 	}
@@ -247,27 +247,27 @@ func (st *state) check(preconditions *metav1.Preconditions) error {
 	return CheckPreconditions(preconditions, current)
 }
 
-// dryUpdate ends an update without the write, over the newest state only.
-func (s *Store) dryUpdate(ctx context.Context, key string, st *state, note *pending) (*codec.Record, bool, error) {
+// dryUpdate completes a dry run, once st is the newest state.
+func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, note *pendingRecord) (*codec.Record, bool, error) {
 	if !st.fresh {
-		if same, err := s.renew(ctx, key, st); err != nil || !same {
+		if same, err := s.refresh(ctx, key, st); err != nil || !same {
 			return nil, err != nil, err
 		}
 	}
 	if st.record == nil {
 		note.object.SetResourceVersion("")
 	}
-	return note.seal(st.revision()), true, nil
+	return note.resolve(st.revision()), true, nil
 }
 
-// remove is the attempt to delete what st holds.
-func (s *Store) remove(ctx context.Context, name types.NamespacedName, key string, st *state, last codec.Object, write WriteOptions) (*codec.Record, bool, error) {
+// remove attempts to delete the object of st.
+func (s *Store) remove(ctx context.Context, name types.NamespacedName, key string, st *objState, last codec.Object, write WriteOptions) (*codec.Record, bool, error) {
 	if st.record == nil {
 		return nil, st.fresh, notFound(name)
 	}
 	if write.DryRun {
 		if !st.fresh {
-			if same, err := s.renew(ctx, key, st); err != nil || !same {
+			if same, err := s.refresh(ctx, key, st); err != nil || !same {
 				return nil, err != nil, err
 			}
 		}
@@ -276,7 +276,7 @@ func (s *Store) remove(ctx context.Context, name types.NamespacedName, key strin
 		}
 		return st.record, true, nil
 	}
-	note := &pending{kind: s.kind, before: st.record}
+	note := &pendingRecord{kind: s.kind, before: st.record}
 	res, err := s.commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: note}, write.With)
 	if err != nil {
 		return nil, true, fmt.Errorf("delete %s: %w", key, err)
@@ -288,7 +288,7 @@ func (s *Store) remove(ctx context.Context, name types.NamespacedName, key strin
 	if last != nil {
 		return codec.RecordOf(s.kind, last, nil, int64(res.Revision)), true, nil
 	}
-	return note.seal(res.Revision), true, nil
+	return note.resolve(res.Revision), true, nil
 }
 
 // Delete implements Interface.

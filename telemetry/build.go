@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Build says what binary this is, in the words of /version and of the metric
-// kubernetes_build_info.
+// Build identifies the binary, as /version and the metric kubernetes_build_info
+// show it.
 type Build struct {
 	// Major and Minor are the Kubernetes version whose API is served.
 	Major, Minor string

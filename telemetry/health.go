@@ -14,18 +14,18 @@ import (
 
 // Check is one condition of a server's health.
 type Check struct {
-	// Name as it is asked for: /readyz/NAME.
+	// Name is the last segment of the check's path: /readyz/NAME.
 	Name string
 	// Run returns nil while the condition holds. Its error is logged, and
-	// told only to those who ask for this check by name.
+	// sent only in the response to this check's own path.
 	Run func(context.Context) error
 }
 
-// Ping holds as long as a handler can run at all.
+// Ping returns the check that always succeeds.
 func Ping() Check { return Check{Name: "ping", Run: func(context.Context) error { return nil }} }
 
 // Health serves a list of checks at a path such as /readyz, each alone below
-// it, with the texts of kube-apiserver: probes and people read them.
+// it, with kube-apiserver's texts, which probes and people read.
 type Health struct {
 	path   string
 	checks []Check
@@ -93,7 +93,7 @@ func (h *Health) serveAll(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if err := h.run(r.Context(), check); err != nil {
-			// The reason may tell of the inside of the server, and anyone may ask here.
+			// The reason may disclose internals, and anonymous users may read this path.
 			fmt.Fprintf(&lines, "[-]%s failed: reason withheld\n", check.Name)
 			failed = append(failed, fmt.Sprintf("%s: %v", check.Name, err))
 			continue

@@ -13,7 +13,7 @@ const (
 	FormatJSON = "json"
 )
 
-// LogConfig says how to log.
+// LogConfig configures a logger.
 type LogConfig struct {
 	// Output is where lines go. Nil discards them.
 	Output io.Writer
@@ -42,7 +42,7 @@ func NewLogger(config LogConfig) (*slog.Logger, error) {
 	return nil, fmt.Errorf("log format %q is not known; use %s or %s", config.Format, FormatText, FormatJSON)
 }
 
-// redact blanks out values whose key says that they are secret, so that no
+// redact blanks out values with the key of a credential, so that no
 // caller can log a credential by logging headers or a configuration, and names
 // the levels below Info by their verbosity.
 func redact(_ []string, attr slog.Attr) slog.Attr {

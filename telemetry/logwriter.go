@@ -9,10 +9,10 @@ import (
 )
 
 // logStuck is how long one line may take to be written before the log counts as
-// blocked. A blocked log (a pipe nobody reads, a full disk) blocks requests.
+// blocked. A blocked log (a pipe without a reader, a full disk) blocks requests.
 const logStuck = 2 * time.Minute
 
-// LogWriter passes lines on and knows whether the one below it is stuck. It is
+// LogWriter passes lines on to an io.Writer and detects that it is stuck. It is
 // safe for concurrent use.
 type LogWriter struct {
 	out io.Writer

@@ -17,7 +17,7 @@ import (
 // component is the label value of every resource request.
 const component = "apiserver"
 
-// Requests are the metrics of what clients ask for, with kube-apiserver's
+// Requests are the metrics of requests, with kube-apiserver's
 // names, labels and buckets. Its methods may be called concurrently.
 type Requests struct {
 	total        *prometheus.CounterVec
@@ -114,7 +114,7 @@ func (m *Requests) inFlightGauge(kind string, mark *Watermark) prometheus.Collec
 	}, func() float64 { return float64(mark.Highest()) })
 }
 
-// PostTimeout is what has become of the handler of a request that timed out.
+// PostTimeout is the state of the handler of a request that timed out.
 type PostTimeout string
 
 // A handler that was left behind is pending; then it has returned, or panicked.
@@ -142,9 +142,9 @@ type Request struct {
 	Component string
 }
 
-// Describe makes the labels of a request. Known says that the server has what
-// is asked for; of anything else the names are left out, since a client may
-// send any number of them.
+// Describe returns the labels of a request. known reports whether the server has
+// the resource or path; the names of others are left out, since a client may send
+// any number of them.
 func Describe(r *http.Request, info *request.Info, known bool) Request {
 	d := Request{Verb: httpVerb(r.Method)}
 	if info == nil || !known {
@@ -267,8 +267,7 @@ func (m *Requests) LongRunning(d Request) (done func()) {
 	return active.Dec
 }
 
-// Terminated counts a request that was refused or cut off so that the server
-// holds out.
+// Terminated counts a request that was refused or cut off in self-defence.
 func (m *Requests) Terminated(d Request, code int) {
 	m.terminations.WithLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, statusText(code)).Inc()
 }
@@ -278,8 +277,8 @@ func (m *Requests) Aborted(d Request) {
 	m.aborts.WithLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope).Inc()
 }
 
-// Deprecated notes that a deprecated API has been asked for, and the release
-// that will no longer have it (empty: not known).
+// Deprecated records a request for a deprecated API, and the release that removes
+// it (empty: not known).
 func (m *Requests) Deprecated(info *request.Info, removedIn string) {
 	m.deprecated.WithLabelValues(info.Group, info.Version, info.Resource, info.Subresource, removedIn).Set(1)
 }
@@ -318,8 +317,8 @@ func (m *Requests) Mutating() *Watermark { return &m.mutating }
 // ReadOnly is described at Mutating.
 func (m *Requests) ReadOnly() *Watermark { return &m.readOnly }
 
-// Watermark counts what is under way and remembers the most there was of it
-// lately. The zero value is ready; it is safe for concurrent use.
+// Watermark counts requests in flight and keeps their recent maximum. The zero
+// value is ready to use; it is safe for concurrent use.
 type Watermark struct {
 	current atomic.Int64
 	mu      struct {
@@ -343,8 +342,7 @@ func (m *Watermark) Begin() {
 // End counts one less.
 func (m *Watermark) End() { m.current.Add(-1) }
 
-// Highest returns the most there was at a time within the last whole second and
-// since.
+// Highest returns the maximum within the last whole second and since.
 func (m *Watermark) Highest() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

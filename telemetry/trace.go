@@ -41,8 +41,8 @@ func NewTrace(parent context.Context, start time.Time) (context.Context, *Trace)
 	return context.WithValue(parent, traceKey{}, t), t
 }
 
-// Step notes in the context's trace that something is done. Names say what, in
-// the past: "decoded body". Attrs belong to the trace from then on. Without a
+// Step records in the context's trace that a step is done. Names are in the past
+// tense: "decoded body". Attrs belong to the trace from then on. Without a
 // trace in the context it does nothing.
 func Step(ctx context.Context, name string, attrs ...slog.Attr) {
 	t, _ := ctx.Value(traceKey{}).(*Trace)
@@ -62,7 +62,7 @@ func (t *Trace) step(name string, attrs []slog.Attr) {
 }
 
 // LogSlow logs the trace if at least SlowRequest has passed since its start. The
-// attrs say whose trace it is.
+// attrs identify the request.
 func (t *Trace) LogSlow(ctx context.Context, logger *slog.Logger, attrs ...slog.Attr) {
 	if t == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 const (
@@ -240,7 +240,7 @@ func (c *checks) noteChange(service corev1.ObjectReference) {
 }
 
 // follow tells of changes of services, or of what is behind them, until ctx ends.
-func (c *checks) follow(ctx context.Context, resource schema.GroupResource, collection follow.Collection) {
+func (c *checks) follow(ctx context.Context, resource schema.GroupResource, collection reflector.Collection) {
 	tell := func(ctx context.Context, service corev1.ObjectReference) error {
 		select {
 		case c.changed <- service:
@@ -249,7 +249,7 @@ func (c *checks) follow(ctx context.Context, resource schema.GroupResource, coll
 			return ctx.Err()
 		}
 	}
-	follower, err := follow.New(follow.Config{
+	follower, err := reflector.New(reflector.Config{
 		Name: resource.String() + " of APIServices", Collection: collection, Logger: c.logger, Metrics: c.config.Following,
 		Replace: func(ctx context.Context, _ *rest.List) error { return tell(ctx, corev1.ObjectReference{}) },
 		Apply: func(ctx context.Context, events []rest.Event) error {

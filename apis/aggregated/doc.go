@@ -4,5 +4,5 @@
 // discovery and OpenAPI. It also keeps the APIServices of what this server
 // answers for itself. It does not decide who may ask, and serves no documents.
 //
-// Imports: codec, egress, openapi, request, rest, storage, storage/follow.
+// Imports: codec, egress, openapi, request, rest, storage, storage/reflector.
 package aggregated

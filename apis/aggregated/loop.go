@@ -10,7 +10,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 // Load reads all APIServices that are stored. It is called before requests are
@@ -91,7 +91,7 @@ func (s *Source) settle(service *apiregistrationv1.APIService) {
 // upkeep keeps the APIServices of this server's own.
 func (s *Source) upkeep(ctx context.Context) {
 	starting := true // until all have been looked at once
-	var pauses follow.Pauses
+	backoff := reflector.Backoff(reflector.MaxBackoff)
 	for {
 		select {
 		case <-ctx.Done():
@@ -100,10 +100,10 @@ func (s *Source) upkeep(ctx context.Context) {
 		}
 		if err := s.keep(ctx, s.dirty.take(), starting); err == nil {
 			starting = false
-			pauses.Reset()
+			backoff = reflector.Backoff(reflector.MaxBackoff)
 		} else if ctx.Err() == nil {
 			s.logger.Warn("registering what this server answers for is tried again", "err", err)
-			_ = pauses.Wait(ctx) // ctx is looked at above
+			_ = reflector.Sleep(ctx, &backoff) // ctx is looked at above
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 // DefaultResync is how often servers are looked at that nothing is heard of.
@@ -47,7 +47,7 @@ type Config struct {
 	// Behind are the services, and the resources that stand for what is behind
 	// them, to be followed; where one is missing, its changes are noticed with
 	// the next look.
-	Behind map[schema.GroupResource]follow.Collection
+	Behind map[schema.GroupResource]reflector.Collection
 	// Certificate is what this server shows to those it sends requests to; nil
 	// shows none.
 	Certificate func() (*tls.Certificate, error)
@@ -64,7 +64,7 @@ type Config struct {
 	// Metrics counts what is available, and Following how all this is followed;
 	// either may be nil.
 	Metrics   *Metrics
-	Following *follow.Metrics
+	Following *reflector.Metrics
 }
 
 // Source knows what other servers answer for. It is safe for concurrent use.
@@ -76,7 +76,7 @@ type Source struct {
 
 	current atomic.Pointer[snapshot]
 	// follower tells of the stored APIServices.
-	follower *follow.Follower
+	follower *reflector.Reflector
 	// dirty are names of APIServices of this server's own that Run is to look
 	// at; woken tells the checks that something is new.
 	dirty *marks
@@ -85,8 +85,8 @@ type Source struct {
 	buffers buffers
 
 	mu struct {
-		sync.Mutex             // held while the snapshot is exchanged
-		news       follow.News // of APIServices, by their names
+		sync.Mutex                          // held while the snapshot is exchanged
+		news       reflector.VersionTracker // of APIServices, by their names
 	}
 }
 
@@ -135,7 +135,7 @@ func New(config Config) (*Source, error) {
 	}
 	s.current.Store(&snapshot{})
 	var err error
-	if s.follower, err = follow.New(follow.Config{
+	if s.follower, err = reflector.New(reflector.Config{
 		Name: "APIServices", Collection: config.APIServices, Replace: s.replace, Apply: s.apply, Logger: s.logger, Metrics: config.Following,
 	}); err != nil {
 		return nil, err
@@ -275,7 +275,7 @@ func (s *Source) putLocalLocked(now *snapshot, gv schema.GroupVersion, service *
 
 func (s *Source) isNewsLocked(name string, revision int64, watched bool) bool {
 	if watched {
-		return s.mu.news.Followed(name, revision)
+		return s.mu.news.Reflected(name, revision)
 	}
 	return s.mu.news.Written(name, revision)
 }

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 const (
@@ -52,7 +52,7 @@ func (s *Source) Run(ctx context.Context) error {
 // loop is what follows the definitions. What it begins on the way ends with Run.
 type loop struct {
 	*Source
-	follower *follow.Follower
+	follower *reflector.Reflector
 	// finalizing are the deleted definitions whose objects are being deleted; it is
 	// the follower's goroutine's. atWork limits how many are worked on at a time.
 	finalizing map[types.UID]bool
@@ -68,7 +68,7 @@ func newLoop(s *Source) (*loop, error) {
 	l := &loop{Source: s, atWork: make(chan struct{}, finalizers), finalizing: map[types.UID]bool{}, structures: map[types.UID]int64{}}
 	l.writers.SetLimit(writers)
 	var err error
-	l.follower, err = follow.New(follow.Config{
+	l.follower, err = reflector.New(reflector.Config{
 		Name: "definitions", Collection: s.config.Definitions, Replace: l.replace, Begin: l.syncAll, Apply: l.apply,
 		Logger: s.logger, Metrics: s.config.Following,
 	})
@@ -227,8 +227,8 @@ func (l *loop) sync(ctx context.Context, crd *apiextensionsv1.CustomResourceDefi
 
 // retry does something, with pauses, until it is done or ctx ends.
 func retry(ctx context.Context, do func() (done bool)) {
-	pauses := follow.Pauses{Longest: longestRetry}
-	for !do() && pauses.Wait(ctx) == nil {
+	backoff := reflector.Backoff(longestRetry)
+	for !do() && reflector.Sleep(ctx, &backoff) == nil {
 	}
 }
 

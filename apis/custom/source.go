@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -45,7 +45,7 @@ type Config struct {
 	// Conversions counts calls of webhooks, and Following how definitions are
 	// followed; either may be nil.
 	Conversions *conversion.Metrics
-	Following   *follow.Metrics
+	Following   *reflector.Metrics
 	// Idle is how long what use has made is kept unused; 0 means DefaultIdle.
 	Idle   time.Duration
 	Logger *slog.Logger
@@ -66,7 +66,7 @@ type Source struct {
 	// mu is held while the snapshot is exchanged and Changed called.
 	mu struct {
 		sync.Mutex
-		news follow.News // of definitions, by their names
+		news reflector.VersionTracker // of definitions, by their names
 	}
 }
 
@@ -166,7 +166,7 @@ func (s *Source) noted(record *codec.Record) *entry {
 func (s *Source) seen(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.news.Followed(e.name, e.revision)
+	s.mu.news.Reflected(e.name, e.revision)
 }
 
 // replaced notes that all definitions of a revision were taken in.
@@ -182,7 +182,7 @@ func (s *Source) put(e *entry, watched bool) {
 	defer s.mu.Unlock()
 	news := s.mu.news.Written
 	if watched {
-		news = s.mu.news.Followed
+		news = s.mu.news.Reflected
 	}
 	now := s.current.Load()
 	old := now.find(e.group, e.wanted.plural)
@@ -218,7 +218,7 @@ func (s *Source) remove(name string, revision int64) {
 	defer s.mu.Unlock()
 	now := s.current.Load()
 	old := now.named(name)
-	if !s.mu.news.Followed(name, revision) || old == nil {
+	if !s.mu.news.Reflected(name, revision) || old == nil {
 		return
 	}
 	old.state.retire()

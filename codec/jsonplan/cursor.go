@@ -93,5 +93,5 @@ func (c *Cursor) AppendText(dst []byte, i int) ([]byte, int) {
 	}
 }
 
-// Ended tells whether nothing but space follows the position.
+// Ended reports whether nothing but space follows the position.
 func (c *Cursor) Ended(i int) bool { return c.r.ended(i) }

@@ -235,7 +235,7 @@ func bytesMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	return w.endMap(b, base)
 }
 
-// noMap tells whether a map is written as none.
+// noMap reports whether a map is written as none.
 func (w *writer) noMap(isNil bool, n int) bool { return isNil || w.readBack && n == 0 }
 
 // sorted returns the keys that were pushed since base, in order. They are good

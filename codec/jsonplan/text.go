@@ -122,7 +122,7 @@ func appendFloat(dst []byte, f float64, bitSize int) ([]byte, bool) {
 	return dst, true
 }
 
-// isFieldSet tells whether b is a tree of objects in the one form that
+// isFieldSet reports whether b is a tree of objects in the one form that
 // encoding/json would leave as it is: what managed fields look like.
 func isFieldSet(b []byte) bool {
 	depth, i := 0, 0

@@ -24,7 +24,7 @@ const (
 	MaxExponent = 128
 )
 
-// ErrOutOfRange says that an amount is beyond the limits.
+// ErrOutOfRange reports that an amount is beyond the limits.
 var ErrOutOfRange = fmt.Errorf("a quantity may have at most %d characters and an exponent of at most %d", MaxLength, MaxExponent)
 
 // Parse is resource.ParseQuantity within the limits.

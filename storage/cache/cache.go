@@ -72,11 +72,11 @@ type Store interface {
 	ListPlanned(context.Context, *storage.ListPlan) (*rest.List, error)
 	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
 	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
-	Follow(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
+	Changes(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
 	// NewChange may take as long as a key service takes to decrypt a value, unless
-	// the change is AtHand.
+	// the change is NonBlocking.
 	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
-	AtHand(*kv.Event) bool
+	NonBlocking(*kv.Event) bool
 }
 
 // Cacher is a storage.Interface that reads from memory. It costs nothing until
@@ -87,7 +87,7 @@ type Cacher struct {
 	indexed []string
 
 	// loaded is what is served from; nil, or closed, when it must be loaded.
-	loaded atomic.Pointer[state]
+	loaded atomic.Pointer[watchCache]
 	// loading is held by who loads.
 	loading chan struct{}
 	// failed is when the last load failed, in Unix nanoseconds.
@@ -114,9 +114,9 @@ func New(cfg Config) (*Cacher, error) {
 	return &Cacher{store: cfg.Store, feed: cfg.Feed, indexed: cfg.IndexFields, loading: make(chan struct{}, 1)}, nil
 }
 
-// state returns the loaded cache, loading it if need be. It returns nil where
+// getOrLoad returns the loaded cache, loading it if need be. It returns nil where
 // the store must be read instead.
-func (c *Cacher) state(ctx context.Context) *state {
+func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 	if st := c.loaded.Load(); st != nil && st.alive() {
 		return st
 	}
@@ -150,10 +150,10 @@ func (c *Cacher) state(ctx context.Context) *state {
 // load makes a state: the feed is tapped first, so that what is committed while
 // the objects are listed is not missed. It goes on when the reader is gone:
 // others are waiting.
-func (c *Cacher) load(ctx context.Context) (*state, error) {
+func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
-	st := newState(ctx, c.store, c.feed, func(st *state) { c.loaded.CompareAndSwap(st, nil) })
+	st := newState(ctx, c.store, c.feed, func(st *watchCache) { c.loaded.CompareAndSwap(st, nil) })
 	if !c.feed.attach(st) {
 		return nil, errNotRunning
 	}
@@ -170,8 +170,8 @@ func (c *Cacher) load(ctx context.Context) (*state, error) {
 
 // current returns the loaded cache once it is as new as the store is now. It
 // returns nil where the store must be read instead.
-func (c *Cacher) current(ctx context.Context) (*state, error) {
-	st := c.state(ctx)
+func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
+	st := c.getOrLoad(ctx)
 	if st == nil {
 		return nil, ctx.Err()
 	}
@@ -191,7 +191,7 @@ func (c *Cacher) current(ctx context.Context) (*state, error) {
 
 // wait waits until the cache has seen a revision. It is false when that takes
 // too long, or the cache was closed.
-func (c *Cacher) wait(ctx context.Context, st *state, revision kv.Revision) bool {
+func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision) bool {
 	// What is not older than anything is served even while the feed is broken.
 	if revision > 0 && c.feed.Dispatched() < revision {
 		start := time.Now()
@@ -209,8 +209,8 @@ func (c *Cacher) wait(ctx context.Context, st *state, revision kv.Revision) bool
 // notOlderThan returns the loaded cache once it has seen a revision. It returns
 // nil where the store must be read instead, and a *FutureRevisionError when the
 // revision does not come.
-func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*state, error) {
-	st := c.state(ctx)
+func (c *Cacher) notOlderThan(ctx context.Context, revision kv.Revision) (*watchCache, error) {
+	st := c.getOrLoad(ctx)
 	if st == nil {
 		return nil, ctx.Err()
 	}
@@ -253,7 +253,7 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 
 // at returns the loaded cache, as new as is asked for; nil where the store must
 // be read instead.
-func (c *Cacher) at(ctx context.Context, any bool, min kv.Revision) (*state, error) {
+func (c *Cacher) at(ctx context.Context, any bool, min kv.Revision) (*watchCache, error) {
 	if any {
 		return c.notOlderThan(ctx, min)
 	}
@@ -270,7 +270,7 @@ func (c *Cacher) List(ctx context.Context, namespace string, options rest.ListOp
 }
 
 func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
-	var st *state
+	var st *watchCache
 	var of *snapshot
 	var err error
 	revision := int64(plan.At)
@@ -295,10 +295,10 @@ func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, 
 
 // candidates are the objects of a snapshot among which are those that the plan's
 // selectors choose, and the name of the index that found them.
-func (c *Cacher) candidates(st *state, of *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
+func (c *Cacher) candidates(st *watchCache, of *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
 	if by := c.choiceOf(&plan.Selection); by.field != "" {
 		if t := st.byField(of, by.field); t != nil {
-			return chosen(t, by.value, plan.Start, plan.End), by.name()
+			return recordsWith(t, by.value, plan.Start, plan.End), by.name()
 		}
 	}
 	return records(of.tree, plan.Start, plan.End), ""
@@ -306,8 +306,8 @@ func (c *Cacher) candidates(st *state, of *snapshot, plan *storage.ListPlan) (it
 
 // exact returns the objects as of the plan's revision, nil where only the store
 // may have them.
-func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*state, *snapshot) {
-	st := c.state(ctx)
+func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
+	st := c.getOrLoad(ctx)
 	if st == nil {
 		return nil, nil
 	}
@@ -345,7 +345,7 @@ func (c *Cacher) Watch(ctx context.Context, namespace string, options rest.ListO
 	if err != nil {
 		return nil, err
 	}
-	if c.state(ctx) == nil {
+	if c.getOrLoad(ctx) == nil {
 		return c.store.Watch(ctx, namespace, options)
 	}
 	from := int64(plan.From)

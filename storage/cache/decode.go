@@ -24,7 +24,7 @@ const decodeBatch = 64
 
 // completeLocked returns up to which revision the state has every change, where
 // the feed has dispatched up to the given one.
-func (s *state) completeLocked(dispatched kv.Revision) int64 {
+func (s *watchCache) completeLocked(dispatched kv.Revision) int64 {
 	if len(s.mu.queue) > 0 {
 		return min(int64(dispatched), int64(s.mu.queue[0].Revision)-1)
 	}
@@ -33,7 +33,7 @@ func (s *state) completeLocked(dispatched kv.Revision) int64 {
 
 // awaitDecoded waits until no change up to a revision waits to be decoded. It is
 // false when ctx ends first, or the state does.
-func (s *state) awaitDecoded(ctx context.Context, revision kv.Revision) bool {
+func (s *watchCache) awaitDecoded(ctx context.Context, revision kv.Revision) bool {
 	for {
 		s.mu.RLock()
 		behind := len(s.mu.queue) > 0 && s.mu.queue[0].Revision <= revision
@@ -52,7 +52,7 @@ func (s *state) awaitDecoded(ctx context.Context, revision kv.Revision) bool {
 }
 
 // shortened returns a channel that is closed when the queue next gets shorter.
-func (s *state) shortened() <-chan struct{} {
+func (s *watchCache) shortened() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.mu.queue) == 0 {
@@ -68,7 +68,7 @@ func (s *state) shortened() <-chan struct{} {
 
 // decodeLaterLocked queues events, and has them decoded where that is not being
 // done. The feed owns the goroutine: its Run returns after it.
-func (s *state) decodeLaterLocked(events []kv.Event) {
+func (s *watchCache) decodeLaterLocked(events []kv.Event) {
 	s.mu.queue = append(s.mu.queue, events...)
 	if !s.mu.decoding {
 		s.mu.decoding = true
@@ -79,7 +79,7 @@ func (s *state) decodeLaterLocked(events []kv.Event) {
 // decode applies the queue until it is empty, or the state closed. Where a value
 // cannot be read, the state is of no use: readers go to the store, which says
 // what is wrong.
-func (s *state) decode() {
+func (s *watchCache) decode() {
 	for {
 		s.mu.RLock()
 		events := s.mu.queue[:min(len(s.mu.queue), decodeBatch)]
@@ -109,7 +109,7 @@ func (s *state) decode() {
 
 // decodeCommit makes the changes of one commit without a lock. Only this
 // goroutine changes the tree while there is a queue.
-func (s *state) decodeCommit(events []kv.Event) ([]*storage.Change, error) {
+func (s *watchCache) decodeCommit(events []kv.Event) ([]*storage.Change, error) {
 	s.mu.RLock()
 	before := s.beforeLocked(events)
 	s.mu.RUnlock()
@@ -117,7 +117,7 @@ func (s *state) decodeCommit(events []kv.Event) ([]*storage.Change, error) {
 }
 
 // decoded applies the changes of the first n events of the queue.
-func (s *state) decoded(changes []*storage.Change, n int) {
+func (s *watchCache) decoded(changes []*storage.Change, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applyLocked(changes)
@@ -130,7 +130,7 @@ func (s *state) decoded(changes []*storage.Change, n int) {
 }
 
 // finished reports whether the queue is empty, or of no use any more.
-func (s *state) finished() bool {
+func (s *watchCache) finished() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.alive() {

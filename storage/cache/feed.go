@@ -61,10 +61,10 @@ type Feed struct {
 	// dispatched: every change up to this revision has been handed over. It is
 	// stopped while the feed does not run, or its watch is broken.
 	dispatched atomic.Int64
-	// routes holds the caches by the prefix of their keys: string to
+	// caches holds the caches by the prefix of their keys: string to
 	// []*state, never empty. The slices are not changed. It is written under
 	// mu.
-	routes sync.Map
+	caches sync.Map
 
 	// decoders are what states have running because values must be decrypted.
 	decoders sync.WaitGroup
@@ -109,8 +109,8 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	return f, nil
 }
 
-// Follows reports whether the feed sees the changes of every key below a prefix.
-func (f *Feed) Follows(prefix string) bool {
+// Covers reports whether the feed watches every key below a prefix.
+func (f *Feed) Covers(prefix string) bool {
 	return strings.HasPrefix(folder(prefix), f.prefix)
 }
 
@@ -140,7 +140,7 @@ func (f *Feed) Run(ctx context.Context) error {
 			from, err = f.newest(ctx)
 		}
 		if err == nil {
-			from, err = f.follow(ctx, from)
+			from, err = f.watch(ctx, from)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -150,7 +150,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		case errors.Is(err, kv.ErrCompacted):
 			// What came in between is gone: every cache is loaded anew.
 			f.log.Warn("changes were compacted before the cache had seen them", "revision", from)
-			f.drop(func(*state) bool { return true })
+			f.detachFunc(func(*watchCache) bool { return true })
 			from = unknown
 		default:
 			f.log.Warn("watch of the storage backend ended", "revision", from, "error", err)
@@ -189,11 +189,11 @@ func (f *Feed) stop() {
 	f.mu.running = false
 	f.mu.Unlock()
 	f.pause()
-	f.drop(func(*state) bool { return true })
+	f.detachFunc(func(*watchCache) bool { return true })
 	f.decoders.Wait()
 }
 
-// pause tells that changes do not come at present, to those too who wait.
+// pause means that changes do not come at present, to those too who wait.
 func (f *Feed) pause() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,15 +204,15 @@ func (f *Feed) pause() {
 	f.mu.waiters = nil
 }
 
-// follow hands over the changes after a revision, until the watch ends, and
+// watch hands over the changes after a revision, until the watch ends, and
 // returns the revision it got to.
-func (f *Feed) follow(ctx context.Context, from kv.Revision) (kv.Revision, error) {
+func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error) {
 	w, err := f.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), from+1)
 	if err != nil {
 		return from, fmt.Errorf("watch %s: %w", f.prefix, err)
 	}
 	defer w.Stop()
-	f.reached(from)
+	f.advance(from)
 	tidy := time.NewTicker(min(tidyPeriod, f.idle))
 	defer tidy.Stop()
 	for {
@@ -223,9 +223,9 @@ func (f *Feed) follow(ctx context.Context, from kv.Revision) (kv.Revision, error
 			}
 			f.dispatch(ctx, batch)
 			from = max(from, batch.Revision)
-			f.reached(from)
+			f.advance(from)
 		case now := <-tidy.C:
-			f.drop(func(s *state) bool {
+			f.detachFunc(func(s *watchCache) bool {
 				s.expire(now)
 				return s.idleSince(now.Add(-f.idle))
 			})
@@ -235,16 +235,16 @@ func (f *Feed) follow(ctx context.Context, from kv.Revision) (kv.Revision, error
 	}
 }
 
-// share is the part of a batch that is for one cache.
-type share struct {
-	state  *state
+// delivery is the part of a batch that is for one cache.
+type delivery struct {
+	cache  *watchCache
 	events []kv.Event
 }
 
 // dispatch hands the events of a batch to the caches they are for, to each all
 // of its own at once: no reader sees half a commit.
 func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
-	var shares []share
+	var shares []delivery
 	events := batch.Events
 	for len(events) > 0 {
 		// Neighbours are often of one resource, and looked up together.
@@ -253,9 +253,9 @@ func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
 			n++
 		}
 		for _, s := range f.routesOf(events[0].Key) {
-			i := slices.IndexFunc(shares, func(sh share) bool { return sh.state == s })
+			i := slices.IndexFunc(shares, func(sh delivery) bool { return sh.cache == s })
 			if i < 0 {
-				shares = append(shares, share{s, events[:n:n]})
+				shares = append(shares, delivery{s, events[:n:n]})
 			} else {
 				shares[i].events = append(shares[i].events, events[:n]...)
 			}
@@ -263,29 +263,29 @@ func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
 		events = events[n:]
 	}
 	for _, sh := range shares {
-		if err := sh.state.take(ctx, sh.events); err != nil {
+		if err := sh.cache.processEvents(ctx, sh.events); err != nil {
 			// Reads go to the backend, which tells what is wrong.
-			f.log.Error("a change cannot be read; its resource is not cached", "prefix", sh.state.prefix, "error", err)
-			f.detach(sh.state)
+			f.log.Error("a change cannot be read; its resource is not cached", "prefix", sh.cache.prefix, "error", err)
+			f.detach(sh.cache)
 		}
 	}
 }
 
-// sameFolder tells whether two keys differ behind their last slash alone.
+// sameFolder reports whether two keys differ behind their last slash alone.
 func sameFolder(a, b string) bool {
 	i := strings.LastIndexByte(a, '/')
 	return strings.LastIndexByte(b, '/') == i && a[:i] == b[:i]
 }
 
 // routesOf returns the caches that hold a key.
-func (f *Feed) routesOf(key string) []*state {
-	var found []*state
+func (f *Feed) routesOf(key string) []*watchCache {
+	var found []*watchCache
 	for i := len(f.prefix); i < len(key); i++ {
 		if key[i] != '/' {
 			continue
 		}
-		if routes, ok := f.routes.Load(key[:i+1]); ok {
-			found = append(found, routes.([]*state)...)
+		if routes, ok := f.caches.Load(key[:i+1]); ok {
+			found = append(found, routes.([]*watchCache)...)
 		}
 	}
 	return found
@@ -293,40 +293,40 @@ func (f *Feed) routesOf(key string) []*state {
 
 // attach begins to hand a cache what is committed from now on. It returns false
 // when the feed does not run.
-func (f *Feed) attach(s *state) bool {
+func (f *Feed) attach(s *watchCache) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.Running() {
 		return false
 	}
-	var routes []*state
-	if old, ok := f.routes.Load(s.prefix); ok {
-		routes = old.([]*state)
+	var routes []*watchCache
+	if old, ok := f.caches.Load(s.prefix); ok {
+		routes = old.([]*watchCache)
 	}
-	f.routes.Store(s.prefix, append(slices.Clip(routes), s))
+	f.caches.Store(s.prefix, append(slices.Clip(routes), s))
 	return true
 }
 
 // detach ends what attach began, and closes the cache. That comes first: who
 // sees a revision dispatched that the cache was not given sees it closed.
-func (f *Feed) detach(s *state) {
+func (f *Feed) detach(s *watchCache) {
 	s.close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if old, ok := f.routes.Load(s.prefix); ok {
-		routes := slices.DeleteFunc(slices.Clone(old.([]*state)), func(r *state) bool { return r == s })
+	if old, ok := f.caches.Load(s.prefix); ok {
+		routes := slices.DeleteFunc(slices.Clone(old.([]*watchCache)), func(r *watchCache) bool { return r == s })
 		if len(routes) == 0 {
-			f.routes.Delete(s.prefix)
+			f.caches.Delete(s.prefix)
 		} else {
-			f.routes.Store(s.prefix, routes)
+			f.caches.Store(s.prefix, routes)
 		}
 	}
 }
 
-// drop detaches the caches that are chosen.
-func (f *Feed) drop(chosen func(*state) bool) {
-	f.routes.Range(func(_, routes any) bool {
-		for _, s := range routes.([]*state) {
+// detachFunc detaches the caches that are chosen.
+func (f *Feed) detachFunc(chosen func(*watchCache) bool) {
+	f.caches.Range(func(_, routes any) bool {
+		for _, s := range routes.([]*watchCache) {
 			if chosen(s) {
 				f.detach(s)
 			}
@@ -335,8 +335,8 @@ func (f *Feed) drop(chosen func(*state) bool) {
 	})
 }
 
-// reached publishes that everything up to a revision was handed over.
-func (f *Feed) reached(revision kv.Revision) {
+// advance publishes that everything up to a revision was handed over.
+func (f *Feed) advance(revision kv.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dispatched.Store(int64(revision))
@@ -353,7 +353,7 @@ func (f *Feed) reached(revision kv.Revision) {
 // the caches. It is negative while the feed does not run or its watch is broken.
 func (f *Feed) Dispatched() kv.Revision { return kv.Revision(f.dispatched.Load()) }
 
-// Running tells whether caches are fed. It becomes true soon after Run, and is
+// Running reports whether caches are fed. It becomes true soon after Run, and is
 // false for a while when the backend's watch breaks.
 func (f *Feed) Running() bool { return f.dispatched.Load() != stopped }
 
@@ -385,7 +385,7 @@ func (f *Feed) await(ctx context.Context, w waiter) error {
 	defer ask.Stop()
 	for {
 		if err := f.backend.RequestProgress(ctx); err != nil {
-			f.forget(w)
+			f.removeWaiter(w)
 			return fmt.Errorf("request progress: %w", err)
 		}
 		select {
@@ -396,13 +396,13 @@ func (f *Feed) await(ctx context.Context, w waiter) error {
 			return nil
 		case <-ask.C:
 		case <-ctx.Done():
-			f.forget(w)
+			f.removeWaiter(w)
 			return ctx.Err()
 		}
 	}
 }
 
-func (f *Feed) forget(w waiter) {
+func (f *Feed) removeWaiter(w waiter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.waiters = slices.DeleteFunc(f.mu.waiters, func(o waiter) bool { return o.reached == w.reached })

@@ -61,7 +61,7 @@ func TestIdle(t *testing.T) {
 	w.Close()
 	until("end of an idle cache", func() bool { return c.loaded.Load() == nil })
 	until("end of its feeding", func() bool {
-		_, ok := feed.routes.Load(store.Prefix())
+		_, ok := feed.caches.Load(store.Prefix())
 		return !ok
 	})
 	if _, err := c.List(ctx, "", rest.ListOptions{}); err != nil {

@@ -29,22 +29,22 @@ type index struct {
 	// tree is nil while it is built; waiting are the replacements that came
 	// meanwhile.
 	tree    *indexTree
-	waiting []replacement
+	backlog []treeChange
 	used    time.Time
 }
 
-// replacement is one change of a tree: what stood at a key, and what stands
+// treeChange is one change of a tree: what stood at a key, and what stands
 // there now. Either record may be nil.
-type replacement struct {
+type treeChange struct {
 	key           string
 	before, after *codec.Record
 }
 
-// choice is one value of an indexed field; the zero choice is none.
-type choice struct{ field, value string }
+// indexTerm is one value of an indexed field; the zero indexTerm is none.
+type indexTerm struct{ field, value string }
 
 // name is that of the index in metrics, kube-apiserver's.
-func (c choice) name() string {
+func (c indexTerm) name() string {
 	if c.field == "" {
 		return ""
 	}
@@ -52,20 +52,20 @@ func (c choice) name() string {
 }
 
 // choiceOf returns the indexed field that a selection requires a value of.
-func (c *Cacher) choiceOf(sel *storage.Selection) choice {
+func (c *Cacher) choiceOf(sel *storage.Selection) indexTerm {
 	if sel.Fields != nil && sel.End != sel.Start+"\x00" {
 		for _, field := range c.indexed {
 			if value, ok := sel.Fields.RequiresExactMatch(field); ok {
-				return choice{field, value}
+				return indexTerm{field, value}
 			}
 		}
 	}
-	return choice{}
+	return indexTerm{}
 }
 
-// follow makes the change in the index. It is false where the field cannot be
+// update makes the change in the index. It is false where the field cannot be
 // told: the index is of no use then.
-func (x *index) follow(field string, r replacement) bool {
+func (x *index) update(field string, r treeChange) bool {
 	before, err := fieldValue(r.before, field)
 	after, err2 := fieldValue(r.after, field)
 	if err != nil || err2 != nil {
@@ -81,11 +81,11 @@ func (x *index) follow(field string, r replacement) bool {
 }
 
 // indexLocked makes a change of the tree in all indexes.
-func (s *state) indexLocked(r replacement) {
+func (s *watchCache) indexLocked(r treeChange) {
 	for field, x := range s.mu.indexes {
 		if x.tree == nil {
-			x.waiting = append(x.waiting, r)
-		} else if !x.follow(field, r) {
+			x.backlog = append(x.backlog, r)
+		} else if !x.update(field, r) {
 			delete(s.mu.indexes, field)
 		}
 	}
@@ -93,7 +93,7 @@ func (s *state) indexLocked(r replacement) {
 
 // byField returns an index of a snapshot, nil where there is none; the objects
 // must be gone through then.
-func (s *state) byField(of *snapshot, field string) *indexTree {
+func (s *watchCache) byField(of *snapshot, field string) *indexTree {
 	s.mu.Lock()
 	tree, building := s.copyLocked(of, field)
 	s.mu.Unlock()
@@ -112,19 +112,19 @@ func (s *state) byField(of *snapshot, field string) *indexTree {
 	}
 	building.tree = built.Copy()
 	of.indexes[field] = built
-	for _, r := range building.waiting {
-		if !building.follow(field, r) {
+	for _, r := range building.backlog {
+		if !building.update(field, r) {
 			delete(s.mu.indexes, field)
 			break
 		}
 	}
-	building.waiting = nil
+	building.backlog = nil
 	return built
 }
 
 // copyLocked returns the snapshot's index, which it takes of the state's while
 // the snapshot is the newest. building is an index that the caller has to build.
-func (s *state) copyLocked(of *snapshot, field string) (tree *indexTree, building *index) {
+func (s *watchCache) copyLocked(of *snapshot, field string) (tree *indexTree, building *index) {
 	x := s.mu.indexes[field]
 	if x != nil {
 		x.used = time.Now()
@@ -175,7 +175,7 @@ func compareIndexed(a, b indexed) int {
 }
 
 // expireIndexesLocked drops the indexes that were last read before a time.
-func (s *state) expireIndexesLocked(limit time.Time) {
+func (s *watchCache) expireIndexesLocked(limit time.Time) {
 	for field, x := range s.mu.indexes {
 		if x.tree != nil && x.used.Before(limit) {
 			delete(s.mu.indexes, field)
@@ -183,8 +183,8 @@ func (s *state) expireIndexesLocked(limit time.Time) {
 	}
 }
 
-// chosen yields the objects of a range with a value in the index's field.
-func chosen(t *indexTree, value, start, end string) iter.Seq2[*codec.Record, error] {
+// recordsWith yields the objects of a range with a value in the index's field.
+func recordsWith(t *indexTree, value, start, end string) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		t.Ascend(indexed{value, item{key: start}}, func(i indexed) bool {
 			return i.value == value && (end == "" || i.key < end) && yield(i.record, nil)

@@ -45,15 +45,15 @@ const (
 	restAfter = 10 * time.Second
 )
 
-// log is the recent changes of a resource, by position: a number that counts
-// changes from the beginning of the log. Readers keep positions, the log knows
+// changeLog is the recent changes of a resource, by position: a number that counts
+// changes from the beginning of the changeLog. Readers keep positions, the changeLog knows
 // no readers; what it forgets can be read from the backend's history. The
 // state's mu guards it.
-type log struct {
+type changeLog struct {
 	limits LogLimits
 	// ring holds positions first up to end, position p at p modulo its length,
 	// which is a power of two.
-	ring       []logged
+	ring       []logEntry
 	first, end uint64
 	// since: every change after this revision is in the log.
 	since int64
@@ -65,7 +65,7 @@ type log struct {
 	byField map[string]int
 }
 
-type logged struct {
+type logEntry struct {
 	change *storage.Change
 	bytes  int
 	at     time.Time
@@ -88,20 +88,20 @@ type topic struct {
 	wake      chan struct{}
 }
 
-func newLog(since int64, limits LogLimits) log {
-	return log{
+func newLog(since int64, limits LogLimits) changeLog {
+	return changeLog{
 		limits: limits,
-		ring:   make([]logged, 16), since: since, wake: make(chan struct{}),
+		ring:   make([]logEntry, 16), since: since, wake: make(chan struct{}),
 		topics: map[topicKey]*topic{}, byField: map[string]int{},
 	}
 }
 
-func (l *log) at(position uint64) *logged {
+func (l *changeLog) at(position uint64) *logEntry {
 	return &l.ring[position&uint64(len(l.ring)-1)]
 }
 
 // append adds a change and forgets old ones.
-func (l *log) append(c *storage.Change, now time.Time) {
+func (l *changeLog) append(c *storage.Change, now time.Time) {
 	size := changeOverhead + len(c.Key)
 	if c.Record != nil {
 		size += c.Record.StoredSize()
@@ -111,8 +111,8 @@ func (l *log) append(c *storage.Change, now time.Time) {
 	if l.end-l.first == uint64(len(l.ring)) {
 		l.resize(2 * len(l.ring))
 	}
-	*l.at(l.end) = logged{c, size, now}
-	l.tell(c)
+	*l.at(l.end) = logEntry{c, size, now}
+	l.index(c)
 	l.end++
 	l.bytes += size
 	if l.end-l.first > keepDecoded {
@@ -123,9 +123,9 @@ func (l *log) append(c *storage.Change, now time.Time) {
 	l.trim(now)
 }
 
-// forget drops what the newest records are still held decoded for: watches that
+// releaseDecoded drops what the newest records are still held decoded for: watches that
 // are about to see them.
-func (l *log) forget() {
+func (l *changeLog) releaseDecoded() {
 	first := l.first
 	if l.end-first > keepDecoded {
 		first = l.end - keepDecoded
@@ -137,47 +137,47 @@ func (l *log) forget() {
 	}
 }
 
-func (l *log) trim(now time.Time) {
+func (l *changeLog) trim(now time.Time) {
 	for {
 		n := l.end - l.first
 		full := n > uint64(l.limits.Changes) || n > 1 && l.bytes > l.limits.Bytes
 		if !full && (n <= minChanges || now.Sub(l.at(l.first).at) < l.limits.Age) {
 			break
 		}
-		l.drop()
+		l.evict()
 	}
 	l.shrink()
 }
 
-// rest lets go of most changes once no more of them come: who has not seen them
+// trimIdle lets go of most changes once no more of them come: who has not seen them
 // by then is not the one to keep them in memory for. They hold what was replaced.
-func (l *log) rest(now time.Time) {
+func (l *changeLog) trimIdle(now time.Time) {
 	if l.end == l.first || now.Sub(l.at(l.end-1).at) < restAfter {
 		return
 	}
 	for l.end > l.first+1 && l.bytes > restBytes {
-		l.drop()
+		l.evict()
 	}
 	l.shrink()
 }
 
-// drop forgets the oldest change.
-func (l *log) drop() {
+// evict forgets the oldest change.
+func (l *changeLog) evict() {
 	oldest := l.at(l.first)
 	l.since = oldest.change.Revision
 	l.bytes -= oldest.bytes
-	*oldest = logged{}
+	*oldest = logEntry{}
 	l.first++
 }
 
-func (l *log) shrink() {
+func (l *changeLog) shrink() {
 	if n := int(l.end - l.first); len(l.ring) > 256 && n < len(l.ring)/8 {
 		l.resize(len(l.ring) / 4)
 	}
 }
 
-func (l *log) resize(size int) {
-	ring := make([]logged, size)
+func (l *changeLog) resize(size int) {
+	ring := make([]logEntry, size)
 	for p := l.first; p < l.end; p++ {
 		ring[p&uint64(size-1)] = *l.at(p)
 	}
@@ -186,7 +186,7 @@ func (l *log) resize(size int) {
 
 // after returns the position of the first change after a revision; it is false
 // where the log does not go back so far.
-func (l *log) after(revision int64) (uint64, bool) {
+func (l *changeLog) after(revision int64) (uint64, bool) {
 	if revision < l.since {
 		return 0, false
 	}
@@ -197,20 +197,20 @@ func (l *log) after(revision int64) (uint64, bool) {
 }
 
 // broadcast wakes those who wait for any change.
-func (l *log) broadcast() {
+func (l *changeLog) broadcast() {
 	close(l.wake)
 	l.wake = make(chan struct{})
 }
 
-// tell adds the change that is about to get position end to its topics.
-func (l *log) tell(c *storage.Change) {
+// index adds the change that is about to get position end to its topics.
+func (l *changeLog) index(c *storage.Change) {
 	if len(l.topics) == 0 {
 		return
 	}
-	l.note(topicKey{key: c.Key})
+	l.addToTopic(topicKey{key: c.Key})
 	for i := len(c.Key) - 1; i > 0; i-- {
 		if c.Key[i] == '/' {
-			l.note(topicKey{prefix: c.Key[:i+1]})
+			l.addToTopic(topicKey{prefix: c.Key[:i+1]})
 			break
 		}
 	}
@@ -222,22 +222,22 @@ func (l *log) tell(c *storage.Change) {
 // tellField notes a change for the field's values before and after it. Where
 // they cannot be told, every topic of the field is, and its watches will see
 // the fault.
-func (l *log) tellField(field string, c *storage.Change) {
+func (l *changeLog) tellField(field string, c *storage.Change) {
 	before, err := fieldValue(c.Prev, field)
 	after, err2 := fieldValue(c.Record, field)
 	if err != nil || err2 != nil {
 		for key := range l.topics {
 			if key.field == field {
-				l.note(key)
+				l.addToTopic(key)
 			}
 		}
 		return
 	}
 	if c.Prev != nil {
-		l.note(topicKey{field: field, value: before})
+		l.addToTopic(topicKey{field: field, value: before})
 	}
 	if c.Record != nil && (c.Prev == nil || after != before) {
-		l.note(topicKey{field: field, value: after})
+		l.addToTopic(topicKey{field: field, value: after})
 	}
 }
 
@@ -248,8 +248,8 @@ func fieldValue(r *codec.Record, field string) (string, error) {
 	return r.Field(field)
 }
 
-// note adds position end to a topic, if there is such.
-func (l *log) note(key topicKey) {
+// addToTopic adds position end to a topic, if there is such.
+func (l *changeLog) addToTopic(key topicKey) {
 	t := l.topics[key]
 	if t == nil {
 		return
@@ -263,8 +263,8 @@ func (l *log) note(key topicKey) {
 	t.wake = make(chan struct{})
 }
 
-// join returns a topic for one more watch.
-func (l *log) join(key topicKey) *topic {
+// subscribe returns a topic for one more watch.
+func (l *changeLog) subscribe(key topicKey) *topic {
 	t := l.topics[key]
 	if t == nil {
 		t = &topic{since: l.end, wake: make(chan struct{})}
@@ -277,8 +277,8 @@ func (l *log) join(key topicKey) *topic {
 	return t
 }
 
-// leave undoes join.
-func (l *log) leave(key topicKey) {
+// unsubscribe undoes join.
+func (l *changeLog) unsubscribe(key topicKey) {
 	t := l.topics[key]
 	if t.watches--; t.watches > 0 {
 		return

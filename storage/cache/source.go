@@ -25,14 +25,14 @@ type source struct {
 	revision int64
 	changes  []*storage.Change
 
-	// state is what is read from, nil while history is. position is the next
+	// cache is what is read from, nil while history is. position is the next
 	// change in its log, topic what of that log is wanted (nil: everything).
-	state    *state
+	cache    *watchCache
 	position uint64
 	key      topicKey
 	topic    *topic
 
-	history storage.Source
+	backend storage.Source
 }
 
 // newSource returns the changes of a selection after a revision.
@@ -60,16 +60,16 @@ func (c *Cacher) topicOf(sel *storage.Selection) topicKey {
 }
 
 // enter begins to read the log of a state, if that goes back far enough.
-func (s *source) enter(st *state) bool {
+func (s *source) enter(st *watchCache) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	position, ok := st.mu.log.after(s.revision)
 	if !ok || !st.alive() {
 		return false
 	}
-	s.state, s.position = st, position
+	s.cache, s.position = st, position
 	if s.key != (topicKey{}) {
-		s.topic = st.mu.log.join(s.key)
+		s.topic = st.mu.log.subscribe(s.key)
 	}
 	st.watches.Add(1)
 	return true
@@ -77,17 +77,17 @@ func (s *source) enter(st *state) bool {
 
 // exit ends what enter began.
 func (s *source) exit() {
-	if s.state == nil {
+	if s.cache == nil {
 		return
 	}
-	s.state.mu.Lock()
+	s.cache.mu.Lock()
 	if s.topic != nil {
-		s.state.mu.log.leave(s.key)
+		s.cache.mu.log.unsubscribe(s.key)
 	}
-	s.state.mu.Unlock()
-	s.state.touch()
-	s.state.watches.Add(-1)
-	s.state, s.topic = nil, nil
+	s.cache.mu.Unlock()
+	s.cache.touch()
+	s.cache.watches.Add(-1)
+	s.cache, s.topic = nil, nil
 }
 
 // Next implements storage.Source.
@@ -95,7 +95,7 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 	clear(s.changes)
 	s.changes = s.changes[:0]
 	for {
-		if s.state == nil {
+		if s.cache == nil {
 			return s.fromHistory(ctx, wake)
 		}
 		woken, ok := s.read()
@@ -108,7 +108,7 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 		}
 		select {
 		case <-woken:
-		case <-s.state.closed:
+		case <-s.cache.closed:
 			s.exit()
 		case <-wake:
 			// A change may have come with the tick; progress counts it in.
@@ -127,12 +127,12 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 func (s *source) read() (woken <-chan struct{}, ok bool) {
 	// What was dispatched to a living state before its log is read is in it.
 	dispatched := int64(s.cacher.feed.Dispatched())
-	if !s.state.alive() {
+	if !s.cache.alive() {
 		dispatched = 0
 	}
-	s.state.mu.RLock()
-	defer s.state.mu.RUnlock()
-	l := &s.state.mu.log
+	s.cache.mu.RLock()
+	defer s.cache.mu.RUnlock()
+	l := &s.cache.mu.log
 	woken = l.wake
 	if s.topic != nil {
 		woken = s.topic.wake
@@ -147,14 +147,14 @@ func (s *source) read() (woken <-chan struct{}, ok bool) {
 	}
 	if ok && s.position == l.end {
 		// Nothing is left: the watch is as far as the cache is.
-		s.revision = max(s.revision, s.state.completeLocked(kv.Revision(dispatched)), s.state.mu.revision)
+		s.revision = max(s.revision, s.cache.completeLocked(kv.Revision(dispatched)), s.cache.mu.revision)
 	}
 	return woken, ok
 }
 
 // readAll looks at every change, as long as there is no topic that knows which
 // are wanted.
-func (s *source) readAll(l *log) bool {
+func (s *source) readAll(l *changeLog) bool {
 	if s.position < l.first {
 		return false
 	}
@@ -164,7 +164,7 @@ func (s *source) readAll(l *log) bool {
 	return true
 }
 
-func (s *source) readTopic(l *log) bool {
+func (s *source) readTopic(l *changeLog) bool {
 	positions := s.topic.positions
 	i := sort.Search(len(positions), func(i int) bool { return positions[i] >= s.position })
 	if s.topic.forgotten > s.position || i < len(positions) && positions[i] < l.first {
@@ -196,28 +196,28 @@ func (s *source) add(c *storage.Change) bool {
 // fromHistory reads the backend, and goes over to the log of the loaded state
 // as soon as that knows all the rest.
 func (s *source) fromHistory(ctx context.Context, wake <-chan time.Time) ([]*storage.Change, int64, error) {
-	if s.history == nil {
-		if st := s.cacher.state(ctx); st != nil && s.enter(st) {
+	if s.backend == nil {
+		if st := s.cacher.getOrLoad(ctx); st != nil && s.enter(st) {
 			return nil, s.revision, nil
 		}
-		history, err := s.cacher.store.Follow(s.ctx, &s.sel, kv.Revision(s.revision))
+		history, err := s.cacher.store.Changes(s.ctx, &s.sel, kv.Revision(s.revision))
 		if errors.Is(err, kv.ErrClosed) {
 			return nil, s.revision, rest.ErrWatchClosed
 		}
 		if err != nil {
 			return nil, s.revision, err
 		}
-		s.history = history
+		s.backend = history
 	}
-	changes, progress, err := s.history.Next(ctx, wake)
+	changes, progress, err := s.backend.Next(ctx, wake)
 	if err != nil {
 		return nil, s.revision, err
 	}
 	s.revision = max(s.revision, progress)
 	if st := s.cacher.loaded.Load(); st != nil && s.enter(st) {
 		// The changes live on in the slice, which is history's until now.
-		err = s.history.Close()
-		s.history = nil
+		err = s.backend.Close()
+		s.backend = nil
 	}
 	return changes, s.revision, err
 }
@@ -225,8 +225,8 @@ func (s *source) fromHistory(ctx context.Context, wake <-chan time.Time) ([]*sto
 // Close implements storage.Source.
 func (s *source) Close() error {
 	s.exit()
-	if s.history != nil {
-		return s.history.Close()
+	if s.backend != nil {
+		return s.backend.Close()
 	}
 	return nil
 }

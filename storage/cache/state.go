@@ -48,9 +48,9 @@ const (
 	keepSnapshots = 5 * time.Minute
 )
 
-// state is a cache in memory, from when it was loaded until it is closed: the
+// watchCache is a cache in memory, from when it was loaded until it is closed: the
 // objects, and the changes that led to them. Only the feed changes it.
-type state struct {
+type watchCache struct {
 	store  Store
 	feed   *Feed
 	prefix string
@@ -68,7 +68,7 @@ type state struct {
 	closed  <-chan struct{}
 	closer  sync.Once
 	end     context.CancelFunc
-	release func(*state)
+	release func(*watchCache)
 
 	mu struct {
 		sync.RWMutex
@@ -79,7 +79,7 @@ type state struct {
 		tree   *tree
 		// revision is that of the newest change, or of the load.
 		revision int64
-		log      log
+		log      changeLog
 		// applied counts changes that watches have not been woken for.
 		applied int
 		// indexes are those of tree, by their fields.
@@ -92,8 +92,8 @@ type state struct {
 	}
 }
 
-func newState(ctx context.Context, store Store, feed *Feed, release func(*state)) *state {
-	s := &state{
+func newState(ctx context.Context, store Store, feed *Feed, release func(*watchCache)) *watchCache {
+	s := &watchCache{
 		store: store, feed: feed, prefix: store.Prefix(), report: feed.metrics.of(store.GroupResource()), limits: feed.limits,
 		release: release,
 	}
@@ -104,22 +104,22 @@ func newState(ctx context.Context, store Store, feed *Feed, release func(*state)
 	return s
 }
 
-func (s *state) touch() { s.used.Store(time.Now().UnixNano()) }
+func (s *watchCache) touch() { s.used.Store(time.Now().UnixNano()) }
 
-func (s *state) idleSince(t time.Time) bool {
+func (s *watchCache) idleSince(t time.Time) bool {
 	return s.watches.Load() == 0 && s.used.Load() < t.UnixNano()
 }
 
 // close ends the state. Watches go on reading from the backend.
-func (s *state) close() {
+func (s *watchCache) close() {
 	s.closer.Do(func() {
 		s.end()
 		s.release(s)
 	})
 }
 
-// alive tells that the state has all that was dispatched before the call.
-func (s *state) alive() bool {
+// alive means that the state has all that was dispatched before the call.
+func (s *watchCache) alive() bool {
 	select {
 	case <-s.closed:
 		return false
@@ -130,7 +130,7 @@ func (s *state) alive() bool {
 
 // load fills the state with the objects as of a revision, and with the events
 // that came after it.
-func (s *state) load(ctx context.Context, records iter.Seq2[*codec.Record, error], revision int64) error {
+func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, error], revision int64) error {
 	filled := newTree()
 	for record, err := range records {
 		if err != nil {
@@ -149,9 +149,9 @@ func (s *state) load(ctx context.Context, records iter.Seq2[*codec.Record, error
 	return s.takeLocked(ctx, early)
 }
 
-// take is called by the feed with new events, in order. After an error, which
+// processEvents is called by the feed with new events, in order. After an error, which
 // says that one cannot be read, the state is of no use.
-func (s *state) take(ctx context.Context, events []kv.Event) error {
+func (s *watchCache) processEvents(ctx context.Context, events []kv.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.mu.loaded {
@@ -164,14 +164,14 @@ func (s *state) take(ctx context.Context, events []kv.Event) error {
 // takeLocked applies events whose changes are at hand. Others it leaves to a
 // goroutine, with all that follow: neither the feed nor a reader waits for a key
 // service.
-func (s *state) takeLocked(ctx context.Context, events []kv.Event) error {
+func (s *watchCache) takeLocked(ctx context.Context, events []kv.Event) error {
 	if len(s.mu.queue) > 0 {
 		s.decodeLaterLocked(events)
 		return nil
 	}
 	for len(events) > 0 {
 		n := commitOf(events)
-		if !s.atHandLocked(events[:n]) {
+		if !s.nonBlockingLocked(events[:n]) {
 			s.decodeLaterLocked(events)
 			return nil
 		}
@@ -195,9 +195,9 @@ func commitOf(events []kv.Event) int {
 	return n
 }
 
-func (s *state) atHandLocked(events []kv.Event) bool {
+func (s *watchCache) nonBlockingLocked(events []kv.Event) bool {
 	for i := range events {
-		if !s.store.AtHand(&events[i]) {
+		if !s.store.NonBlocking(&events[i]) {
 			return false
 		}
 	}
@@ -206,7 +206,7 @@ func (s *state) atHandLocked(events []kv.Event) bool {
 
 // beforeLocked returns the objects of events as the state has them, before any
 // of the events.
-func (s *state) beforeLocked(events []kv.Event) []*codec.Record {
+func (s *watchCache) beforeLocked(events []kv.Event) []*codec.Record {
 	before := make([]*codec.Record, len(events))
 	for i := range events {
 		found, _ := s.mu.tree.Get(item{key: events[i].Key})
@@ -216,7 +216,7 @@ func (s *state) beforeLocked(events []kv.Event) []*codec.Record {
 }
 
 // applyLocked applies the changes of one commit, whole.
-func (s *state) applyLocked(changes []*storage.Change) {
+func (s *watchCache) applyLocked(changes []*storage.Change) {
 	now := time.Now()
 	for _, change := range changes {
 		s.changeLocked(change, now)
@@ -225,7 +225,7 @@ func (s *state) applyLocked(changes []*storage.Change) {
 }
 
 // broadcastLocked wakes the watches after changes were applied.
-func (s *state) broadcastLocked() {
+func (s *watchCache) broadcastLocked() {
 	if s.mu.applied > 0 {
 		s.mu.log.broadcast()
 		s.report.received(s.mu.applied, s.mu.revision, len(s.mu.log.ring))
@@ -235,7 +235,7 @@ func (s *state) broadcastLocked() {
 
 // changes makes the changes of one commit, all of them or none, where before has
 // the objects before it.
-func (s *state) changes(ctx context.Context, events []kv.Event, before []*codec.Record) ([]*storage.Change, error) {
+func (s *watchCache) changes(ctx context.Context, events []kv.Event, before []*codec.Record) ([]*storage.Change, error) {
 	if int64(events[0].Revision) <= s.loadedAt.Load() {
 		return nil, nil
 	}
@@ -256,7 +256,7 @@ func (s *state) changes(ctx context.Context, events []kv.Event, before []*codec.
 	return changes, nil
 }
 
-func (s *state) changeLocked(change *storage.Change, now time.Time) {
+func (s *watchCache) changeLocked(change *storage.Change, now time.Time) {
 	s.retireLocked(change.Revision)
 	var before item
 	if change.Record != nil {
@@ -264,14 +264,14 @@ func (s *state) changeLocked(change *storage.Change, now time.Time) {
 	} else {
 		before, _ = s.mu.tree.Delete(item{key: change.Key})
 	}
-	s.indexLocked(replacement{change.Key, before.record, change.Record})
+	s.indexLocked(treeChange{change.Key, before.record, change.Record})
 	s.mu.revision = change.Revision
 	s.mu.log.append(change, now)
 }
 
 // retireLocked ends the time for which the newest snapshot is true, before a
 // change at a revision.
-func (s *state) retireLocked(revision int64) {
+func (s *watchCache) retireLocked(revision int64) {
 	if s.mu.newest != nil {
 		s.mu.newest.to = revision - 1
 		s.mu.newest = nil
@@ -279,7 +279,7 @@ func (s *state) retireLocked(revision int64) {
 }
 
 // get returns an object, nil where there is none.
-func (s *state) get(key string) *codec.Record {
+func (s *watchCache) get(key string) *codec.Record {
 	s.touch()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -287,7 +287,7 @@ func (s *state) get(key string) *codec.Record {
 	return found.record
 }
 
-func (s *state) len() int64 {
+func (s *watchCache) len() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return int64(s.mu.tree.Len())
@@ -297,7 +297,7 @@ func (s *state) len() int64 {
 // given one, up to which the feed has come, or a later one. pageSize, where not
 // 0, keeps the snapshot for the pages that follow. It returns nil when the state
 // is closed.
-func (s *state) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int64) {
+func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int64) {
 	s.touch()
 	if !s.alive() {
 		return nil, 0
@@ -317,7 +317,7 @@ func (s *state) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int
 
 // snapshotAt returns the objects as of a revision, nil where it does not have
 // them.
-func (s *state) snapshotAt(revision int64, dispatched kv.Revision, pageSize int64) *snapshot {
+func (s *watchCache) snapshotAt(revision int64, dispatched kv.Revision, pageSize int64) *snapshot {
 	s.touch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +334,7 @@ func (s *state) snapshotAt(revision int64, dispatched kv.Revision, pageSize int6
 	return nil
 }
 
-func (s *state) newestLocked() *snapshot {
+func (s *watchCache) newestLocked() *snapshot {
 	if s.mu.newest == nil {
 		s.mu.newest = &snapshot{tree: s.mu.tree.Copy(), from: s.mu.revision, taken: time.Now()}
 	}
@@ -342,7 +342,7 @@ func (s *state) newestLocked() *snapshot {
 }
 
 // keepLocked keeps the newest snapshot if there is more in it than a page.
-func (s *state) keepLocked(newest *snapshot, pageSize int64) {
+func (s *watchCache) keepLocked(newest *snapshot, pageSize int64) {
 	if pageSize == 0 || int64(newest.tree.Len()) <= pageSize || slices.Contains(s.mu.kept, newest) {
 		return
 	}
@@ -354,11 +354,11 @@ func (s *state) keepLocked(newest *snapshot, pageSize int64) {
 
 // expire lets go of snapshots that no list is likely to go on with, of indexes
 // that nobody reads, and of decoded objects.
-func (s *state) expire(now time.Time) {
+func (s *watchCache) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.log.forget()
-	s.mu.log.rest(now)
+	s.mu.log.releaseDecoded()
+	s.mu.log.trimIdle(now)
 	limit := now.Add(-keepSnapshots)
 	s.expireIndexesLocked(limit)
 	s.mu.kept = slices.DeleteFunc(s.mu.kept, func(k *snapshot) bool { return k.taken.Before(limit) })

@@ -5,7 +5,7 @@
 //	storage.Transformer encryption at rest
 //	storage.Store       objects: keys, versions, preconditions, guaranteed updates
 //	cache.Cacher        reads and watches from memory (not where Uncached)
-//	storage.Observed    writes that the server itself must know of at once
+//	storage.Observed    calls an Observer before a write returns
 //
 // Each layer but the lowest two is a storage.Interface around the one below.
 //
@@ -25,13 +25,13 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// Config says what all storage of a control plane is made of.
+// Config describes the storage of a control plane.
 type Config struct {
 	// Backend keeps the bytes. Required.
 	Backend kv.Backend
 	// Prefix starts every key; "" means storage.DefaultPrefix.
 	Prefix string
-	// Feed follows Backend for caches. It may be shared by factories with
+	// Feed watches Backend for caches. It may be shared by factories with
 	// different prefixes. nil: nothing is cached.
 	Feed *cache.Feed
 	// Transformer returns what changes the values of a resource on their way to
@@ -55,15 +55,15 @@ func New(config Config) (*Factory, error) {
 		config.Prefix = storage.DefaultPrefix
 	}
 	config.Prefix = "/" + strings.Trim(config.Prefix, "/")
-	if config.Feed != nil && !config.Feed.Follows(config.Prefix) {
-		return nil, fmt.Errorf("storage factory: the Feed does not follow what is below %s", config.Prefix)
+	if config.Feed != nil && !config.Feed.Covers(config.Prefix) {
+		return nil, fmt.Errorf("storage factory: the Feed does not cover %s", config.Prefix)
 	}
 	return &Factory{config}, nil
 }
 
-// Open returns the storage of a spec. Two of the same path show the same
-// objects. The spec's Kind keeps its encodings in the factory's Memory from
-// then on: a Kind belongs to one host.
+// Open returns the storage of a spec. Storages of the same path have the same
+// objects. It sets the Memory of the spec's Kind: a Kind must not be used by the
+// factories of two hosts.
 func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
 	spec.Kind.Memory = f.config.Encodings
 	store, err := storage.New(storage.Config{

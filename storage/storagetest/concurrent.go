@@ -85,7 +85,7 @@ func testReadOthersWrites(e *env) {
 	readers.Wait()
 }
 
-// visible tells whether lists and gets show a record that was acknowledged.
+// visible reports whether lists and gets show a record that was acknowledged.
 func (e *env) visible(written *codec.Record) bool {
 	list, err := e.List(e.ctx, "ns", rest.ListOptions{})
 	if err != nil {

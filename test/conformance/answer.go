@@ -132,7 +132,7 @@ var serverFaults = []string{
 	"conversion webhook for ",
 }
 
-// compareStatus tells whether the recorded server had blamed itself for a mistake of the client. Where it answered 500
+// compareStatus reports whether the recorded server had blamed itself for a mistake of the client. Where it answered 500
 // or broke the connection over one, any status from 400 to 499 is right.
 func compareStatus(c *Comparison, want Response, got int) (clientsMistake bool) {
 	clientsMistake = want.Status == 0 || want.Status == http.StatusInternalServerError && !slices.ContainsFunc(serverFaults,

@@ -15,7 +15,7 @@ import (
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// changesDefinitions tells whether a step may have changed a CustomResourceDefinition, so that what the server does
+// changesDefinitions reports whether a step may have changed a CustomResourceDefinition, so that what the server does
 // about it follows later.
 func changesDefinitions(step Step) bool {
 	return step.Request.Method != http.MethodGet && strings.HasPrefix(step.Request.Path, definitionsPath) &&
@@ -60,7 +60,7 @@ func (r *Replayer) definitions(ctx context.Context) ([]apiextensionsv1.CustomRes
 	return list.Items, nil
 }
 
-// atRest tells whether nothing more will happen to a definition by itself. Names that are refused are another one's, as
+// atRest reports whether nothing more will happen to a definition by itself. Names that are refused are another one's, as
 // long as there is another one in the group.
 func atRest(crd apiextensionsv1.CustomResourceDefinition, all []apiextensionsv1.CustomResourceDefinition) bool {
 	if crd.DeletionTimestamp != nil {

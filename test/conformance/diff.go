@@ -144,7 +144,7 @@ func (c *Comparison) refusedName(want, got map[string]any) {
 	}
 }
 
-// generated tells whether name is the prefix (which a long one may be cut to) and a suffix of five characters.
+// generated reports whether name is the prefix (which a long one may be cut to) and a suffix of five characters.
 func generated(prefix, name string) bool {
 	cut := len(name) - 5
 	return cut > 0 && strings.HasPrefix(prefix, name[:cut])

@@ -57,7 +57,7 @@ func (m *Memory) Sent(text string) {
 	m.sent.WriteByte('\n')
 }
 
-// Chosen tells whether the client itself had sent the value.
+// Chosen reports whether the client itself had sent the value.
 func (m *Memory) Chosen(value string) bool { return strings.Contains(m.sent.String(), value) }
 
 // Pair makes the two values partners, or tells that one of them already has another partner.
@@ -75,7 +75,7 @@ func (m *Memory) PairRevision(recorded, live string) bool {
 	return pair(m.revisions, m.liveRevisions, recorded, live)
 }
 
-// KnowsRevision tells whether a recorded resourceVersion of an object has a live partner.
+// KnowsRevision reports whether a recorded resourceVersion of an object has a live partner.
 func (m *Memory) KnowsRevision(recorded string) bool {
 	_, known := m.revisions[recorded]
 	return known

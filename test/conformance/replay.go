@@ -16,7 +16,7 @@ const stepTimeout = 20 * time.Second
 
 // Replayer sends scenarios to one server.
 type Replayer struct {
-	// Again is asked about each answer whose status is not the recorded one, and tells whether to send the request once
+	// Again is asked about each answer whose status is not the recorded one, and reports whether to send the request once
 	// more. Nil never does.
 	Again func(ctx context.Context, step Step, status int) bool
 

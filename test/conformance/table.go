@@ -46,7 +46,7 @@ func rowWithoutAges(columns []any, row any) any {
 	return r
 }
 
-// tellsAge tells whether the i-th cell does. A watch describes the columns in its first event alone, and some kinds have
+// tellsAge reports whether the i-th cell does. A watch describes the columns in its first event alone, and some kinds have
 // a cell more than columns: whatever looks like an age there is taken for one.
 func tellsAge(columns []any, i int) bool {
 	if i >= len(columns) {

@@ -23,7 +23,7 @@ type openWatch struct {
 	close  func() error
 }
 
-// isWatch tells whether the answer is to be read in the background. A refused watch is an answer like any other.
+// isWatch reports whether the answer is to be read in the background. A refused watch is an answer like any other.
 func isWatch(step Step) bool {
 	return step.Response.Status == http.StatusOK && step.Request.Method == http.MethodGet && watching.MatchString(step.Request.Path)
 }
@@ -31,7 +31,7 @@ func isWatch(step Step) bool {
 // watching matches the paths that ask for a watch: any value switches it on but those that say no.
 var watching = regexp.MustCompile(`/watch/|[?&]watch=(1|true|maybe)\b`)
 
-// isEventStream tells whether the events are JSON; a protobuf watch was kept as one body.
+// isEventStream reports whether the events are JSON; a protobuf watch was kept as one body.
 func isEventStream(step Step) bool { return step.Response.BodyEncoding == "" }
 
 // recordedEvents are the events of a watch. Where the recorder had not expected one, they stand in the body.

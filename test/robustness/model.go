@@ -137,7 +137,7 @@ func byKey(history []porcupine.Operation) [][]porcupine.Operation {
 	return parts
 }
 
-// revisionsGrow tells whether every write has a greater revision than all that was known, to anybody, before it began.
+// revisionsGrow reports whether every write has a greater revision than all that was known, to anybody, before it began.
 func revisionsGrow(history []porcupine.Operation) error {
 	byCall := slices.Clone(history)
 	slices.SortFunc(byCall, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })

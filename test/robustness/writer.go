@@ -137,7 +137,7 @@ func (w *writer) settle(there map[string]object, revision int64) error {
 	return nil
 }
 
-// made tells whether what became of an object is what the attempt would have made of it.
+// made reports whether what became of an object is what the attempt would have made of it.
 func (a attempt) made(name string, got object, present bool) bool {
 	if a.after.name == "" {
 		return a.before.name == name && !present

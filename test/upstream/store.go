@@ -348,7 +348,7 @@ func (t *transformer) ToStorage(ctx context.Context, plain []byte, key string) (
 	return (*t.current.Load()).TransformToStorage(ctx, plain, value.DefaultContext(key))
 }
 
-// damagedError says that a stored value could not be read.
+// damagedError reports that a stored value could not be read.
 type damagedError struct {
 	key string
 	err error

@@ -1,14 +1,14 @@
-package follow_test
+package reflector_test
 
 import (
 	"testing"
 
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
-// TestNews: each row is one object, of which a Follower (f), a list (l, and what
-// it does not have) and writers (w) tell in some order.
-func TestNews(t *testing.T) {
+// TestVersionTracker: each row is one object, of which a Reflector (f), a list (l, and what
+// is missing from it) and writers (w) report in some order.
+func TestVersionTracker(t *testing.T) {
 	t.Parallel()
 	type report struct {
 		by       byte
@@ -26,16 +26,16 @@ func TestNews(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var n follow.News
+			var n reflector.VersionTracker
 			for i, r := range reports {
 				var got bool
 				switch r.by {
 				case 'w':
 					got = n.Written("a", r.revision)
 				case 'f':
-					got = n.Followed("a", r.revision)
+					got = n.Reflected("a", r.revision)
 				case 'l':
-					got = n.Followed("a", r.revision)
+					got = n.Reflected("a", r.revision)
 					n.Replaced(r.revision)
 				}
 				if got != r.news {

@@ -1,4 +1,4 @@
-package follow_test
+package reflector_test
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/follow"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/reflector"
 	"mainstay.dev/mainstay/storage/storagetest"
 )
 
-// pods is a storage of pods that is told when to fail.
+// pods is a storage of pods that fails on demand.
 type pods struct {
 	testing.TB
 	storage.Interface
@@ -159,8 +159,8 @@ func (p *pods) remove(name string) int64 {
 	return record.Revision()
 }
 
-// mirror is what a Follower should make of pods. It finds out when something is
-// lost, told twice or out of order.
+// mirror is what a Reflector should make of pods. It finds out when something is
+// lost, delivered twice or out of order.
 type mirror struct {
 	mu       sync.Mutex
 	revision int64
@@ -268,15 +268,15 @@ func (l *lines) String() string {
 	return strings.Join(l.all, "\n")
 }
 
-// newFollower returns one that keeps a mirror of pods; change may change what it
+// newReflector returns one that keeps a mirror of pods; change may change what it
 // is made of.
-func newFollower(t testing.TB, p *pods, m *mirror, change func(*follow.Config)) *follow.Follower {
+func newReflector(t testing.TB, p *pods, m *mirror, change func(*reflector.Config)) *reflector.Reflector {
 	t.Helper()
-	config := follow.Config{Name: "pods", Collection: p, Replace: m.replace, Apply: m.apply}
+	config := reflector.Config{Name: "pods", Collection: p, Replace: m.replace, Apply: m.apply}
 	if change != nil {
 		change(&config)
 	}
-	f, err := follow.New(config)
+	f, err := reflector.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func newFollower(t testing.TB, p *pods, m *mirror, change func(*follow.Config)) 
 }
 
 // run runs a follower; the function returned ends it.
-func run(t testing.TB, f *follow.Follower) (stop func()) {
+func run(t testing.TB, f *reflector.Reflector) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -1,4 +1,4 @@
-package follow_test
+package reflector_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/follow"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 var errAway = errors.New("the storage is away")
@@ -25,19 +25,19 @@ func away(string) error { return errAway }
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	_, err := follow.New(follow.Config{Name: "pods"})
-	if want := "follow pods: Collection is required\nReplace is required\nApply is required"; err == nil || err.Error() != want {
+	_, err := reflector.New(reflector.Config{Name: "pods"})
+	if want := "reflector of pods: Collection is required\nReplace is required\nApply is required"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
 
-// TestFollow: what is there comes first, in one piece, and then each change.
-func TestFollow(t *testing.T) {
+// TestListAndWatch: the list comes first, then each change.
+func TestListAndWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, m := newPods(t), &mirror{}
 		a := p.create("a")
-		f := newFollower(t, p, m, nil)
+		f := newReflector(t, p, m, nil)
 		select {
 		case <-f.Synced():
 			t.Fatal("synced before it ran")
@@ -67,7 +67,7 @@ func TestChosen(t *testing.T) {
 		p, m := newPods(t), &mirror{}
 		p.create("before")
 		p.create("chosen")
-		run(t, newFollower(t, p, m, func(c *follow.Config) {
+		run(t, newReflector(t, p, m, func(c *reflector.Config) {
 			c.Namespace, c.Fields = "ns", fields.OneTermEqualSelector("metadata.name", "chosen")
 		}))
 		synctest.Wait()
@@ -86,7 +86,7 @@ func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, m := newPods(t), &mirror{}
 		began := 0
-		f := newFollower(t, p, m, func(c *follow.Config) {
+		f := newReflector(t, p, m, func(c *reflector.Config) {
 			c.Begin = func(context.Context) error { began++; return nil }
 		})
 		p.set(func() { p.fail = away })
@@ -125,7 +125,7 @@ func TestBrokenList(t *testing.T) {
 	p := newPods(t)
 	p.create("a")
 	p.item = func() error { return errAway }
-	f := newFollower(t, p, &mirror{}, func(c *follow.Config) {
+	f := newReflector(t, p, &mirror{}, func(c *reflector.Config) {
 		c.Replace = func(_ context.Context, list *rest.List) error {
 			for range list.Items { // overlooks the error
 			}
@@ -148,9 +148,9 @@ func TestGoesOn(t *testing.T) {
 	expired := storage.TooOld(1, 2)
 	tests := []struct {
 		name string
-		// told: an event comes before the watch ends with err.
-		told bool
-		err  error
+		// delivered: an event comes before the watch ends with err.
+		delivered bool
+		err       error
 		// want are the calls after that, where R stands for the revision of now.
 		want, log string
 	}{
@@ -166,7 +166,7 @@ func TestGoesOn(t *testing.T) {
 				p, m, log := newPods(t), &mirror{}, &lines{}
 				revision := p.create("a")
 				skip, failed := 0, false
-				if tt.told {
+				if tt.delivered {
 					skip = 1
 				}
 				p.next = func() error {
@@ -176,9 +176,9 @@ func TestGoesOn(t *testing.T) {
 					failed = true
 					return tt.err
 				}
-				run(t, newFollower(t, p, m, func(c *follow.Config) { c.Logger = log.logger() }))
+				run(t, newReflector(t, p, m, func(c *reflector.Config) { c.Logger = log.logger() }))
 				synctest.Wait()
-				if tt.told {
+				if tt.delivered {
 					revision = p.create("b")
 				}
 				time.Sleep(time.Second)
@@ -209,13 +209,13 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestExpired: real history that is gone, while nobody could watch.
+// TestExpired: real history that is gone, while no watch was possible.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, m := newPods(t), &mirror{}
 		p.create("a")
-		f := newFollower(t, p, m, nil)
+		f := newReflector(t, p, m, nil)
 		run(t, f)()
 		p.remove("a")
 		last := p.create("b")
@@ -236,13 +236,13 @@ func TestExpired(t *testing.T) {
 	})
 }
 
-// TestPauses: attempts come ever more rarely, and ctx ends the waiting; while
+// TestBackoff: delays between attempts grow, and ctx ends a delay; while
 // the storage is away, two lines are logged.
-func TestPauses(t *testing.T) {
+func TestBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, m, log, registry := newPods(t), &mirror{}, &lines{}, prometheus.NewRegistry()
-		metrics, err := follow.NewMetrics(registry)
+		metrics, err := reflector.NewMetrics(registry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func TestPauses(t *testing.T) {
 			attempts = append(attempts, time.Now())
 			return errAway
 		}
-		stop := run(t, newFollower(t, p, m, func(c *follow.Config) { c.Logger, c.Metrics = log.logger(), metrics }))
+		stop := run(t, newReflector(t, p, m, func(c *reflector.Config) { c.Logger, c.Metrics = log.logger(), metrics }))
 		time.Sleep(10 * time.Minute)
 		if calls := p.set(func() { p.fail = nil }); strings.Contains(calls, "watch") {
 			t.Errorf("it watches what it could not list: %s", calls)
@@ -263,12 +263,12 @@ func TestPauses(t *testing.T) {
 			}
 			pause = min(2*pause, 10*time.Second)
 		}
-		if log.String() != `level=WARN msg="not followed at present: tried again until it goes well" what=pods` {
+		if log.String() != `level=WARN msg="list or watch failed, retrying" of=pods` {
 			t.Errorf("log:\n%s", log)
 		}
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if _, logged, _ := strings.Cut(log.String(), "\n"); logged != `level=INFO msg="followed again" what=pods` {
+		if _, logged, _ := strings.Cut(log.String(), "\n"); logged != `level=INFO msg="list or watch recovered" of=pods` {
 			t.Errorf("log:\n%s", logged)
 		}
 		if got := gather(t, registry); got != "current 1 failures_total "+fmt.Sprint(len(attempts))+" lists_total "+fmt.Sprint(len(attempts)+1) {
@@ -297,7 +297,7 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// gather returns the metrics of the only follower.
+// gather returns the metrics of the only reflector.
 func gather(t *testing.T, registry *prometheus.Registry) string {
 	t.Helper()
 	families, err := registry.Gather()
@@ -307,23 +307,23 @@ func gather(t *testing.T, registry *prometheus.Registry) string {
 	var all []string
 	for _, family := range families {
 		m := family.GetMetric()[0]
-		all = append(all, strings.TrimPrefix(family.GetName(), "mainstay_follower_"), fmt.Sprint(m.GetGauge().GetValue()+m.GetCounter().GetValue()))
+		all = append(all, strings.TrimPrefix(family.GetName(), "mainstay_reflector_"), fmt.Sprint(m.GetGauge().GetValue()+m.GetCounter().GetValue()))
 	}
 	return strings.Join(all, " ")
 }
 
-// TestFailingHandler: an error or a panic lets all be told again.
+// TestFailingHandler: an error or a panic causes a new Replace.
 func TestFailingHandler(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
 		"error": func() error { return errAway },
-		"panic": func() error { panic("nobody thought of this") },
+		"panic": func() error { panic("unforeseen") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p, m := newPods(t), &mirror{}
-				run(t, newFollower(t, p, m, nil))
+				run(t, newReflector(t, p, m, nil))
 				synctest.Wait()
 				times := 0
 				m.mu.Lock()
@@ -346,7 +346,7 @@ func TestFailingHandler(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost: whatever fails, and whenever, the mirror is told each
+// TestNothingIsLost: whatever fails, and whenever, the mirror receives each
 // change once and in order, and ends as the storage is.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
@@ -380,7 +380,7 @@ func nothingIsLost(t *testing.T, random *rand.Rand) {
 		}
 		return nil
 	}
-	run(t, newFollower(t, p, m, nil))
+	run(t, newReflector(t, p, m, nil))
 	there := map[string]int64{}
 	for i := range 400 {
 		name := fmt.Sprint("pod-", random.IntN(10))

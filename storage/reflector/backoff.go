@@ -1,0 +1,35 @@
+package reflector
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	minBackoff = 50 * time.Millisecond
+	// MaxBackoff is the upper bound of the delays of a Reflector.
+	MaxBackoff = 10 * time.Second
+)
+
+// Backoff returns exponential delays with jitter: the first is between 50 and
+// 100 ms, each next one's bounds are twice as large, up to between limit/2 and
+// limit. The jitter keeps clients that failed together from retrying together.
+// To reset it, take a new one.
+func Backoff(limit time.Duration) wait.Backoff {
+	return wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 1, Steps: math.MaxInt32, Cap: limit / 2}
+}
+
+// Sleep waits for the next delay of a backoff, or until ctx ends. It returns
+// ctx.Err().
+func Sleep(ctx context.Context, backoff *wait.Backoff) error {
+	timer := time.NewTimer(backoff.Step())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}

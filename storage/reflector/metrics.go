@@ -1,0 +1,60 @@
+package reflector
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts what Reflectors do, labelled with their names. All Reflectors
+// of a server share one. A nil *Metrics counts nothing.
+type Metrics struct {
+	synced          *prometheus.GaugeVec
+	lists, failures *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics of Reflectors. It fails where they are
+// registered already.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	label := []string{"name"}
+	m := &Metrics{
+		synced: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "mainstay_reflector_current", Help: "Whether the watch of a collection that this server reads itself is open (1), or broken and being retried (0).",
+		}, label),
+		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mainstay_reflector_lists_total", Help: "Number of times that a collection was listed before watching it, or again after a failure.",
+		}, label),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mainstay_reflector_failures_total", Help: "Number of attempts to list or watch a collection that failed.",
+		}, label),
+	}
+	for _, c := range []prometheus.Collector{m.synced, m.lists, m.failures} {
+		if err := registerer.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of reflectors: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) current(name string, current bool) {
+	if m == nil {
+		return
+	}
+	value := 0.0
+	if current {
+		value = 1
+	}
+	m.synced.WithLabelValues(name).Set(value)
+}
+
+func (m *Metrics) listed(name string) {
+	if m != nil {
+		m.lists.WithLabelValues(name).Inc()
+	}
+}
+
+func (m *Metrics) failed(name string) {
+	if m != nil {
+		m.failures.WithLabelValues(name).Inc()
+	}
+}
