@@ -24,6 +24,8 @@ type elapsed struct {
 	// before is that of the runs before this one.
 	before time.Duration
 	opened time.Time // by the monotonic clock; zero until the store is open
+	// recorded is what is on disk of it. Only who writes marks uses it.
+	recorded time.Duration
 }
 
 func (x *elapsed) now() time.Duration { return x.before + time.Since(x.opened) }
@@ -34,7 +36,7 @@ func (x *elapsed) now() time.Duration { return x.before + time.Since(x.opened) }
 // that, too, so that history shrinks where no clock is to be relied on.
 func (x *elapsed) begin(st *state, now time.Time, most time.Duration) {
 	x.opened = time.Now()
-	x.before = st.uptime
+	x.before, x.recorded = st.uptime, st.uptime
 	if st.recorded.IsZero() {
 		return
 	}
@@ -127,7 +129,7 @@ func (s *Store) writeMark(e *engine) error {
 	mark := history.Mark{Revision: newest, Time: s.now(), Uptime: s.elapsed.now()}
 	thinned, added := s.marks.Add(mark)
 	ages := s.retention > 0 && newest > kv.Revision(s.compacted.Load())
-	if !added && !ages {
+	if !added && (!ages || mark.Uptime-s.elapsed.recorded < min(worthRecording, s.markEvery())) {
 		return nil
 	}
 	b := e.db.NewBatch()
@@ -143,8 +145,13 @@ func (s *Store) writeMark(e *engine) error {
 	if err := e.db.Apply(b, pebble.NoSync); err != nil {
 		return e.explain("write", err)
 	}
+	s.elapsed.recorded = mark.Uptime
 	return nil
 }
+
+// worthRecording is how much uptime is recorded alone, without a mark. Less is
+// not lost: the time since the last record counts when the store is opened.
+const worthRecording = time.Second
 
 // RevisionAt implements kv.Backend. It answers for as long as there is history,
 // over all runs.
