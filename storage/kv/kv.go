@@ -118,6 +118,10 @@ const (
 	OpCheck
 )
 
+// MaxHold is how long a hold lasts at most: one whose holder was forgotten must
+// not keep history for ever.
+const MaxHold = time.Hour
+
 // AnyRevision as Op.Expect accepts whatever the key's state is.
 const AnyRevision Revision = -1
 
@@ -210,10 +214,45 @@ type Backend interface {
 	// Compact forgets history before a revision: values replaced or deleted at
 	// or before it can no longer be read, reads and watches older than it get
 	// ErrCompacted. The newest state is never affected.
+	//
+	// It goes no further than the oldest revision that is held, and returns nil
+	// then, too; the rest is forgotten soon after the hold has ended.
 	Compact(ctx context.Context, before Revision) error
 
-	// CompactedRevision returns the revision of the newest Compact, 0 if none.
+	// CompactedRevision returns the revision that history was compacted to, 0
+	// if it never was.
 	CompactedRevision(ctx context.Context) (Revision, error)
+
+	// Hold keeps a revision (0: the newest) readable, whatever Compact and the
+	// backend's own retention would forget, and returns which one that is.
+	// Until the hold ends, Get and Range answer at that revision and every later
+	// one, and Watch delivers from any of them on. The error is ErrCompacted
+	// where the revision is gone, and ErrFutureRevision where it has not been
+	// reached.
+	//
+	// A hold ends with the first of: release, the end of ctx, MaxHold, and Close.
+	// release may be called more than once, concurrently with everything. Who
+	// needs a revision for longer than MaxHold holds it again before the first
+	// hold has ended. A revision may be held any number of times; it is kept
+	// until the last of these holds has ended.
+	//
+	// Holds are those of this process. They do not outlive it, and where several
+	// processes share a backend (etcd), another one may compact what is held
+	// here: reads then get ErrCompacted before the hold has ended.
+	Hold(ctx context.Context, at Revision) (held Revision, release func(), err error)
+
+	// RevisionAt returns the newest revision that is known to be no newer than a
+	// time. Commits of about the last minute before that time may be missing,
+	// more where the backend says so; none after it is included. For a time that
+	// is not in the past, it is the newest revision. The error is ErrCompacted
+	// where history, or what is known of its times, does not go back that far.
+	//
+	// Times are those of the clock of the machine the backend runs on when the
+	// commits were made. While that clock was wrong, so are they; a clock that
+	// was set back makes answers older, and never newer, than they should be.
+	//
+	// The revision is not held: it may be compacted before it is read.
+	RevisionAt(ctx context.Context, t time.Time) (Revision, error)
 
 	// Snapshot writes a consistent copy of the store as of one revision, which
 	// it returns, while reads and writes go on. The format is the backend's.

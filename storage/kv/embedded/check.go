@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/history"
 )
 
 // Report is what Check found in a store that is whole.
@@ -22,6 +23,8 @@ type Report struct {
 	// themselves, Versions all that is kept of keys of now and before, and
 	// Commits those in the change log.
 	Keys, Expiring, Versions, Commits int64
+	// Marks are the times of which the newest revision is known.
+	Marks int64
 	// Bytes are those of the values of all versions.
 	Bytes int64
 }
@@ -122,7 +125,7 @@ func (c *checker) run() error {
 		return fault("revision %d, compacted to %d and trimmed to %d", c.state.revision, c.state.compacted, c.state.trimmed)
 	}
 	c.report.Format, c.report.Revision, c.report.Compacted = formatVersion, c.state.revision, c.state.compacted
-	for _, part := range []func() error{c.versions, c.changes, c.expiries} {
+	for _, part := range []func() error{c.versions, c.changes, c.expiries, c.marks} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -299,4 +302,24 @@ func (c *checker) expiries() error {
 		err = fault("the index has %d keys that expire, where there are %d", n, c.report.Expiring)
 	}
 	return err
+}
+
+// marks checks that revisions and uptimes of marks ascend. Their times need not:
+// clocks are set.
+func (c *checker) marks() error {
+	var last history.Mark
+	return c.each(prefixMark, func(rawKey, rawValue []byte) error {
+		mark, err := decodeMark(rawKey, rawValue)
+		switch {
+		case err != nil:
+			return err
+		case mark.Revision <= 0 || mark.Revision > c.state.revision:
+			return fault("a mark has revision %d, the newest being %d", mark.Revision, c.state.revision)
+		case mark.Uptime < last.Uptime:
+			return fault("the mark of revision %d was made at an uptime of %s, that of revision %d before it at %s", mark.Revision, mark.Uptime, last.Revision, last.Uptime)
+		}
+		last = mark
+		c.report.Marks++
+		return nil
+	})
 }

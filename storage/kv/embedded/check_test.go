@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/history"
 )
 
 // checkable makes a store with some of everything, and closes it.
@@ -53,10 +54,10 @@ func TestCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Versions < got.Keys || got.Bytes != 8*got.Versions || got.Commits == 0 {
+		if got.Versions < got.Keys || got.Bytes != 8*got.Versions || got.Commits == 0 || got.Marks == 0 {
 			t.Errorf("report: %+v", got)
 		}
-		got.Versions, got.Bytes, got.Commits = 0, 0, 0
+		got.Versions, got.Bytes, got.Commits, got.Marks = 0, 0, 0, 0
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("report (-want +got):\n%s", d)
 		}
@@ -105,6 +106,14 @@ func TestCheckFinds(t *testing.T) {
 		"trimmed beyond the newest": {func(b *pebble.Batch, r Report) {
 			_ = b.Set([]byte(metaTrimmed), revisionValue(r.Revision+1), nil)
 		}, "trimmed to"},
+		"a mark that does not decode": {func(b *pebble.Batch, r Report) { _ = b.Set(markKey(r.Revision), []byte("torn"), nil) }, "malformed mark"},
+		"a mark after the newest revision": {func(b *pebble.Batch, r Report) {
+			_ = b.Set(markKey(r.Revision+1), markValue(history.Mark{Time: time.Now(), Uptime: time.Hour}), nil)
+		}, "the newest being"},
+		"a mark of an earlier uptime": {func(b *pebble.Batch, r Report) {
+			_ = b.Set(markKey(r.Revision-1), markValue(history.Mark{Time: time.Now(), Uptime: time.Hour}), nil)
+		}, "at an uptime of"},
+		"an uptime of ages": {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaUptime), uintValue(1<<62), nil) }, "an uptime of"},
 		"another format": {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaFormat), revisionValue(99), nil) }, "has format 99"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -16,7 +15,8 @@ import (
 const trimBytes = 64 << 10
 
 // Compact implements kv.Backend. Compacting to a revision that is compacted
-// already changes nothing.
+// already does only what is left of what was asked for before: revisions that
+// were held, and history that was not deleted yet.
 func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	if err := s.alive(ctx); err != nil {
 		return err
@@ -26,8 +26,8 @@ func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	}
 	s.history.Lock()
 	defer s.history.Unlock()
-	if before > kv.Revision(s.compacted.Load()) {
-		if err := s.markCompacted(before); err != nil {
+	if to := s.grant(before); to > kv.Revision(s.compacted.Load()) {
+		if err := s.markCompacted(to); err != nil {
 			return err
 		}
 	}
@@ -43,10 +43,12 @@ func (s *Store) markCompacted(before kv.Revision) error {
 	defer s.release()
 	b := e.db.NewBatch()
 	_ = b.Set([]byte(metaCompacted), revisionValue(before), nil)
+	_ = b.DeleteRange(markKey(0), markKey(before), nil)
 	if err := e.apply(b); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	s.compacted.Store(int64(before))
+	s.marks.Forget(before)
 	return nil
 }
 
@@ -55,7 +57,7 @@ func (s *Store) markCompacted(before kv.Revision) error {
 // watch from there on has its events in full.
 func (s *Store) trim(ctx context.Context) error {
 	for {
-		to := s.unpinned(kv.Revision(s.compacted.Load()) - 1)
+		to := kv.Revision(s.compacted.Load()) - 1
 		if s.history.trimmed >= to {
 			return nil
 		}
@@ -142,37 +144,6 @@ func (s *Store) useForWriting() (*engine, error) {
 	return s.use()
 }
 
-// mark says what the newest revision was at a time.
-type mark struct {
-	at  time.Time
-	rev kv.Revision
-}
-
-// retainHistory compacts what is older than the retention, until Close. Marks
-// are not kept on disk: after a start, history is kept for a whole retention.
-func (s *Store) retainHistory() {
-	every := min(max(s.retention/20, 10*time.Millisecond), 10*time.Second)
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	marks := []mark{{at: time.Now(), rev: kv.Revision(s.published.Load())}}
-	var assigned kv.Revision
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case now := <-ticker.C:
-			assigned = s.letGo(assigned)
-			var cut kv.Revision
-			marks, cut = advance(marks, mark{at: now, rev: kv.Revision(s.published.Load())}, s.retention)
-			// Even without a new cut there may be something left to trim, from
-			// before a start or a snapshot.
-			if err := s.Compact(s.ctx, cut); err != nil {
-				s.complain("compact history", err)
-			}
-		}
-	}
-}
-
 // complain logs what was done in the background and failed, but for what follows
 // from writes being refused, which mend logs, and from the store being closed.
 func (s *Store) complain(doing string, err error) {
@@ -182,32 +153,4 @@ func (s *Store) complain(doing string, err error) {
 	if !refused {
 		s.log.Warn(doing, "dir", s.disk.dir, "err", err)
 	}
-}
-
-// letGo forgets what is held in memory of commits up to a revision, the newest
-// when it was last called, so that a store at rest holds nothing. It returns the
-// newest now.
-func (s *Store) letGo(last kv.Revision) kv.Revision {
-	s.ring.forget(last)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.assigned == last {
-		s.mu.recent.rotate(last, kv.Revision(s.published.Load()))
-	}
-	return s.mu.assigned
-}
-
-// advance adds a mark and drops those that are older than the retention. cut is
-// the newest revision that is older than it, 0 when none is.
-func advance(marks []mark, now mark, retention time.Duration) (kept []mark, cut kv.Revision) {
-	old := 0
-	for old < len(marks) && now.at.Sub(marks[old].at) >= retention {
-		cut = marks[old].rev
-		old++
-	}
-	marks = append(marks[:0], marks[old:]...)
-	if n := len(marks); n == 0 || marks[n-1].rev < now.rev {
-		marks = append(marks, now)
-	}
-	return marks, cut
 }

@@ -16,7 +16,9 @@
 //     only, and a revision is published when it is durable.
 //   - ring, watch: a watch is a position in the shared ring of recent groups, or
 //     in the change log on disk when it starts or falls behind the ring.
-//   - compact: history older than the retention is deleted in small steps.
+//   - compact: history is deleted in small steps, up to a revision.
+//   - retain, hold: which one that is: marks say what the newest revision was at
+//     a time, over all runs, and what readers hold is kept.
 //   - expire: keys with a time to live are deleted by ordinary commits.
 //   - guard, mend: after a failed disk write nothing more reaches the disk, reads
 //     go on, and the store reopens itself when the disk takes writes again. On a
@@ -28,5 +30,5 @@
 //   - scheduler: one compaction of Pebble's runs at a time.
 //   - snapshot: a copy of the store as a stream, and a store from a copy.
 //
-// Imports: storage/kv.
+// Imports: storage/kv, storage/kv/history.
 package embedded

@@ -19,6 +19,8 @@ import (
 //	    revision                     newest revision when the store was made
 //	    compacted                    what Compact was last asked for
 //	    trimmed                      history up to here has been deleted
+//	    uptime                       milliseconds the store was open, all runs
+//	    recorded                     Unix milliseconds, when that was written
 //	k<key> 00 <^revision: 8>         one version of one key
 //	    flags: 1                     bit 0: a deletion; bit 1: expires
 //	    created: uvarint             revision minus the creation revision
@@ -30,6 +32,9 @@ import (
 //	    length: uvarint, key
 //	x<second: 8><key>                what expires in that Unix second
 //	    revision: 8                  the version that does
+//	t<revision: 8>                   mark: that was the newest revision at
+//	    time: 8                      Unix milliseconds, and
+//	    uptime: 8                    as in meta
 //
 // The complement of the revision makes the newest version of a key come first,
 // so that the version at revision R is the first one at or after <key> 00 ^R.
@@ -44,7 +49,8 @@ import (
 //
 // Versions of the format:
 //
-//	1  the above.
+//	1  the above. Marks, uptime and recorded came later: what has none goes on
+//	   without, and a build that does not know them leaves them alone.
 const formatVersion = 1
 
 const (
@@ -57,6 +63,7 @@ const (
 	prefixVersion = 'k'
 	prefixLog     = 'l'
 	prefixExpiry  = 'x'
+	prefixMark    = 't'
 )
 
 // Names of the meta keys, with their prefix.
@@ -65,6 +72,8 @@ const (
 	metaRevision  = "mrevision"
 	metaCompacted = "mcompacted"
 	metaTrimmed   = "mtrimmed"
+	metaUptime    = "muptime"
+	metaRecorded  = "mrecorded"
 )
 
 // version is one version of one key, decoded. The zero version is that of a key

@@ -83,6 +83,7 @@ func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
 	}
 	at := restoredRevision(max(st.revision, noted))
 	_ = m.b.DeleteRange([]byte{prefixLog}, []byte{prefixLog + 1}, nil)
+	_ = m.b.DeleteRange([]byte{prefixMark}, []byte{prefixMark + 1}, nil)
 	_ = m.b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
 	for _, name := range []string{metaRevision, metaCompacted, metaTrimmed} {
 		_ = m.b.Set([]byte(name), revisionValue(at), nil)

@@ -43,6 +43,8 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		m.groupSeconds, m.groupEvents, m.watches,
 		gauge("revision", "Newest revision.", func() float64 { return float64(s.published.Load()) }),
 		gauge("compacted_revision", "Revision up to which history was compacted.", func() float64 { return float64(s.compacted.Load()) }),
+		gauge("holds", "Revisions held for readers, whatever the retention.", func() float64 { n, _ := s.holds.Oldest(); return float64(n) }),
+		gauge("oldest_hold_seconds", "Age of the oldest of them.", func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),
 		gauge("writable", "1 while the store takes writes.", func() float64 { return s.writable() }),
 		gauge("disk_bytes", "Size of the store on disk.", func() float64 { return s.diskBytes() }),
 	}

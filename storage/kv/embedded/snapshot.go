@@ -54,41 +54,17 @@ const (
 	restoreEpoch = 1_000_000_000
 )
 
-// pin keeps what can be read at the newest revision from being deleted, even
-// when it is compacted, until unpin.
-func (s *Store) pin() kv.Revision {
-	s.pins.Lock()
-	defer s.pins.Unlock()
-	at := kv.Revision(s.published.Load())
-	s.pins.at[at]++
-	return at
-}
-
-func (s *Store) unpin(at kv.Revision) {
-	s.pins.Lock()
-	defer s.pins.Unlock()
-	if s.pins.at[at]--; s.pins.at[at] == 0 {
-		delete(s.pins.at, at)
-	}
-}
-
-// unpinned is the newest revision up to which history may be deleted.
-func (s *Store) unpinned(to kv.Revision) kv.Revision {
-	s.pins.Lock()
-	defer s.pins.Unlock()
-	for at := range s.pins.at {
-		to = min(to, at-1)
-	}
-	return to
-}
-
 // Snapshot implements kv.Backend. Restore makes a store of it.
 func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) {
 	if err := s.alive(ctx); err != nil {
 		return 0, err
 	}
-	at := s.pin()
-	defer s.unpin(at)
+	// Whatever the receiver takes: it is ctx that bounds a snapshot.
+	at, release, err := s.hold(ctx, 0, 0)
+	if err != nil {
+		return 0, fmt.Errorf("snapshot: %w", err)
+	}
+	defer release()
 	sw := newSnapshotWriter(w, at)
 	var buf []byte
 	for start := ""; ; {

@@ -3,10 +3,12 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/history"
 )
 
 // loadState returns the state of an engine that has all that was acknowledged.
@@ -50,6 +52,12 @@ type state struct {
 	revision, compacted, trimmed kv.Revision
 	// firstExpiry is the Unix second in which the first key expires, or 0.
 	firstExpiry int64
+	// uptime is how long the store was open when that was last written, which
+	// was at recorded; zero where it never was.
+	uptime   time.Duration
+	recorded time.Time
+	// marks are in ascending order of revision.
+	marks []history.Mark
 }
 
 // errNoFormat: the first thing written to a store is not there.
@@ -81,8 +89,33 @@ func (e *engine) loadState() (state, error) {
 		return st, err
 	}
 	st.revision = max(st.first, last)
-	st.firstExpiry, err = e.firstExpiry()
-	return st, err
+	if st.firstExpiry, err = e.firstExpiry(); err != nil {
+		return st, err
+	}
+	if err := e.loadUptime(&st); err != nil {
+		return st, err
+	}
+	return st, e.loadMarks(&st)
+}
+
+// loadUptime reads how long the store has been open.
+func (e *engine) loadUptime(st *state) error {
+	uptime, err := e.meta(metaUptime)
+	if err != nil {
+		return err
+	}
+	recorded, err := e.meta(metaRecorded)
+	if err != nil {
+		return err
+	}
+	if uptime < 0 || uptime > maxUptime {
+		return e.explain("read uptime", fault("an uptime of %d ms", uptime))
+	}
+	st.uptime = time.Duration(uptime) * time.Millisecond
+	if recorded != 0 {
+		st.recorded = time.UnixMilli(int64(recorded))
+	}
+	return nil
 }
 
 // meta reads a meta key; one that is absent is zero.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/history"
 )
 
 // DefaultRetention is how long history is kept where Config does not say.
@@ -28,8 +29,8 @@ type Config struct {
 	// InMemory keeps everything in memory, for tests; Dir is not needed.
 	InMemory bool
 	// Retention is how long replaced and deleted values can still be read and
-	// watched from; 0 means DefaultRetention, and less than that keeps history
-	// until Compact is called.
+	// watched from, in time that the store is open; 0 means DefaultRetention, and
+	// less than that keeps history until Compact is called.
 	Retention time.Duration
 	// AcceptLostWrites opens a store whose newest writes are missing, instead of
 	// returning ErrLostWrites. It goes on at a revision greater than any that
@@ -43,6 +44,8 @@ type Config struct {
 	FS vfs.FS
 	// stallAfter replaces the constant of that name, for tests.
 	stallAfter time.Duration
+	// now replaces the machine's clock, for tests; nil is time.Now.
+	now func() time.Time
 }
 
 // Store is a kv.Backend in a directory.
@@ -55,8 +58,8 @@ type Store struct {
 	// acceptLost is Config.AcceptLostWrites.
 	acceptLost bool
 
-	// Locks are taken in this order: history, life, mu; pins, expiries, the
-	// ring and counts have small locks of their own, under which no other is
+	// Locks are taken in this order: history, life, mu; holds, marks, expiries,
+	// the ring and counts have small locks of their own, under which no other is
 	// taken.
 	//
 	// life is held shared while the engine is used and exclusively while it is
@@ -71,6 +74,12 @@ type Store struct {
 	ring      ring
 	counts    counts
 	retention time.Duration
+	// holds bound how far compaction may go; marks and elapsed, how far it goes
+	// by itself.
+	holds   *history.Holds
+	marks   history.Marks
+	elapsed elapsed
+	now     func() time.Time
 
 	// mu guards what decides transactions. No I/O is done under it.
 	mu struct {
@@ -102,12 +111,6 @@ type Store struct {
 		trimmed kv.Revision
 	}
 
-	// pins counts the snapshots under way at each revision.
-	pins struct {
-		sync.Mutex
-		at map[kv.Revision]int
-	}
-
 	expiries expiries
 
 	// ctx ends when Close begins.
@@ -135,7 +138,10 @@ func Open(cfg Config) (*Store, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.work.L = &s.mu.Mutex
 	s.mu.brokenCh = make(chan struct{})
-	s.pins.at = make(map[kv.Revision]int)
+	s.holds = history.NewHolds()
+	if s.now = cfg.now; s.now == nil {
+		s.now = time.Now
+	}
 	s.expiries.init()
 	s.ring.init()
 	s.counts = newCounts(&s.published)
@@ -169,9 +175,7 @@ func (s *Store) start() {
 	s.tasks.Go(s.writeGroups)
 	s.tasks.Go(s.expireKeys)
 	s.tasks.Go(func() { s.witness.keep(s.ctx.Done()) })
-	if s.retention > 0 {
-		s.tasks.Go(s.retainHistory)
-	}
+	s.tasks.Go(s.retainHistory)
 }
 
 // openEngine opens the database and takes over its state. Where the disk is too
@@ -196,6 +200,13 @@ func (s *Store) openEngine() (refusal, err error) {
 	s.engine = e
 	s.history.trimmed = st.trimmed
 	s.compacted.Store(int64(st.compacted))
+	s.holds.Reset(st.compacted)
+	if s.elapsed.opened.IsZero() { // after a repair, what is in memory is newer
+		s.elapsed.begin(&st, s.now(), s.markEvery())
+		for _, mark := range st.marks {
+			s.marks.Add(mark)
+		}
+	}
 	s.expiries.wake(st.firstExpiry)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,7 +321,10 @@ func (s *Store) Close() error {
 	defer s.life.Unlock()
 	var err error
 	if s.engine != nil {
-		err = s.engine.close()
+		if !s.engine.readOnly && s.engine.guard.failure() == nil {
+			err = s.writeMark(s.engine)
+		}
+		err = errors.Join(err, s.engine.close())
 		s.engine = nil
 	}
 	s.metrics.unregister()

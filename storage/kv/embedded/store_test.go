@@ -374,21 +374,6 @@ func countRecords(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-func TestAdvance(t *testing.T) {
-	t.Parallel()
-	at := func(second int, rev kv.Revision) mark { return mark{time.Unix(int64(second), 0), rev} }
-	var marks []mark
-	var cuts []kv.Revision
-	for _, now := range []mark{at(0, 1), at(10, 5), at(20, 5), at(30, 9), at(40, 9), at(60, 9), at(61, 12), at(100, 12)} {
-		var cut kv.Revision
-		marks, cut = advance(marks, now, 30*time.Second)
-		cuts = append(cuts, cut)
-	}
-	if d := cmp.Diff([]kv.Revision{0, 0, 0, 1, 5, 9, 0, 12}, cuts); d != "" {
-		t.Errorf("cuts (-want +got):\n%s", d)
-	}
-}
-
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true})

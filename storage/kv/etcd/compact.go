@@ -25,14 +25,31 @@ func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	if err == nil && before > newest {
 		err = fmt.Errorf("the newest revision is %d: %w", newest, kv.ErrFutureRevision)
 	}
+	granted := kv.Revision(0)
 	if err == nil {
-		err = s.compact(ctx, before-1)
+		granted = s.grant(before)
+		err = s.compact(ctx, granted-1)
 	}
 	if err != nil {
 		return fmt.Errorf("compact to revision %d: %w", before, err)
 	}
-	s.learnCompacted(before)
+	s.learnCompacted(granted)
 	return nil
+}
+
+// compactReleased compacts to what was asked for before, when a hold has ended
+// that kept it back, until Close.
+func (s *Store) compactReleased() {
+	for {
+		select {
+		case <-s.holds.Released():
+		case <-s.ctx.Done():
+			return
+		}
+		if err := s.Compact(s.ctx, 0); err != nil && s.ctx.Err() == nil {
+			s.log.Warn("compact etcd", "err", err)
+		}
+	}
 }
 
 // compact has etcd forget what is older than a revision. That it has done so
@@ -95,6 +112,7 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 type compactor struct {
 	version  int64       // of compactKey, as last seen
 	revision kv.Revision // the newest one at that time
+	agreed   kv.Revision // value of compactKey then; 0 if that is not known
 }
 
 func (s *Store) compactPeriodically() {
@@ -126,29 +144,35 @@ func (s *Store) compactOnce(ctx context.Context, c compactor) (compactor, error)
 		return c, err
 	}
 	defer leave()
+	// Where something is held here, the round takes place all the same, and goes
+	// less far, or nowhere: if none did, another client would compact instead.
+	to := s.grant(c.revision+1) - 1
+	agreed := max(to, c.agreed)
 	resp, err := call(ctx, s, s.write("compaction"), func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.TxnResponse, error) {
 		return s.client.Txn(ctx).
 			If(clientv3.Compare(clientv3.Version(compactKey), "=", c.version)).
-			Then(clientv3.OpPut(compactKey, strconv.FormatInt(int64(c.revision), 10))).
+			Then(clientv3.OpPut(compactKey, strconv.FormatInt(int64(agreed), 10))).
 			Else(clientv3.OpGet(compactKey)).
 			Commit()
 	})
 	if err != nil {
 		return c, fmt.Errorf("claim the compaction: %w", err)
 	}
-	next := compactor{version: c.version + 1, revision: kv.Revision(resp.Header.GetRevision())}
+	next := compactor{version: c.version + 1, revision: kv.Revision(resp.Header.GetRevision()), agreed: agreed}
 	if !resp.Succeeded {
-		next.version = 0
+		next.version, next.agreed = 0, 0
 		if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
 			next.version = kvs[0].Version
+			value, _ := strconv.ParseInt(string(kvs[0].Value), 10, 64) // CompactedRevision complains
+			next.agreed = kv.Revision(value)
 		}
 		return next, nil
 	}
-	if err := s.compact(ctx, c.revision); err != nil {
-		return next, fmt.Errorf("compact to revision %d: %w", c.revision, err)
+	if err := s.compact(ctx, to); err != nil {
+		return next, fmt.Errorf("compact to revision %d: %w", to, err)
 	}
-	if c.revision > 0 {
-		s.log.Debug("compacted etcd", "revision", c.revision)
+	if to > 0 {
+		s.log.Debug("compacted etcd", "revision", to)
 	}
 	return next, nil
 }

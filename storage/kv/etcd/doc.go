@@ -16,7 +16,9 @@
 //   - watch, source: a watch is a bounded queue in front of one of etcd's; one
 //     that nobody receives from is closed and taken up again from history.
 //   - compact: one of the servers on a cluster forgets history for all.
+//   - retain: revisions that are held against compaction, and times of revisions;
+//     both known to this process only.
 //   - snapshot: a copy in etcd's own format.
 //
-// Imports: storage/kv.
+// Imports: storage/kv, storage/kv/history.
 package etcd

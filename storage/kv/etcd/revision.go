@@ -97,7 +97,9 @@ func (s *Store) askRevision() (kv.Revision, error) {
 	if err != nil {
 		return 0, err
 	}
-	return kv.Revision(resp.GetHeader().GetRevision()), nil
+	revision := kv.Revision(resp.GetHeader().GetRevision())
+	s.mark(revision)
+	return revision, nil
 }
 
 // smallRead is a read that is answered at once, or by another member.

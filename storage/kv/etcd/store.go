@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/history"
 )
 
 // How connections that carry nothing are found dead, and how soon one that
@@ -46,6 +47,8 @@ type Store struct {
 
 	revisions revisions
 	leases    leases
+	holds     *history.Holds
+	marks     history.Marks
 
 	// compacted is the newest revision known to have been compacted to, in the
 	// sense of kv: the oldest one a watch may start from.
@@ -81,6 +84,7 @@ func Open(config Config) (*Store, error) {
 	s.healthKey = []byte(path.Join("/", s.config.HealthPrefix, "health"))
 	s.mu.watches = make(map[*watch]struct{})
 	s.leases.init()
+	s.holds = history.NewHolds()
 	var err error
 	if s.tls, err = s.config.tls(); err != nil {
 		return nil, err
@@ -95,6 +99,8 @@ func Open(config Config) (*Store, error) {
 		s.cancel()
 		return nil, errors.Join(err, s.client.Close())
 	}
+	s.tasks.Go(s.compactReleased)
+	s.tasks.Go(s.markTimes)
 	if s.config.CompactionInterval > 0 {
 		s.tasks.Go(s.compactPeriodically)
 	}

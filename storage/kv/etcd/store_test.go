@@ -141,7 +141,7 @@ func TestCompactionProtocol(t *testing.T) {
 	r3 := mustPut(t, one, "/a", "3")
 	c2 = round(two, c2) // the second one is quicker this time
 	agreed(one, r1+1)
-	if c1 = round(one, c1); c1 != (compactor{version: 2, revision: r3 + 1}) {
+	if c1 = round(one, c1); c1 != (compactor{version: 2, revision: r3 + 1, agreed: r1 + 1}) {
 		t.Errorf("who comes late: %+v", c1)
 	}
 	if _, _, err := one.Get(t.Context(), "/a", r1); !errors.Is(err, kv.ErrCompacted) {

@@ -18,9 +18,17 @@ import (
 type model struct {
 	rev       kv.Revision
 	compacted kv.Revision
+	// wanted is what compaction was asked for, held what may not be compacted.
+	wanted kv.Revision
+	held   []modelHold
 	// states are the entries as of each revision of a commit, oldest first.
 	states []modelState
 	events []kv.Event
+}
+
+type modelHold struct {
+	at      kv.Revision
+	release func()
 }
 
 type modelState struct {
@@ -170,6 +178,8 @@ func (mt *modelTest) step() {
 		mt.drain()
 	case n < 98:
 		mt.compact()
+	case n < 99:
+		mt.hold()
 	default:
 		if len(mt.watches) > 0 {
 			i := mt.rng.IntN(len(mt.watches))
@@ -373,8 +383,41 @@ func (mt *modelTest) compact() {
 	if at < 1 || at <= mt.m.compacted {
 		return
 	}
-	if err := mt.b.Compact(mt.Context(), at); err != nil {
-		mt.Fatalf("compact to %d: %v", at, err)
+	mt.compactTo(at)
+}
+
+func (mt *modelTest) compactTo(at kv.Revision) {
+	mt.Helper()
+	compact(mt.T, mt.b, at)
+	mt.m.wanted = max(mt.m.wanted, at)
+	to := mt.m.wanted
+	for _, h := range mt.m.held {
+		to = min(to, h.at)
 	}
-	mt.m.compacted = at
+	mt.m.compacted = max(mt.m.compacted, to)
+}
+
+// hold holds a revision that may or may not be readable, or releases one.
+func (mt *modelTest) hold() {
+	mt.Helper()
+	if n := len(mt.m.held); n > 3 || n > 0 && mt.rng.IntN(2) == 0 {
+		mt.drain()
+		i := mt.rng.IntN(n)
+		mt.m.held[i].release()
+		mt.m.held = slices.Delete(mt.m.held, i, i+1)
+		mt.compactTo(mt.m.wanted) // done already, or soon
+		return
+	}
+	at := mt.revision()
+	held, release, err := mt.b.Hold(mt.Context(), at)
+	if mt.refused(at, err) {
+		return
+	}
+	if at == 0 {
+		at = mt.m.rev
+	}
+	if held != at {
+		mt.Fatalf("hold %d: revision %d is held", at, held)
+	}
+	mt.m.held = append(mt.m.held, modelHold{at, release})
 }
