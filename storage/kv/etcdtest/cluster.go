@@ -139,7 +139,7 @@ func (m *Member) configure(opts Options, files Files) {
 	}
 }
 
-// freeAddress is one that nobody listened on a moment ago.
+// freeAddress is one that had no listener a moment ago.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -158,7 +158,7 @@ func (m *Member) start() error {
 	defer m.mu.Unlock()
 	e, err := embed.StartEtcd(m.config)
 	for try := 0; errors.Is(err, syscall.EADDRINUSE) && try < 5; try++ {
-		m.move() // somebody else has got a port meanwhile
+		m.move() // another process has got a port meanwhile
 		e, err = embed.StartEtcd(m.config)
 	}
 	if err != nil {
@@ -194,7 +194,7 @@ func (m *Member) id() string {
 	return m.etcd.Server.MemberID().String()
 }
 
-// Leads tells whether the member is the leader.
+// Leads reports whether the member is the leader.
 func (m *Member) Leads() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
