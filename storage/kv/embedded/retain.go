@@ -68,6 +68,11 @@ func (s *Store) retainHistory() {
 	marked := s.elapsed.now()
 	var assigned kv.Revision
 	for {
+		// At once, since a run may be shorter than a tick. Even without a new bound
+		// there may be something left to trim, from before a start or a hold.
+		if err := s.Compact(s.ctx, s.outlived()); err != nil {
+			s.logFailure("compact history", err)
+		}
 		select {
 		case <-s.ctx.Done():
 			return
@@ -78,11 +83,6 @@ func (s *Store) retainHistory() {
 				s.markTime()
 				marked = now
 			}
-		}
-		// Even without a new bound there may be something left to trim, from
-		// before a start or a hold.
-		if err := s.Compact(s.ctx, s.outlived()); err != nil {
-			s.logFailure("compact history", err)
 		}
 	}
 }
