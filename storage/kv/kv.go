@@ -146,7 +146,7 @@ type Event struct {
 	// Deleted marks a deletion (by a client or by TTL).
 	Deleted bool
 	// Created is the creation revision of the entry put; for a put, Created ==
-	// Revision tells that the key was new.
+	// Revision means that the key was new.
 	Created Revision
 	// Prev is the entry before the change, nil when the key was absent.
 	// Immutable.
@@ -166,7 +166,7 @@ type Batch struct {
 }
 
 // Watch is an open watch. Batches is closed when the watch ends; Err then
-// tells why: nil after the context's end or Stop, ErrCompacted, ErrClosed or
+// returns why: nil after the context's end or Stop, ErrCompacted, ErrClosed or
 // the backend's trouble otherwise. Events are complete and in order up to the
 // last batch.
 type Watch interface {

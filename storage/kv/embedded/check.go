@@ -29,7 +29,7 @@ type Report struct {
 	Bytes int64
 }
 
-// Exists tells whether a directory holds a store, finished or not.
+// Exists reports whether a directory holds a store, finished or not.
 func Exists(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +45,7 @@ func Exists(dir string) (bool, error) {
 
 // Check reads everything in the store in dir and changes nothing. An error that
 // is kv.ErrCorrupt says what is wrong with it; the first fault ends the check.
-// progress is told now and then how many records were read; it may be nil.
+// progress receives now and then how many records were read; it may be nil.
 func Check(ctx context.Context, dir string, progress func(records int64)) (Report, error) {
 	d, err := newDisk(Config{Dir: dir})
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *checker) versions() error {
 	})
 }
 
-// follows tells whether an entry can be what came after a version of its key.
+// follows reports whether an entry can be what came after a version of its key.
 func follows(e *kv.Entry, before version) bool {
 	if before.entry == nil {
 		return e.Created == e.Modified // the key was deleted

@@ -114,7 +114,7 @@ func TestCheckFinds(t *testing.T) {
 			_ = b.Set(markKey(r.Revision-1), markValue(history.Mark{Time: time.Now(), Uptime: time.Hour}), nil)
 		}, "at an uptime of"},
 		"an uptime of ages": {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaUptime), uintValue(1<<62), nil) }, "an uptime of"},
-		"another format": {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaFormat), revisionValue(99), nil) }, "has format 99"},
+		"another format":    {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaFormat), revisionValue(99), nil) }, "has format 99"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,7 @@ import (
 )
 
 // group is the transactions that share one fsync. Until it is taken by
-// writeGroups it is guarded by Store.mu, from then on it belongs to that.
+// commitLoop it is guarded by Store.mu, from then on it belongs to that.
 type group struct {
 	batch *pebble.Batch
 	// events are those of all transactions, in order of revision.
@@ -22,7 +22,7 @@ type group struct {
 	// expires is the first Unix second in which something put by the group
 	// expires, or 0.
 	expires int64
-	// done is closed when the group has ended; err then tells how.
+	// done is closed when the group has ended; err then says how.
 	done chan struct{}
 	err  error
 }
@@ -35,14 +35,14 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	if err := validate(ops); err != nil {
 		return kv.CommitResult{}, err
 	}
-	d := decision{ops: ops}
-	if err := s.decide(&d); err != nil {
+	t := txn{ops: ops}
+	if err := s.evaluate(&t); err != nil {
 		return kv.CommitResult{}, err
 	}
-	if err := s.await(ctx, &d); err != nil {
+	if err := s.waitDurable(ctx, &t); err != nil {
 		return kv.CommitResult{}, err
 	}
-	return d.result, nil
+	return t.result, nil
 }
 
 // maxCommitBytes is how much a transaction may hold: etcd's limit of a request,
@@ -96,8 +96,8 @@ func distinct(ops []kv.Op) error {
 	return nil
 }
 
-// decision is one transaction on its way.
-type decision struct {
+// txn is one transaction from Commit to its result.
+type txn struct {
 	ops    []kv.Op
 	found  []version
 	small  [4]version // room for found
@@ -108,20 +108,20 @@ type decision struct {
 	broken <-chan struct{}
 }
 
-// decide evaluates a transaction against the newest state and, where it holds,
-// adds it to the open group. Versions that are not in recent are read from disk
+// evaluate compares a transaction with the newest state and, where it holds,
+// adds it to the pending group. Versions that are not in recent are read from disk
 // without the lock; the lock then only checks that they are still the newest.
-func (s *Store) decide(d *decision) error {
-	if len(d.ops) <= len(d.small) {
-		d.found = d.small[:len(d.ops)]
+func (s *Store) evaluate(t *txn) error {
+	if len(t.ops) <= len(t.small) {
+		t.found = t.small[:len(t.ops)]
 	} else {
-		d.found = make([]version, len(d.ops))
+		t.found = make([]version, len(t.ops))
 	}
 	at := kv.Revision(-1) // what the versions not in recent were read at
 	s.mu.Lock()
 	for {
 		err := s.refusalLocked()
-		if err == nil && s.mu.full != nil && needsSpace(d.ops) {
+		if err == nil && s.mu.full != nil && needsSpace(t.ops) {
 			err = fmt.Errorf("commit: %w", s.mu.full)
 		}
 		if err != nil {
@@ -129,9 +129,9 @@ func (s *Store) decide(d *decision) error {
 			return err
 		}
 		missing := false
-		for i := range d.ops {
-			if v, ok := s.mu.recent.get(d.ops[i].Key); ok {
-				d.found[i] = v
+		for i := range t.ops {
+			if v, ok := s.mu.recent.get(t.ops[i].Key); ok {
+				t.found[i] = v
 			} else if at < s.mu.recent.floor {
 				missing = true
 			}
@@ -141,18 +141,18 @@ func (s *Store) decide(d *decision) error {
 		}
 		at = kv.Revision(s.published.Load())
 		s.mu.Unlock()
-		if err := s.readVersions(d, at); err != nil {
+		if err := s.readVersions(t, at); err != nil {
 			return err
 		}
 		s.mu.Lock()
 	}
-	s.settleLocked(d)
+	s.compareLocked(t)
 	s.mu.Unlock()
 	return nil
 }
 
 // readVersions fills d.found from disk.
-func (s *Store) readVersions(d *decision, at kv.Revision) error {
+func (s *Store) readVersions(t *txn, at kv.Revision) error {
 	e, err := s.use()
 	if err != nil {
 		return err
@@ -164,19 +164,20 @@ func (s *Store) readVersions(d *decision, at kv.Revision) error {
 	}
 	defer it.Close()
 	r := reading{s: s, e: e, it: it, rev: at}
-	for i := range d.ops {
-		if d.found[i], err = r.get(d.ops[i].Key); err != nil {
+	for i := range t.ops {
+		if t.found[i], err = r.get(t.ops[i].Key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settleLocked decides with all versions found.
-func (s *Store) settleLocked(d *decision) {
+// compareLocked evaluates the conditions, all versions being found, and appends
+// the transaction to the pending group where they hold.
+func (s *Store) compareLocked(t *txn) {
 	holds, writes, newest := true, false, kv.Revision(0)
-	for i := range d.ops {
-		op, v := &d.ops[i], &d.found[i]
+	for i := range t.ops {
+		op, v := &t.ops[i], &t.found[i]
 		newest = max(newest, v.revision)
 		if op.Expect != kv.AnyRevision && op.Expect != modified(v) {
 			holds = false
@@ -185,23 +186,23 @@ func (s *Store) settleLocked(d *decision) {
 			writes = true
 		}
 	}
-	d.broken = s.mu.brokenCh
+	t.broken = s.mu.brokenCh
 	if holds && writes {
-		s.joinLocked(d)
+		s.appendLocked(t)
 		return
 	}
-	d.result.Committed = holds
+	t.result.Committed = holds
 	if !holds {
-		d.result.Current = make([]*kv.Entry, len(d.ops))
-		for i := range d.found {
-			d.result.Current[i] = d.found[i].entry
+		t.result.Current = make([]*kv.Entry, len(t.ops))
+		for i := range t.found {
+			t.result.Current[i] = t.found[i].entry
 		}
 	}
-	// What is not durable yet must not be told.
-	d.result.Revision = kv.Revision(s.published.Load())
-	if newest > d.result.Revision {
-		d.result.Revision = s.mu.assigned
-		d.group = s.lastGroupLocked()
+	// What is not durable yet must not be returned.
+	t.result.Revision = kv.Revision(s.published.Load())
+	if newest > t.result.Revision {
+		t.result.Revision = s.mu.assigned
+		t.group = s.newestGroupLocked()
 	}
 }
 
@@ -212,33 +213,33 @@ func modified(v *version) kv.Revision {
 	return v.entry.Modified
 }
 
-// lastGroupLocked is the group that holds the newest assigned revision.
-func (s *Store) lastGroupLocked() *group {
-	if s.mu.open != nil {
-		return s.mu.open
+// newestGroupLocked is the group that holds the newest assigned revision.
+func (s *Store) newestGroupLocked() *group {
+	if s.mu.pending != nil {
+		return s.mu.pending
 	}
-	return s.mu.flight
+	return s.mu.writing
 }
 
-// joinLocked gives the transaction its revision and adds it to the open group.
-func (s *Store) joinLocked(d *decision) {
-	g := s.mu.open
+// appendLocked gives the transaction its revision and adds it to the pending group.
+func (s *Store) appendLocked(t *txn) {
+	g := s.mu.pending
 	if g == nil {
 		g = &group{batch: s.mu.db.NewBatch(), first: s.mu.assigned + 1, done: make(chan struct{})}
-		s.mu.open = g
+		s.mu.pending = g
 		s.mu.work.Signal()
 	}
 	s.mu.assigned++
 	rev := s.mu.assigned
 	g.last = rev
 	logLen := 0
-	for i := range d.ops {
-		logLen += s.applyLocked(g, &d.ops[i], &d.found[i], rev)
+	for i := range t.ops {
+		logLen += s.applyLocked(g, &t.ops[i], &t.found[i], rev)
 	}
-	putLogRecord(g.batch, d, rev, logLen)
+	putLogRecord(g.batch, t, rev, logLen)
 	s.mu.recent.forget(rev, kv.Revision(s.published.Load()))
-	d.group = g
-	d.result = kv.CommitResult{Committed: true, Revision: rev}
+	t.group = g
+	t.result = kv.CommitResult{Committed: true, Revision: rev}
 }
 
 // applyLocked adds one operation to the group and returns the length of its
@@ -296,13 +297,13 @@ func putVersion(b *pebble.Batch, e *kv.Entry, expires int64) {
 }
 
 // putLogRecord adds the log record of a transaction to the batch.
-func putLogRecord(b *pebble.Batch, d *decision, rev kv.Revision, length int) {
+func putLogRecord(b *pebble.Batch, t *txn, rev kv.Revision, length int) {
 	w := b.SetDeferred(9, length)
 	w.Key[0] = prefixLog
 	binary.BigEndian.PutUint64(w.Key[1:], uint64(rev))
 	rest := w.Value
-	for i := range d.ops {
-		op, was := &d.ops[i], &d.found[i]
+	for i := range t.ops {
+		op, was := &t.ops[i], &t.found[i]
 		if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
 			continue
 		}
@@ -311,20 +312,20 @@ func putLogRecord(b *pebble.Batch, d *decision, rev kv.Revision, length int) {
 	_ = w.Finish()
 }
 
-// await waits until what was decided is durable.
-func (s *Store) await(ctx context.Context, d *decision) error {
-	if d.group == nil {
+// waitDurable waits until what a transaction was evaluated against, or wrote, is durable.
+func (s *Store) waitDurable(ctx context.Context, t *txn) error {
+	if t.group == nil {
 		return nil
 	}
 	select {
-	case <-d.group.done:
-		return d.group.err
-	case <-d.broken:
+	case <-t.group.done:
+		return t.group.err
+	case <-t.broken:
 	case <-ctx.Done():
 	}
 	select {
-	case <-d.group.done:
-		return d.group.err
+	case <-t.group.done:
+		return t.group.err
 	default:
 	}
 	if err := ctx.Err(); err != nil {
@@ -333,36 +334,36 @@ func (s *Store) await(ctx context.Context, d *decision) error {
 	return fmt.Errorf("commit: outcome unknown: %w", kv.ErrUnavailable)
 }
 
-// writeGroups writes the open group, again and again, until Close. It is the
+// commitLoop writes the pending group, again and again, until Close. It is the
 // only writer of groups.
-func (s *Store) writeGroups() {
+func (s *Store) commitLoop() {
 	for {
-		g := s.takeGroup()
+		g := s.nextGroup()
 		if g == nil {
 			return
 		}
-		s.finish(g, s.write(g))
+		s.publish(g, s.sync(g))
 	}
 }
 
-// takeGroup waits for a group to write; nil means that the store is closing and
+// nextGroup waits for a group to write; nil means that the store is closing and
 // nothing is left.
-func (s *Store) takeGroup() *group {
+func (s *Store) nextGroup() *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.mu.open == nil {
+	for s.mu.pending == nil {
 		if s.mu.closed {
 			return nil
 		}
 		s.mu.work.Wait()
 	}
-	g := s.mu.open
-	s.mu.open, s.mu.flight = nil, g
+	g := s.mu.pending
+	s.mu.pending, s.mu.writing = nil, g
 	return g
 }
 
-// write makes a group durable.
-func (s *Store) write(g *group) error {
+// sync makes a group durable.
+func (s *Store) sync(g *group) error {
 	e, err := s.use()
 	if err != nil {
 		return err
@@ -373,17 +374,17 @@ func (s *Store) write(g *group) error {
 	err = e.apply(g.batch)
 	took := time.Since(began)
 	if err == nil {
-		s.witness.note(g.last)
+		s.acks.record(g.last)
 	}
 	s.stall.end(took)
 	s.metrics.observeGroup(len(g.events), took)
 	return err
 }
 
-// finish publishes a durable group, or tells its transactions that it is not.
-func (s *Store) finish(g *group, err error) {
+// publish publishes a durable group, or fails its transactions.
+func (s *Store) publish(g *group, err error) {
 	s.mu.Lock()
-	s.mu.flight = nil
+	s.mu.writing = nil
 	g.err = err
 	if err == nil {
 		s.counts.publish(g.events, g.last)

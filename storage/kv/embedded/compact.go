@@ -144,9 +144,9 @@ func (s *Store) useForWriting() (*engine, error) {
 	return s.use()
 }
 
-// complain logs what was done in the background and failed, but for what follows
-// from writes being refused, which mend logs, and from the store being closed.
-func (s *Store) complain(doing string, err error) {
+// logFailure logs what was done in the background and failed, but for what follows
+// from writes being refused, which repair logs, and from the store being closed.
+func (s *Store) logFailure(doing string, err error) {
 	s.mu.Lock()
 	refused := s.refusalLocked() != nil
 	s.mu.Unlock()

@@ -96,14 +96,14 @@ type counting struct {
 	// total is the number of keys in the range, where known.
 	total int64
 	known bool
-	// prefix is to be told the total; nil for a range that is not followed.
+	// prefix receives the total; nil for a range that is not followed.
 	prefix *prefixCount
 	// rest is the first end of a page that lies in the range, if hasRest.
 	rest    rest
 	hasRest bool
 }
 
-// begin settles the revision of a range and tells what is known of its count.
+// begin settles the revision of a range and returns what is known of its count.
 func (c *counts) begin(req *kv.RangeRequest) counting {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ const creating = "CREATING"
 // restoring is there while Restore runs.
 const restoring = "RESTORING"
 
-// prepare looks at what the directory holds and tells whether a store is to be
+// prepare looks at what the directory holds and reports whether a store is to be
 // made in it. It never takes a store that lost a file for no store.
 func (d *disk) prepare() (isNew bool, err error) {
 	names, err := d.fs.List(d.dir)
@@ -39,8 +39,8 @@ func (d *disk) prepare() (isNew bool, err error) {
 		return false, fmt.Errorf("data directory %s holds an unfinished restore: empty it and restore again", d.dir)
 	case has[creating]:
 		return true, d.clear()
-	case leftovers == "" && has[ackedFile]:
-		return false, explain("open the store", d.dir, fmt.Errorf("there is %s but nothing of a database: %w", ackedFile, kv.ErrCorrupt))
+	case leftovers == "" && has[ackFileName]:
+		return false, explain("open the store", d.dir, fmt.Errorf("there is %s but nothing of a database: %w", ackFileName, kv.ErrCorrupt))
 	case leftovers == "":
 		return true, d.mark(creating)
 	}
@@ -55,7 +55,7 @@ func (d *disk) prepare() (isNew bool, err error) {
 	return false, nil
 }
 
-// engineFile tells Pebble's files from what else may stand in the directory.
+// engineFile reports whether a file is Pebble's, of those that may stand in the directory.
 func engineFile(name string) bool {
 	for _, ext := range []string{".sst", ".log", ".dbtmp", ".blob"} {
 		if strings.HasSuffix(name, ext) {

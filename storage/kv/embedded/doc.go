@@ -4,14 +4,38 @@
 // the business of the etcd backend, and Kubernetes objects that of package
 // storage.
 //
+// How a commit goes (commit.go). Each transaction is one call of Commit; many
+// share a sync:
+//
+//	Commit    evaluate        versions from recent, or from disk without the lock
+//	  |         compareLocked every Expect against the newest versions, durable
+//	  |         |             or not; under Store.mu, no I/O
+//	  |         appendLocked  the next revision; versions, change log, expiries
+//	  |                       into the batch of mu.pending, the group that gathers
+//	  |
+//	  |       commitLoop, the one goroutine that writes, again and again:
+//	  |         nextGroup     mu.pending becomes mu.writing; the next one gathers
+//	  |         sync          one Pebble batch, one fsync of its log; then the
+//	  |                       revision into ACKNOWLEDGED, without one
+//	  |         publish       counts and published: reads see the group;
+//	  |                       ring: watches get its events; close(group.done)
+//	  v
+//	waitDurable               returns when group.done is closed: acknowledged
+//
+// So a group grows while the one before it is being synced, and the order of
+// revisions, of batches in the log and of events is the same. A transaction whose
+// conditions fail writes nothing; it waits as well where they failed because of
+// one that is not durable yet. When a sync fails, published stays where it was:
+// what no reader could see is not acknowledged, and the outcome is unknown. An
+// event carries the Op.Note of its writer, which learns the revision from Commit
+// at about the time that watches learn it from the event.
+//
 // The concepts, each in the file of its name:
 //
 //   - format: what stands on disk.
-//   - commit: a transaction is decided by its caller, under one lock, and joins
-//     the open group. One goroutine writes group after group, each as one batch
-//     with one fsync; while it does, the next group gathers.
-//   - recent: what was written lately, so that a transaction is decided in
-//     memory and before it reached the disk.
+//   - commit: the above.
+//   - recent: what was written lately, so that a transaction is evaluated in
+//     memory, and against those before it that have not reached the disk.
 //   - read: point and range reads at a revision. Reads see published revisions
 //     only, and a revision is published when it is durable.
 //   - ring, watch: a watch is a position in the shared ring of recent groups, or
@@ -20,11 +44,11 @@
 //   - retain, hold: which one that is: marks say what the newest revision was at
 //     a time, over all runs, and what readers hold is kept.
 //   - expire: keys with a time to live are deleted by ordinary commits.
-//   - guard, mend: after a failed disk write nothing more reaches the disk, reads
+//   - guard, repair: after a failed disk write nothing more reaches the disk, reads
 //     go on, and the store reopens itself when the disk takes writes again. On a
 //     disk that is full from the start, a store is opened to be read meanwhile.
 //   - reserve: space that is kept for deletions on a disk that is full.
-//   - witness, lost: what was acknowledged last is noted beside the database, so
+//   - acked, lost: the newest acknowledged revision stands beside the database, so
 //     that the loss of a log is found out at the next start.
 //   - stall: a write that does not end is reported while it lasts.
 //   - scheduler: one compaction of Pebble's runs at a time.

@@ -36,7 +36,7 @@ func (s *Store) forgetOften(ctx context.Context) {
 	for tick := time.NewTicker(time.Millisecond); ; {
 		select {
 		case <-tick.C:
-			last = s.letGo(last)
+			last = s.releaseMemory(last)
 		case <-ctx.Done():
 			tick.Stop()
 			return

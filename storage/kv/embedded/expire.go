@@ -101,7 +101,7 @@ func (s *Store) expireDue(now int64) {
 			err = s.deleteExpired(due)
 		}
 		if err != nil {
-			s.complain("delete expired keys", err)
+			s.logFailure("delete expired keys", err)
 			s.expiries.wake(now + 1)
 			return
 		}
@@ -140,18 +140,18 @@ func (s *Store) due(now int64) (due []expiry, next int64, err error) {
 // deleteExpired deletes the keys, each in a transaction of its own: one that
 // was put again meanwhile stays.
 func (s *Store) deleteExpired(due []expiry) error {
-	decisions := make([]decision, len(due))
+	txns := make([]txn, len(due))
 	var errs []error
 	for i, x := range due {
-		d := &decisions[i]
-		d.ops = []kv.Op{{Key: x.key, Expect: x.revision, Kind: kv.OpDelete}}
-		if err := s.decide(d); err != nil {
+		t := &txns[i]
+		t.ops = []kv.Op{{Key: x.key, Expect: x.revision, Kind: kv.OpDelete}}
+		if err := s.evaluate(t); err != nil {
 			errs = append(errs, err)
 			break
 		}
 	}
-	for i := range decisions {
-		if err := s.await(s.ctx, &decisions[i]); err != nil {
+	for i := range txns {
+		if err := s.waitDurable(s.ctx, &txns[i]); err != nil {
 			errs = append(errs, err)
 			break
 		}

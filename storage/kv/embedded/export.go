@@ -19,7 +19,7 @@ type Record struct {
 	Expires time.Time
 }
 
-// SnapshotReader is told what a snapshot holds. Either function may be nil.
+// SnapshotReader receives what a snapshot holds. Either function may be nil.
 type SnapshotReader struct {
 	// Begin is called first, with the revision the snapshot is true for.
 	Begin func(kv.Revision) error
@@ -33,14 +33,14 @@ type SnapshotInfo struct {
 	Keys     int64
 }
 
-// IsSnapshot tells by its first bytes whether something is a snapshot of a store.
+// IsSnapshot reports by its first bytes whether something is a snapshot of a store.
 func IsSnapshot(head []byte) bool {
 	return len(head) >= len(snapshotMagic) && string(head[:len(snapshotMagic)]) == snapshotMagic
 }
 
 // ReadSnapshot reads a snapshot to its end and checks all its sums. Where it
 // returns an error, which is kv.ErrCorrupt when the snapshot is damaged, what to
-// was told before is not to be relied on.
+// they received before is not to be relied on.
 func ReadSnapshot(r io.Reader, to SnapshotReader) (SnapshotInfo, error) {
 	sr, err := newSnapshotReader(r)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// The store is one Pebble database. Its keys begin with a byte that tells what
+// The store is one Pebble database. Its keys begin with a byte that says what
 // they are; integers in keys are big endian, so that they sort; "uvarint" is
 // encoding/binary's.
 //
@@ -283,7 +283,7 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// newComparer orders bytewise, like Pebble's default, and tells Pebble which
+// newComparer orders bytewise, like Pebble's default, and shows Pebble which
 // part of a version's key is the key, so that bloom filters and seeks work on
 // whole keys whatever their versions. Its name is part of the format.
 func newComparer() *pebble.Comparer {

@@ -19,15 +19,15 @@ import (
 //
 // After the failure
 //   - writes to log files are swallowed and reported as successful; the store
-//     asks failure() before it believes in a commit;
+//     asks failure() before it acknowledges a commit;
 //   - every other write waits, so that flushes and compactions stand still
 //     instead of replacing files that can be read by files that cannot;
 //   - once abandon was called, everything is swallowed, and new files are made
 //     in memory, so that Pebble can come to an end and be closed.
 //
 // While it is not armed yet, there are no reads to serve: the guard abandons the
-// disk at once, and whoever arms it is told. Not even opening passes errors on
-// to Pebble, which tries some things again until they succeed.
+// disk at once, and arm returns the error. Not even opening passes errors on to
+// Pebble, which tries some things again until they succeed.
 type guard struct {
 	vfs.FS
 	state atomic.Int32
@@ -108,7 +108,7 @@ func (g *guard) abandon() {
 	}
 }
 
-// check is asked before each write. It tells whether to swallow it, after
+// check is asked before each write. It reports whether to swallow it, after
 // waiting if need be.
 func (g *guard) check(name string) (swallow bool) {
 	if g.state.Load() == guardWrites {
@@ -120,9 +120,9 @@ func (g *guard) check(name string) (swallow bool) {
 	return true
 }
 
-// note is given the result of each write. When it returns, Pebble is to be told
-// that the write succeeded.
-func (g *guard) note(name string, err error) {
+// wrote receives the result of each write. When it returns, the write is to be
+// reported to Pebble as successful.
+func (g *guard) wrote(name string, err error) {
 	if err == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (g *guard) note(name string, err error) {
 // do runs one write that has no result but an error.
 func (g *guard) do(name string, write func() error) error {
 	if !g.check(name) {
-		g.note(name, write())
+		g.wrote(name, write())
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (g *guard) syncDeferred() error {
 	return nil
 }
 
-// putOff tells whether the sync of a file is put off.
+// putOff reports whether the sync of a file is put off.
 func (g *guard) putOff(f *guardedFile) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,7 +224,7 @@ func (g *guard) opened(name string, open func() (vfs.File, error)) (vfs.File, er
 	}
 	f, err := open()
 	if err != nil {
-		g.note(name, err)
+		g.wrote(name, err)
 		return g.void.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
 	}
 	return &guardedFile{File: f, guard: g, name: name}, nil
@@ -319,7 +319,7 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	_, err := f.File.Write(p)
-	f.guard.note(f.name, err)
+	f.guard.wrote(f.name, err)
 	return len(p), nil
 }
 
@@ -328,7 +328,7 @@ func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
 		return len(p), nil
 	}
 	_, err := f.File.WriteAt(p, off)
-	f.guard.note(f.name, err)
+	f.guard.wrote(f.name, err)
 	return len(p), nil
 }
 
@@ -355,7 +355,7 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 		return true, nil
 	}
 	full, err := f.File.SyncTo(length)
-	f.guard.note(f.name, err)
+	f.guard.wrote(f.name, err)
 	return full || err != nil, nil
 }
 
@@ -364,6 +364,6 @@ func (f *guardedFile) Close() error {
 		_ = f.File.Close()
 		return nil
 	}
-	f.guard.note(f.name, f.File.Close())
+	f.guard.wrote(f.name, f.File.Close())
 	return nil
 }

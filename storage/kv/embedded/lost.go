@@ -76,7 +76,7 @@ func (e *engine) gap(before, last kv.Revision) error {
 // what expires is made anew. Until the last batch is durable, the loss is still
 // there to be found.
 func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
-	m := mending{e: e, b: e.db.NewBatch()}
+	m := lossRepair{e: e, b: e.db.NewBatch()}
 	_ = m.b.DeleteRange([]byte{prefixExpiry}, []byte{prefixExpiry + 1}, nil)
 	if err := m.versions(); err != nil {
 		return 0, err
@@ -91,14 +91,14 @@ func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
 	return at, e.apply(m.b)
 }
 
-// mending writes what acceptLoss changes.
-type mending struct {
+// lossRepair writes what acceptLoss changes.
+type lossRepair struct {
 	e *engine
 	b *pebble.Batch
 }
 
 // versions keeps the newest version of each key that is there.
-func (m *mending) versions() error {
+func (m *lossRepair) versions() error {
 	it, err := m.e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1}})
 	if err != nil {
 		return m.e.explain("read", err)

@@ -109,7 +109,7 @@ func (s *Store) limitLocked() {
 // regain waits until there is room for the reserve, and some more, and takes
 // puts again.
 func (s *Store) regain() {
-	for wait := mendFirst; ; wait = min(2*wait, mendLast) {
+	for wait := repairFirst; ; wait = min(2*wait, repairLast) {
 		select {
 		case <-s.ctx.Done():
 			return
@@ -133,7 +133,7 @@ func (s *Store) unlimit() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.broken != nil || !s.disk.reserve.isHeld() {
-		return false // mend is at it
+		return false // repair does it
 	}
 	s.mu.full, s.mu.regaining = nil, false
 	return true

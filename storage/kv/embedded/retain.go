@@ -68,21 +68,21 @@ func (s *Store) retainHistory() {
 	marked := s.elapsed.now()
 	var assigned kv.Revision
 	for {
+		// At once, since a run may be shorter than a tick. Even without a new bound
+		// there may be something left to trim, from before a start or a hold.
+		if err := s.Compact(s.ctx, s.outlived()); err != nil {
+			s.logFailure("compact history", err)
+		}
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-s.holds.Released():
 		case <-ticker.C:
-			assigned = s.letGo(assigned)
+			assigned = s.releaseMemory(assigned)
 			if now := s.elapsed.now(); now-marked >= s.markEvery() {
 				s.markTime()
 				marked = now
 			}
-		}
-		// Even without a new bound there may be something left to trim, from
-		// before a start or a hold.
-		if err := s.Compact(s.ctx, s.outlived()); err != nil {
-			s.complain("compact history", err)
 		}
 	}
 }
@@ -96,10 +96,10 @@ func (s *Store) outlived() kv.Revision {
 	return s.marks.AtUptime(s.elapsed.now() - s.retention)
 }
 
-// letGo forgets what is held in memory of commits up to a revision, the newest
+// releaseMemory forgets what is held in memory of commits up to a revision, the newest
 // when it was last called, so that a store at rest holds nothing. It returns the
 // newest now.
-func (s *Store) letGo(last kv.Revision) kv.Revision {
+func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
 	s.ring.forget(last)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Store) markTime() {
 	}
 	defer s.release()
 	if err := s.writeMark(e); err != nil {
-		s.complain("mark the time", err)
+		s.logFailure("mark the time", err)
 	}
 }
 

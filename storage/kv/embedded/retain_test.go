@@ -30,32 +30,39 @@ func TestRetentionOverRuns(t *testing.T) {
 	t.Parallel()
 	const (
 		retention = 5 * time.Minute
-		run       = time.Minute
-		perRun    = 12 // commits, one each five seconds
+		perRun    = 12 // commits, evenly
+		total     = 20 * time.Minute
 	)
 	never := func(int) time.Duration { return 0 }
 	for name, c := range map[string]struct {
 		killed bool
+		run    time.Duration               // 0 is a minute
 		down   time.Duration               // between two runs
 		jump   func(run int) time.Duration // what the clock is off by in a run
 		within func(run int) time.Duration // and later in that run
-		most   int                         // commits that may be kept in the end
 	}{
-		"stopped":                  {jump: never, within: never, most: 7 * perRun},
-		"killed":                   {killed: true, jump: never, within: never, most: 7 * perRun},
-		"down for days":            {down: 48 * time.Hour, jump: never, within: never, most: 7 * perRun},
-		"killed, down for days":    {killed: true, down: 48 * time.Hour, jump: never, within: never, most: 7 * perRun},
-		"the clock jumps ahead":    {jump: func(run int) time.Duration { return time.Duration(run) * 24 * time.Hour }, within: never, most: 7 * perRun},
-		"it jumps within runs":     {jump: never, within: func(run int) time.Duration { return time.Duration(run%2) * 1000 * time.Hour }, most: 7 * perRun},
-		"it falls back":            {jump: func(run int) time.Duration { return -time.Duration(run) * time.Hour }, within: never, most: 7 * perRun},
-		"killed, it falls back":    {killed: true, jump: func(run int) time.Duration { return -time.Duration(run) * time.Hour }, within: never, most: 7 * perRun},
-		"killed, no clock of note": {killed: true, jump: func(run int) time.Duration { return -time.Duration(run) * (time.Minute + time.Second) }, within: never, most: 7 * perRun},
+		"stopped":                  {jump: never, within: never},
+		"killed":                   {killed: true, jump: never, within: never},
+		"killed soon":              {killed: true, run: 6 * time.Second, jump: never, within: never},
+		"stopped soon":             {run: 6 * time.Second, jump: never, within: never},
+		"down for days":            {down: 48 * time.Hour, jump: never, within: never},
+		"killed, down for days":    {killed: true, down: 48 * time.Hour, jump: never, within: never},
+		"the clock jumps ahead":    {jump: func(run int) time.Duration { return time.Duration(run) * 24 * time.Hour }, within: never},
+		"it jumps within runs":     {jump: never, within: func(run int) time.Duration { return time.Duration(run%2) * 1000 * time.Hour }},
+		"it falls back":            {jump: func(run int) time.Duration { return -time.Duration(run) * time.Hour }, within: never},
+		"killed, it falls back":    {killed: true, jump: func(run int) time.Duration { return -time.Duration(run) * time.Hour }, within: never},
+		"killed, no clock of note": {killed: true, jump: func(run int) time.Duration { return -time.Duration(run) * (time.Minute + time.Second) }, within: never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				disk := vfs.NewCrashableMem()
-				for i := range 20 {
+				run := c.run
+				if run == 0 {
+					run = time.Minute
+				}
+				perMinute := perRun * int(time.Minute/run)
+				for i := range int(total / run) {
 					clock := &wallClock{off: c.jump(i)}
 					s, err := Open(Config{Dir: "d", FS: disk, Retention: retention, now: clock.now})
 					if err != nil {
@@ -70,11 +77,11 @@ func TestRetentionOverRuns(t *testing.T) {
 						}
 					}
 					// As much went as became too old in a minute, or two.
-					if gone := before + perRun - span(s); i > 0 && gone > 2*perRun+2 {
+					if gone := before + perRun - span(s); i > 0 && gone > 2*perMinute+2 {
 						t.Errorf("run %d: of %d commits %d went", i, before+perRun, gone)
 					}
 					// What is as old as the retention allows is there.
-					if kept := span(s); kept < min(before+perRun, 4*perRun) {
+					if kept := span(s); kept < min(before+perRun, 4*perMinute) {
 						t.Errorf("run %d: %d commits are kept, there were %d", i, kept, before+perRun)
 					}
 					if c.killed {
@@ -90,8 +97,8 @@ func TestRetentionOverRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer s.Close()
-				if kept := span(s); kept > c.most {
-					t.Errorf("after 20 runs of %s, history of %d commits is kept, and %s are %d", run, kept, retention, 5*perRun)
+				if kept := span(s); kept > 7*perMinute {
+					t.Errorf("after %s in runs of %s, history of %d commits is kept, and %s are %d", total, run, kept, retention, 5*perMinute)
 				}
 				checkHistory(t, s)
 			})

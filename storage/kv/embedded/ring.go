@@ -32,7 +32,7 @@ type ring struct {
 		stripped, noted int
 		// last is the newest revision published to the ring.
 		last kv.Revision
-		// wake is closed when last grows; waited tells that somebody has it.
+		// wake is closed when last grows; waited is set once a watch has it.
 		wake   chan struct{}
 		waited bool
 	}

@@ -42,8 +42,8 @@ func TestRingNotes(t *testing.T) {
 	}
 }
 
-// TestLetGo: what is kept in memory of the past goes, and all still works.
-func TestLetGo(t *testing.T) {
+// TestReleaseMemory: what is kept in memory of the past goes, and all still works.
+func TestReleaseMemory(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true, Retention: -1})
 	for i := range 100 {
@@ -56,7 +56,7 @@ func TestLetGo(t *testing.T) {
 	defer w.Stop()
 	last := kv.Revision(s.published.Load())
 	for range 3 {
-		last = s.letGo(last)
+		last = s.releaseMemory(last)
 	}
 	s.mu.Lock()
 	held := len(s.mu.recent.young) + len(s.mu.recent.old)

@@ -178,7 +178,7 @@ func (sw *snapshotWriter) trailer() error {
 		_, sw.err = sw.w.Write(binary.BigEndian.AppendUint64([]byte{0}, sw.count))
 	}
 	if sw.err == nil {
-		// The sum takes itself in too, when there is nobody left to ask for it.
+		// The sum takes itself in too, which no caller asks for.
 		_, sw.err = sw.w.Write(sw.sum.Sum(nil))
 	}
 	return sw.err
@@ -373,7 +373,7 @@ func (d *disk) clear() error {
 		return fmt.Errorf("clear data directory %s: %w", d.dir, err)
 	}
 	for _, name := range names {
-		if !engineFile(name) && name != ackedFile {
+		if !engineFile(name) && name != ackFileName {
 			continue
 		}
 		if err := d.fs.Remove(filepath.Join(d.dir, name)); err != nil {

@@ -36,7 +36,7 @@ type Config struct {
 	// returning ErrLostWrites. It goes on at a revision greater than any that
 	// clients have seen; history starts there.
 	AcceptLostWrites bool
-	// Logger is told what an operator should know; nil discards.
+	// Logger receives what an operator should know; nil discards.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
 	Registerer prometheus.Registerer
@@ -54,7 +54,7 @@ type Store struct {
 	metrics *metrics
 	disk    *disk
 	stall   *stall
-	witness *witness
+	acks    *ackFile
 	// acceptLost is Config.AcceptLostWrites.
 	acceptLost bool
 
@@ -81,17 +81,17 @@ type Store struct {
 	elapsed elapsed
 	now     func() time.Time
 
-	// mu guards what decides transactions. No I/O is done under it.
+	// mu guards what transactions are evaluated against. No I/O is done under it.
 	mu struct {
 		sync.Mutex
-		// work is signalled when open got its first write, and by Close.
+		// work is signalled when pending got its first transaction, and by Close.
 		work sync.Cond
 		// assigned is the newest revision given out.
 		assigned kv.Revision
 		recent   recent
-		// open gathers writes; flight is being written, or nil.
-		open, flight *group
-		// db makes batches for open; it is the engine's.
+		// pending gathers transactions, writing is on its way to the disk; either may be nil.
+		pending, writing *group
+		// db makes batches for pending; it is the engine's.
 		db *pebble.DB
 		// broken is why writes are refused, nil when they are not. brokenCh is
 		// closed when that begins, and replaced when it ends.
@@ -159,9 +159,9 @@ func Open(cfg Config) (*Store, error) {
 		s.cancel()
 		return nil, errors.Join(err, s.engine.close(), s.disk.unlock())
 	}
-	s.witness = d.openWitness()
+	s.acks = d.openAckFile()
 	if refusal == nil {
-		s.witness.note(kv.Revision(s.published.Load()))
+		s.acks.record(kv.Revision(s.published.Load()))
 	}
 	s.start()
 	if refusal != nil && s.suspend(refusal) {
@@ -172,9 +172,9 @@ func Open(cfg Config) (*Store, error) {
 
 // start starts the goroutines that Close ends.
 func (s *Store) start() {
-	s.tasks.Go(s.writeGroups)
+	s.tasks.Go(s.commitLoop)
 	s.tasks.Go(s.expireKeys)
-	s.tasks.Go(func() { s.witness.keep(s.ctx.Done()) })
+	s.tasks.Go(func() { s.acks.syncLoop(s.ctx.Done()) })
 	s.tasks.Go(s.retainHistory)
 }
 
@@ -328,5 +328,5 @@ func (s *Store) Close() error {
 		s.engine = nil
 	}
 	s.metrics.unregister()
-	return errors.Join(err, s.witness.close(), s.disk.unlock())
+	return errors.Join(err, s.acks.close(), s.disk.unlock())
 }

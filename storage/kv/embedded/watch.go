@@ -24,9 +24,9 @@ type watch struct {
 	s          *Store
 	start, end string
 	next       kv.Revision
-	// told is the revision of the last batch that was delivered.
-	told    kv.Revision
-	batches chan kv.Batch
+	// delivered is the revision of the last batch that was delivered.
+	delivered kv.Revision
+	batches   chan kv.Batch
 	// err is set before batches is closed.
 	err    atomic.Pointer[error]
 	ctx    context.Context
@@ -127,7 +127,7 @@ func (w *watch) fromRing(groups []ringGroup, last kv.Revision, wake <-chan struc
 	if n := len(groups); n > 0 {
 		last = groups[n-1].last
 	}
-	if last > w.told && last >= w.next-1 {
+	if last > w.delivered && last >= w.next-1 {
 		return w.send(kv.Batch{Revision: last}, wake)
 	}
 	return w.sleep(wake)
@@ -138,7 +138,7 @@ func (w *watch) fromRing(groups []ringGroup, last kv.Revision, wake <-chan struc
 func (w *watch) send(b kv.Batch, newer <-chan struct{}) error {
 	select {
 	case w.batches <- b:
-		w.told = b.Revision
+		w.delivered = b.Revision
 		w.next = max(w.next, b.Revision+1)
 		return nil
 	case <-newer:

@@ -24,8 +24,8 @@ const (
 	lastPause  = 250 * time.Millisecond
 )
 
-// asked describes a request to etcd.
-type asked struct {
+// callSpec describes a request to etcd.
+type callSpec struct {
 	// name is a verb for errors and metrics.
 	name string
 	// timeout bounds all attempts together, attempt each of them. An attempt of
@@ -34,7 +34,7 @@ type asked struct {
 	repeat           repeat
 }
 
-// repeat says whether a request that failed may be made again; sent tells
+// repeat says whether a request that failed may be made again; sent reports
 // whether it may have reached a server.
 type repeat func(err error, sent bool) bool
 
@@ -52,7 +52,7 @@ func repeatWrite(err error, sent bool) bool {
 // call makes a request, and repeats it on another member where that is safe. f
 // must pass the options on if it can: without them a write is not repeated. An
 // error is one of kv's where there is one for it.
-func call[T any](ctx context.Context, s *Store, a asked, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
+func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
 	began := time.Now()
 	defer func() { s.metrics.observe(a.name, began, err) }()
 	all, cancel := context.WithTimeout(ctx, a.timeout)
@@ -84,7 +84,7 @@ func call[T any](ctx context.Context, s *Store, a asked, f func(context.Context,
 	}
 }
 
-func attempt[T any](ctx context.Context, a asked, to *peer.Peer, f func(context.Context, ...grpc.CallOption) (T, error)) (T, error) {
+func attempt[T any](ctx context.Context, a callSpec, to *peer.Peer, f func(context.Context, ...grpc.CallOption) (T, error)) (T, error) {
 	if a.attempt > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, a.attempt)
@@ -93,7 +93,7 @@ func attempt[T any](ctx context.Context, a asked, to *peer.Peer, f func(context.
 	return f(ctx, grpc.Peer(to))
 }
 
-// again notes a failure and tells whether it is worth another attempt. When etcd
+// again notes a failure and reports whether it is worth another attempt. When etcd
 // has been away for longer than a request waits, requests fail at once: they
 // would pile up.
 func (s *Store) again(err error) bool {
@@ -110,13 +110,13 @@ func (s *Store) again(err error) bool {
 // is compares with an error of rpctypes.
 func is(err, target error) bool { return errors.Is(rpctypes.Error(err), target) }
 
-// tooLargeToSend tells that a message did not get through: one side's gRPC takes
+// tooLargeToSend reports that a message did not get through: one side's gRPC takes
 // less than it has.
 func tooLargeToSend(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
 }
 
-// transient tells that etcd, or a member of it, did not answer.
+// transient reports that etcd, or a member of it, did not answer.
 func transient(err error) bool {
 	switch code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
@@ -140,7 +140,7 @@ func code(err error) codes.Code {
 }
 
 // explain puts an error of etcd in kv's terms.
-func (s *Store) explain(ctx context.Context, a asked, err error) error {
+func (s *Store) explain(ctx context.Context, a callSpec, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return context.DeadlineExceeded

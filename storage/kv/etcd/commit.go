@@ -99,8 +99,8 @@ func (s *Store) commit(ctx context.Context, ops []kv.Op) (kv.CommitResult, error
 
 // write is given the time that etcd gives itself: beyond that the outcome is
 // unknown.
-func (s *Store) write(name string) asked {
-	return asked{name: name, timeout: s.config.RequestTimeout * 8 / 5, repeat: repeatWrite}
+func (s *Store) write(name string) callSpec {
+	return callSpec{name: name, timeout: s.config.RequestTimeout * 8 / 5, repeat: repeatWrite}
 }
 
 // transaction puts ops in etcd's terms. What the keys are is read in the same

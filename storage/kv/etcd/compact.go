@@ -18,7 +18,7 @@ import (
 // its version counts compactions.
 const compactKey = "compact_rev_key"
 
-// Compact implements kv.Backend. A watch from the oldest revision is told what
+// Compact implements kv.Backend. A watch from the oldest revision receives what
 // its keys were before, so etcd has to keep one revision more.
 func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	newest, err := s.newest(ctx)
@@ -33,7 +33,7 @@ func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	if err != nil {
 		return fmt.Errorf("compact to revision %d: %w", before, err)
 	}
-	s.learnCompacted(granted)
+	s.observeCompacted(granted)
 	return nil
 }
 
@@ -75,10 +75,10 @@ func (s *Store) compact(ctx context.Context, to kv.Revision) error {
 	return err
 }
 
-func (a asked) named(name string) asked { a.name = name; return a }
+func (a callSpec) named(name string) callSpec { a.name = name; return a }
 
-// learnCompacted notes that history before a revision is gone.
-func (s *Store) learnCompacted(revision kv.Revision) {
+// observeCompacted notes that history before a revision is gone.
+func (s *Store) observeCompacted(revision kv.Revision) {
 	for {
 		known := s.compacted.Load()
 		if int64(revision) <= known || s.compacted.CompareAndSwap(known, int64(revision)) {

@@ -43,7 +43,7 @@ type Config struct {
 	// CompactionInterval is how often history older than that is forgotten. 0
 	// or less: this client compacts nothing by itself.
 	CompactionInterval time.Duration
-	// Logger is told what an operator should know; nil discards.
+	// Logger receives what an operator should know; nil discards.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
 	Registerer prometheus.Registerer

@@ -14,7 +14,7 @@
 //   - read, commit: ranges in pages of one revision; compare-and-put.
 //   - lease: keys that expire about together share a lease.
 //   - watch, source: a watch is a bounded queue in front of one of etcd's; one
-//     that nobody receives from is closed and taken up again from history.
+//     that has no receiver is closed and taken up again from history.
 //   - compact: one of the servers on a cluster forgets history for all.
 //   - retain: revisions that are held against compaction, and times of revisions;
 //     both known to this process only.

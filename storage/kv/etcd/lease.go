@@ -86,8 +86,8 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	}
 	lasts := want + min(want/leaseSlackPart, maxLeaseSlack)
 	began := time.Now()
-	// A lease that was granted twice is nobody's and ends.
-	a := asked{name: "lease", timeout: s.config.RequestTimeout, attempt: s.config.RequestTimeout * 2 / 5, repeat: repeatRead}
+	// A lease that was granted twice belongs to no key and ends.
+	a := callSpec{name: "lease", timeout: s.config.RequestTimeout, attempt: s.config.RequestTimeout * 2 / 5, repeat: repeatRead}
 	granted, err := call(ctx, s, a, func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.LeaseGrantResponse, error) {
 		return s.client.Grant(ctx, lasts)
 	})

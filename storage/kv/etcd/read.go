@@ -91,7 +91,7 @@ func bounds(start, end string) (first, last []byte) {
 	return []byte(start), []byte(end)
 }
 
-// empty tells that no key can be in a range.
+// empty reports that no key can be in a range.
 func empty(start, end string) bool { return end != "" && start >= end }
 
 // Range implements kv.Backend.
@@ -166,6 +166,6 @@ func expected(req kv.RangeRequest, first *pb.RangeResponse) int64 {
 	return first.Count
 }
 
-func (s *Store) largeRead() asked {
-	return asked{name: "range", timeout: 2 * s.config.RequestTimeout, attempt: s.config.RequestTimeout, repeat: repeatRead}
+func (s *Store) largeRead() callSpec {
+	return callSpec{name: "range", timeout: 2 * s.config.RequestTimeout, attempt: s.config.RequestTimeout, repeat: repeatRead}
 }

@@ -16,12 +16,12 @@ import (
 // only by those who were there before it was asked for.
 type revisions struct {
 	mu      sync.Mutex
-	next    *asking
+	next    *revisionRequest
 	running bool
 }
 
-// asking is one request for the newest revision.
-type asking struct {
+// revisionRequest is one request for the newest revision.
+type revisionRequest struct {
 	done     chan struct{} // closed when the rest is set
 	revision kv.Revision
 	err      error
@@ -45,12 +45,12 @@ func (s *Store) newest(ctx context.Context) (kv.Revision, error) {
 	r := &s.revisions
 	r.mu.Lock()
 	if r.next == nil {
-		r.next = &asking{done: make(chan struct{})}
+		r.next = &revisionRequest{done: make(chan struct{})}
 	}
 	mine := r.next
 	if !r.running {
 		r.running = true
-		s.tasks.Go(s.askRevisions)
+		s.tasks.Go(s.requestRevisions)
 	}
 	r.mu.Unlock()
 	select {
@@ -64,8 +64,8 @@ func (s *Store) newest(ctx context.Context) (kv.Revision, error) {
 	}
 }
 
-// askRevisions runs as long as somebody waits.
-func (s *Store) askRevisions() {
+// requestRevisions runs as long as there are callers that wait.
+func (s *Store) requestRevisions() {
 	r := &s.revisions
 	for {
 		r.mu.Lock()
@@ -77,15 +77,15 @@ func (s *Store) askRevisions() {
 			return
 		}
 		r.mu.Unlock()
-		a.revision, a.err = s.askRevision()
+		a.revision, a.err = s.requestRevision()
 		close(a.done)
 	}
 }
 
-// askRevision reads the key of the health checks: that any client may read it
+// requestRevision reads the key of the health checks: that any client may read it
 // is what they are for. The answer of a linearizable read, even of an absent
-// key, tells the newest revision.
-func (s *Store) askRevision() (kv.Revision, error) {
+// key, carries the newest revision.
+func (s *Store) requestRevision() (kv.Revision, error) {
 	ctx, leave, err := s.enter(s.ctx, false)
 	if err != nil {
 		return 0, kv.ErrClosed
@@ -103,6 +103,6 @@ func (s *Store) askRevision() (kv.Revision, error) {
 }
 
 // smallRead is a read that is answered at once, or by another member.
-func (s *Store) smallRead(name string) asked {
-	return asked{name: name, timeout: s.config.RequestTimeout, attempt: s.config.RequestTimeout * 2 / 5, repeat: repeatRead}
+func (s *Store) smallRead(name string) callSpec {
+	return callSpec{name: name, timeout: s.config.RequestTimeout, attempt: s.config.RequestTimeout * 2 / 5, repeat: repeatRead}
 }

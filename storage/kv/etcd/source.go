@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// source is a watch of etcd. It has a stream of its own: etcd tells progress
+// source is a watch of etcd. It has a stream of its own: etcd reports progress
 // only when all watches of a stream have caught up.
 type source struct {
 	watcher clientv3.Watcher
@@ -25,7 +25,7 @@ type source struct {
 	tasks   sync.WaitGroup
 }
 
-// answer is what etcd tells at a time: whole commits, or progress alone.
+// answer is what etcd sends at a time: whole commits, or progress alone.
 type answer struct {
 	events   []kv.Event
 	revision kv.Revision
@@ -103,7 +103,7 @@ func (src *source) askProgress() {
 	}
 }
 
-// read passes on what etcd tells. It is always ready to receive: etcd's client
+// read passes on what etcd sends. It is always ready to receive: etcd's client
 // buffers without bound for who is not.
 func (src *source) read(s *Store, responses clientv3.WatchChan) {
 	defer close(src.answers)
@@ -113,7 +113,7 @@ func (src *source) read(s *Store, responses clientv3.WatchChan) {
 			a.revision = kv.Revision(resp.Header.GetRevision())
 			a.events, a.err = events(resp.Events)
 			if n := len(a.events); n > 0 {
-				// The header may be ahead of what is told from history.
+				// The header may be ahead of what is sent from history.
 				a.revision = a.events[n-1].Revision
 			} else if !resp.IsProgressNotify() {
 				continue
@@ -130,7 +130,7 @@ func (src *source) read(s *Store, responses clientv3.WatchChan) {
 // watchError says why etcd ended a watch, if it did.
 func (s *Store) watchError(resp *clientv3.WatchResponse) error {
 	if resp.CompactRevision > 0 {
-		s.learnCompacted(kv.Revision(resp.CompactRevision))
+		s.observeCompacted(kv.Revision(resp.CompactRevision))
 		return fmt.Errorf("the oldest revision is %d: %w", resp.CompactRevision, kv.ErrCompacted)
 	}
 	err := resp.Err()

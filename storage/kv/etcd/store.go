@@ -173,8 +173,8 @@ func (s *Store) Health(ctx context.Context) error {
 	if !s.full.Load() {
 		return nil
 	}
-	// Space may have been made meanwhile; the alarm tells.
-	alarms, err := call(ctx, s, asked{name: "alarms", timeout: s.config.RequestTimeout, repeat: repeatRead}, func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.AlarmResponse, error) {
+	// Space may have been made meanwhile; the alarms say so.
+	alarms, err := call(ctx, s, callSpec{name: "alarms", timeout: s.config.RequestTimeout, repeat: repeatRead}, func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.AlarmResponse, error) {
 		return s.client.AlarmList(ctx)
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // progressPause is how soon progress is asked for again that did not come: etcd
-// tells none while a watch still reads history.
+// sends none while a watch still reads history.
 const progressPause = 50 * time.Millisecond
 
 // reopenPause is the time between two attempts to take up a watch again.
@@ -34,7 +34,7 @@ type watch struct {
 	batches    chan kv.Batch
 	err        error // set before batches is closed
 
-	// wanted is told up to where progress has been requested; it holds the
+	// wanted receives up to where progress has been requested; it holds the
 	// newest request.
 	wanted chan kv.Revision
 
@@ -49,7 +49,7 @@ type watch struct {
 	want kv.Revision
 }
 
-// errEnded ends a watch without an error: nobody listens any more.
+// errEnded ends a watch without an error: it has no receiver any more.
 var errEnded = errors.New("watch ended")
 
 // Watch implements kv.Backend.
@@ -164,7 +164,7 @@ func (w *watch) take(a answer) error {
 	}
 	events := a.events
 	for len(events) > 0 && events[0].Revision < w.next {
-		events = events[1:] // a watch that was taken up again may tell them twice
+		events = events[1:] // a watch that was taken up again may send them twice
 	}
 	revision := a.revision
 	if revision <= w.seen && len(events) == 0 {
@@ -206,7 +206,7 @@ func (w *watch) reopen() (err error) {
 	}
 }
 
-// progress has the receiver told that everything up to a revision was delivered,
+// progress lets the receiver know that everything up to a revision was delivered,
 // at once or when etcd says so. About a watch from a revision that is still to
 // come, etcd says nothing.
 func (w *watch) progress(want kv.Revision) {

@@ -144,7 +144,7 @@ func (m *Member) configure(opts Options, c *Cluster) {
 	}
 }
 
-// freeAddress is one that nobody listened on a moment ago.
+// freeAddress is one that had no listener a moment ago.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

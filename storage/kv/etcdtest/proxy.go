@@ -13,7 +13,7 @@ import (
 // proxy passes connections on to a member.
 type proxy struct {
 	listener net.Listener
-	links    *links // nil for clients: nobody is refused
+	links    *links // nil for clients: no one is refused
 	owner    string // id of the member behind it; guarded by links.mu
 
 	mu     sync.Mutex

@@ -20,7 +20,7 @@ type Mark struct {
 	// two marks, and in between runs of the process.
 	Time time.Time
 	// Uptime is how long the backend had been open, all runs together. It only
-	// grows, so that ages are told by it.
+	// grows, so that ages are measured by it.
 	Uptime time.Duration
 }
 

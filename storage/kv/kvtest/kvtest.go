@@ -174,8 +174,8 @@ type watching struct {
 	w     kv.Watch
 	start string
 	end   string
-	// told is the revision of the last batch.
-	told kv.Revision
+	// delivered is the revision of the last batch.
+	delivered kv.Revision
 	// from is the first revision asked for, 0 if not given.
 	from   kv.Revision
 	events []kv.Event
@@ -203,7 +203,7 @@ func (w *watching) batch() (kv.Batch, bool) {
 		}
 		return b, ok
 	case <-ctx.Done():
-		w.t.Fatalf("the watch delivered nothing within %s; it had got to revision %d with %d events", patience, w.told, len(w.events))
+		w.t.Fatalf("the watch delivered nothing within %s; it had got to revision %d with %d events", patience, w.delivered, len(w.events))
 		return kv.Batch{}, false
 	}
 }
@@ -211,14 +211,14 @@ func (w *watching) batch() (kv.Batch, bool) {
 // check: in order, each once, no revision split, none but those asked for.
 func (w *watching) check(b kv.Batch) {
 	w.t.Helper()
-	if b.Revision < w.told {
-		w.t.Fatalf("batch with revision %d after one with %d", b.Revision, w.told)
+	if b.Revision < w.delivered {
+		w.t.Fatalf("batch with revision %d after one with %d", b.Revision, w.delivered)
 	}
-	last := w.told
+	last := w.delivered
 	seen := map[string]kv.Revision{}
 	for _, ev := range b.Events {
 		switch {
-		case ev.Revision < last, ev.Revision <= w.told:
+		case ev.Revision < last, ev.Revision <= w.delivered:
 			w.t.Fatalf("event of revision %d after revision %d was complete (or in reverse order)", ev.Revision, last)
 		case ev.Revision > b.Revision:
 			w.t.Fatalf("event of revision %d in a batch with revision %d", ev.Revision, b.Revision)
@@ -232,7 +232,7 @@ func (w *watching) check(b kv.Batch) {
 		seen[ev.Key] = ev.Revision
 		last = ev.Revision
 	}
-	w.told = b.Revision
+	w.delivered = b.Revision
 	w.events = append(w.events, b.Events...)
 }
 
@@ -240,7 +240,7 @@ func (w *watching) check(b kv.Batch) {
 // events so far.
 func (w *watching) until(rev kv.Revision) []kv.Event {
 	w.t.Helper()
-	for w.told < rev {
+	for w.delivered < rev {
 		if _, ok := w.batch(); !ok {
 			w.t.Fatalf("the watch ended before revision %d: %v", rev, w.w.Err())
 		}

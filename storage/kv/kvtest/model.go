@@ -45,7 +45,7 @@ func (m *model) at(rev kv.Revision) map[string]kv.Entry {
 	return nil
 }
 
-// commit tells whether a transaction holds and writes, without a revision yet.
+// decide reports whether a transaction holds and writes, without a revision yet.
 func (m *model) decide(ops []kv.Op) (holds, writes bool, current []*kv.Entry) {
 	now := m.at(m.rev)
 	holds = true
@@ -248,7 +248,7 @@ func (mt *modelTest) commit() {
 	}
 }
 
-// refused checks the error of a read at a revision, and tells whether there is
+// refused checks the error of a read at a revision, and reports whether there is
 // one.
 func (mt *modelTest) refused(at kv.Revision, err error) bool {
 	mt.Helper()

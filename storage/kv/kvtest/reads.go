@@ -218,7 +218,7 @@ func testRangeLimit(t *testing.T, b kv.Backend) {
 }
 
 // testRangeCounted reads pages of several lists in turns, while keys change:
-// each page tells how many keys there are from its start on at its revision.
+// each page says how many keys there are from its start on at its revision.
 func testRangeCounted(t *testing.T, b kv.Backend) {
 	for i := range 40 {
 		put(t, b, fmt.Sprintf("/r/n%d/k%02d", i%2, i), "x")

@@ -106,7 +106,7 @@ func testWatchAtomic(t *testing.T, b kv.Backend) {
 	}
 	for _, w := range []*watching{live, watch(t, b, "", "", from)} {
 		count := map[kv.Revision]int{}
-		for w.told < last {
+		for w.delivered < last {
 			batch, ok := w.batch()
 			if !ok {
 				t.Fatalf("the watch ended: %v", w.w.Err())
@@ -297,7 +297,7 @@ func testWatchStop(t *testing.T, b kv.Backend) {
 		t.Errorf("a stopped watch has error %v", err)
 	}
 	stopped.w.Stop()
-	// One that nobody receives from ends as well.
+	// One without a receiver ends as well.
 	ignored := watch(t, b, "", "", 0)
 	r2 := put(t, b, "a", "2")
 	ignored.w.Stop()

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// witness keeps the newest acknowledged revision in a file beside the database.
+// ackFile keeps the newest acknowledged revision in a file beside the database.
 // The log of a database cannot say itself that its end, or all of it, is
 // missing: it would look like a log that was not written any further.
 //
@@ -31,7 +31,7 @@ import (
 //	magic     8 bytes, ackedMagic
 //	revision  8 bytes, big endian
 //	crc       4 bytes, CRC-32C of the above
-type witness struct {
+type ackFile struct {
 	log  *slog.Logger
 	fs   vfs.FS
 	dir  string
@@ -45,9 +45,9 @@ type witness struct {
 }
 
 const (
-	ackedFile  = "ACKNOWLEDGED"
-	ackedMagic = "MAINACKN"
-	ackedLen   = 20
+	ackFileName = "ACKNOWLEDGED"
+	ackedMagic  = "MAINACKN"
+	ackedLen    = 20
 
 	// ackedSyncEvery is how long a note may wait for its sync.
 	ackedSyncEvery = 5 * time.Second
@@ -60,7 +60,7 @@ var ErrLostWrites = fmt.Errorf("acknowledged writes are missing: %w", kv.ErrCorr
 // readAcked returns the revision that the file in a directory notes, 0 where
 // there is none.
 func (d *disk) readAcked() (kv.Revision, error) {
-	name := filepath.Join(d.dir, ackedFile)
+	name := filepath.Join(d.dir, ackFileName)
 	f, err := d.fs.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -94,31 +94,31 @@ func appendAcked(dst []byte, rev kv.Revision) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli()))
 }
 
-// openWitness opens the file for notes. Where that is not possible, as on a full
+// openAckFile opens the file for notes. Where that is not possible, as on a full
 // disk, the notes are missing until the next start.
-func (d *disk) openWitness() *witness {
-	w := &witness{log: d.log, fs: d.fs, dir: d.dir, dirty: make(chan struct{}, 1)}
+func (d *disk) openAckFile() *ackFile {
+	w := &ackFile{log: d.log, fs: d.fs, dir: d.dir, dirty: make(chan struct{}, 1)}
 	var err error
-	if w.file, err = d.fs.OpenReadWrite(filepath.Join(d.dir, ackedFile), vfs.WriteCategoryUnspecified); err != nil {
+	if w.file, err = d.fs.OpenReadWrite(filepath.Join(d.dir, ackFileName), vfs.WriteCategoryUnspecified); err != nil {
 		w.file = nil
-		w.complain(err)
+		w.logFailure(err)
 	}
 	return w
 }
 
-func (w *witness) complain(err error) {
+func (w *ackFile) logFailure(err error) {
 	if !w.failed.Swap(true) {
 		w.log.Warn("what is acknowledged cannot be noted: that the newest log is lost would not be noticed", "dir", w.dir, "err", firstLine(err))
 	}
 }
 
-// note writes down a revision that is durable. Calls do not overlap.
-func (w *witness) note(rev kv.Revision) {
+// record writes down a revision that is durable. Calls do not overlap.
+func (w *ackFile) record(rev kv.Revision) {
 	if w.file == nil {
 		return
 	}
 	if _, err := w.file.WriteAt(appendAcked(w.buf[:0], rev), 0); err != nil {
-		w.complain(err)
+		w.logFailure(err)
 		return
 	}
 	w.failed.Store(false)
@@ -128,8 +128,8 @@ func (w *witness) note(rev kv.Revision) {
 	}
 }
 
-// keep syncs what was noted, some time later, until done is closed.
-func (w *witness) keep(done <-chan struct{}) {
+// syncLoop syncs what was noted, some time later, until done is closed.
+func (w *ackFile) syncLoop(done <-chan struct{}) {
 	for named := false; ; {
 		select {
 		case <-done:
@@ -143,7 +143,7 @@ func (w *witness) keep(done <-chan struct{}) {
 				named = err == nil
 			}
 			if err != nil {
-				w.complain(err)
+				w.logFailure(err)
 			}
 		}
 		select {
@@ -155,7 +155,7 @@ func (w *witness) keep(done <-chan struct{}) {
 }
 
 // close makes the last note durable.
-func (w *witness) close() error {
+func (w *ackFile) close() error {
 	if w.file == nil {
 		return nil
 	}

@@ -11,12 +11,12 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// Mending: how long to wait between looks at the disk, and how much must fit on
-// it before the store believes in it again.
+// Repair: how long to wait between looks at the disk, and how much must fit on
+// it before the store is opened again.
 const (
-	mendFirst  = 100 * time.Millisecond
-	mendLast   = 5 * time.Second
-	probeBytes = 2 * memTableBytes
+	repairFirst = 100 * time.Millisecond
+	repairLast  = 5 * time.Second
+	probeBytes  = 2 * memTableBytes
 )
 
 // fail is called, once per engine, when a write to disk failed. It must not
@@ -31,7 +31,7 @@ func (s *Store) fail(cause error) {
 	}
 }
 
-// suspend has writes refused until mend has ended. It reports whether they were
+// suspend has writes refused until repair has ended. It reports whether they were
 // taken before.
 func (s *Store) suspend(broken error) bool {
 	s.mu.Lock()
@@ -44,26 +44,26 @@ func (s *Store) suspend(broken error) bool {
 		return false
 	}
 	s.mu.broken = broken
-	// What gathers was never given to the engine; what is in flight was.
-	if g := s.mu.open; g != nil {
-		s.mu.open, g.err = nil, broken
+	// What is pending was never given to the engine; what is being written was.
+	if g := s.mu.pending; g != nil {
+		s.mu.pending, g.err = nil, broken
 		close(g.done)
 	}
 	close(s.mu.brokenCh)
-	s.tasks.Go(s.mend)
+	s.tasks.Go(s.repair)
 	return true
 }
 
-// mend waits until the disk takes writes again, and opens the store anew.
-func (s *Store) mend() {
-	wait := mendFirst
+// repair waits until the disk takes writes again, and opens the store anew.
+func (s *Store) repair() {
+	wait := repairFirst
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, mendLast)
+		wait = min(2*wait, repairLast)
 		err := s.disk.probe()
 		if isFull(err) && s.disk.reserve.release() {
 			err = s.disk.probe()
