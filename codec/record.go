@@ -41,7 +41,8 @@ type Record struct {
 type decoded struct {
 	Object
 	// asWritten: it is the object passed to storage, which may differ from what
-	// is read back (an empty list is kept). Only selectors may use it.
+	// is read back (an empty list is kept). Only selectors and encoders may
+	// use it, to which that makes no difference.
 	asWritten bool
 }
 
