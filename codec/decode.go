@@ -40,7 +40,7 @@ func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) 
 	return v.accept(obj, strict, err)
 }
 
-// accept asks the version what it makes of a document. found is what strict
+// accept calls the version's Accept with a document. found is what strict
 // decoding found in it before.
 func (v *Version) accept(obj Object, strict bool, found error) (Object, error) {
 	unknown, err := v.Accept(obj, strict)
@@ -65,7 +65,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	if media == JSON {
 		// The common case in one pass: a well-formed object of this version.
 		// What has a fault is read again below, where faults get their words.
-		// Text of the object shares memory; who keeps a piece of it for long
+		// Text of the object shares memory; code that keeps a piece of it for long
 		// should copy that.
 		if obj, ok := v.decodePlainJSON(body, strict); ok {
 			return obj, nil

@@ -92,7 +92,7 @@ func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
 	return append(dst, tail...), nil
 }
 
-// remembered returns an encoding that is at hand, or makes it.
+// remembered returns a cached encoding, or makes it.
 func (r *Record) remembered(memo *atomic.Pointer[encoding], encode func() ([]byte, error)) ([]byte, error) {
 	if e := memo.Load(); e != nil {
 		r.kind.Memory.hit(e)

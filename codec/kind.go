@@ -1,6 +1,6 @@
-// Package codec turns bytes into objects and back. A Version says how one kind
-// looks in one API version, a Kind holds the versions of a kind together with
-// the one it is stored in, and a Record is one stored object at one revision,
+// Package codec turns bytes into objects and back. A Version is one kind in
+// one API version, a Kind has the versions of a kind together with the one it is
+// stored in, and a Record is one stored object at one revision,
 // from which readers take bytes that are already there, or an object of their
 // own. It knows no keys, no HTTP and no rules of any resource.
 //
@@ -38,7 +38,7 @@ type Version struct {
 	// Accept makes an object of a document that a client sent, where decoding
 	// does not: of untyped versions. It drops what the version does not know,
 	// and returns what that was where report is set. An error that is an API
-	// error is told as it is. nil takes any document whose type is right.
+	// error is returned unchanged. nil accepts any document of the right type.
 	Accept func(obj Object, report bool) (unknown []error, err error)
 	// List is the kind of a collection of v, where that is not the kind with "List"
 	// after it.
@@ -63,11 +63,10 @@ type Kind struct {
 	// argument is in the hub version and must not be changed.
 	Fields func(Object) fields.Set
 	// StoredAsJSON means that objects are stored as JSON although they have a
-	// protobuf form. Clients who want JSON are then sent the stored bytes.
+	// protobuf form. Clients that accept JSON are then sent the stored bytes.
 	StoredAsJSON bool
-	// Convert, where set, changes the version of objects by asking somebody
-	// outside, many at a time: it takes the place of ToHub and FromHub wherever
-	// there is a context. The objects become its own; the result has them in the
+	// Convert, where set, converts objects by a call over the network, many at a
+	// time: it takes the place of ToHub and FromHub wherever there is a context. The objects become its own; the result has them in the
 	// same order, in version to. They need not all be of the same version, and
 	// stored ones are defaulted in theirs.
 	Convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)

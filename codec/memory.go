@@ -22,21 +22,21 @@ const NoMemoryLimit = -1
 type MemoryConfig struct {
 	// Limit is in bytes; 0 means DefaultMemoryLimit, NoMemoryLimit none.
 	Limit int64
-	// Registerer is given the metrics; nil keeps none.
+	// Registerer registers the metrics; nil has none.
 	Registerer prometheus.Registerer
 }
 
-// Memory is the budget of a server for encodings that its records remember.
-// What has not been used for the longest is forgotten first, near enough, and
-// made anew when somebody asks. It may be used concurrently; a nil Memory sets
-// no limit and counts nothing.
+// Memory is a server's budget for encodings that its records cache. Those that
+// have not been used for the longest are evicted first, approximately, and
+// made again when needed. It may be used concurrently; a nil Memory has no limit
+// and counts nothing.
 //
 // Encodings stand in a queue with a second chance (CLOCK): one that was used
-// since it was last looked at goes to the end, any other is forgotten. The
+// since it was last examined goes to the end, any other is evicted. The
 // queue holds them weakly, so that those of dead records die with them; the
 // places that these leave are cleared when room is needed, once after each
 // garbage collection. To release them explicitly would save a microsecond per
-// encoding, but who lets go of a record last is known to nobody: caches,
+// encoding, but no code knows when the last reference to a record goes: caches,
 // snapshots, pages, watches and answers all share it.
 type Memory struct {
 	limit int64
@@ -141,7 +141,7 @@ func (m *Memory) hitCount() uint64 {
 	return sum
 }
 
-// hit notes that an encoding was at hand.
+// hit counts the use of a cached encoding.
 func (m *Memory) hit(e *encoding) {
 	if m == nil {
 		return
@@ -152,7 +152,7 @@ func (m *Memory) hit(e *encoding) {
 	}
 }
 
-// miss notes that an encoding had to be made.
+// miss counts an encoding that had to be made.
 func (m *Memory) miss() {
 	if m != nil {
 		m.misses.Add(1)

@@ -9,12 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Record is one object at one revision. It is immutable to those who look at
-// it and is shared by everyone who does: the cache, lists, watches and the
-// answer to the write that made it. What it was not given it works out on
-// first demand and remembers, as far as its kind's Memory has room: while it
-// does, an encoding is made once, whoever asks. All methods may be called
-// concurrently.
+// Record is one object at one revision. It is immutable, and shared by the watch
+// cache, lists, watches and the response to the write that made it. It makes
+// encodings, labels and fields on first use and caches them; encodings as far as
+// its kind's Memory has room. Concurrent calls make an encoding once. All methods
+// may be called concurrently.
 type Record struct {
 	name     types.NamespacedName
 	revision int64
@@ -30,8 +29,8 @@ type Record struct {
 
 	// object is a decoded form, present while it is likely to be needed.
 	object atomic.Pointer[decoded]
-	// fields are those of Kind.Fields, once a selector asked for one; labels the
-	// object's, once one asked that could not be answered from the value.
+	// fields are those of Kind.Fields, cached for selectors; labels the object's,
+	// cached where the stored value does not show them.
 	fields, labels atomic.Pointer[pairs]
 
 	encoding       sync.Mutex // held while encoding, so that it happens once
@@ -41,8 +40,9 @@ type Record struct {
 // decoded is an object that a record holds.
 type decoded struct {
 	Object
-	// asWritten: it is what was handed to storage, not what is read back. Only
-	// those may look who know the difference.
+	// asWritten: it is the object passed to storage, which may differ from what
+	// is read back (an empty list is kept). Only selectors and encoders may
+	// use it, to which that makes no difference.
 	asWritten bool
 }
 
@@ -139,7 +139,7 @@ func (r *Record) Object() (Object, error) {
 }
 
 // Forget drops the decoded object, which is made anew from the stored value
-// when somebody asks for it. It does nothing for an object that is not stored.
+// when it is needed. It does nothing for an object that is not stored.
 func (r *Record) Forget() {
 	if r.value != nil {
 		r.object.Store(nil)

@@ -50,8 +50,8 @@ func (p pairs) Get(name string) string {
 	return value
 }
 
-// Matches reports whether the selectors choose the object. A nil selector
-// chooses everything.
+// Matches reports whether both selectors match the object. A nil selector matches
+// everything. An error means that the object does not decode.
 func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, error) {
 	if label != nil && !label.Empty() {
 		set, err := r.labelSet()
@@ -93,8 +93,7 @@ func (r *Record) Field(name string) (string, error) {
 	return value, known.err
 }
 
-// Fields returns all that field selectors may look at. The set is the
-// caller's.
+// Fields returns all fields that field selectors may use. The caller owns the set.
 func (r *Record) Fields() (fields.Set, error) {
 	known, err := r.kindFields()
 	if err != nil {
@@ -133,8 +132,8 @@ func (r *Record) look() (Object, error) {
 	return r.Shared()
 }
 
-// recordFields is the fields of a record as selectors ask for them. err is why
-// one could not be told.
+// recordFields is a record as fields.Fields. err is the error of a field that could
+// not be read, which that interface cannot return.
 type recordFields struct {
 	record *Record
 	err    error

@@ -100,7 +100,7 @@ func (s *splice) append(dst []byte) []byte {
 }
 
 // storedLabels are the labels in the metadata of a stored protobuf value, read
-// where they stand: to look for one costs less than a map that is at hand, and
+// where they stand: to search them costs less than a map that exists already, and
 // no memory.
 type storedLabels []byte
 

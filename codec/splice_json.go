@@ -7,13 +7,13 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// Encoded is an object that brings along how it is stored, by who changed the
-// stored bytes themselves. Of the object, no more than its name need be there.
-// It is for kinds that are stored as JSON, and for storage alone.
+// Encoded is an object that has its stored encoding, because the stored bytes
+// themselves were changed. Only its name and namespace need be set. It is for kinds
+// that are stored as JSON, and for no code but storage.
 type Encoded interface {
 	Object
-	// StoredEncoding is what EncodeStored would have made of the object. It is
-	// not changed any more.
+	// StoredEncoding returns what EncodeStored would return for the object. It
+	// must not be changed.
 	StoredEncoding() []byte
 }
 

@@ -30,7 +30,7 @@ func (c *Cursor) Seek(i int, path ...any) int {
 	return i
 }
 
-// At returns the byte at i, by which the kind of a value can be told.
+// At returns the byte at i, which determines the kind of the value there.
 func (c *Cursor) At(i int) byte { return c.r.at(i) }
 
 // Enter enters the object or list at i. It returns where the first member or

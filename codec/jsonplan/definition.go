@@ -67,7 +67,7 @@ func rawJSONPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	return w.slow(b, v)
 }
 
-// isScalar means that a JSON text is a whole number, or a string in which there
+// isScalar reports whether a JSON text is a whole number, or a string in which there
 // is nothing to escape: what most defaults and enumerations consist of.
 func isScalar(raw []byte) bool {
 	if raw[0] != '"' {

@@ -101,7 +101,7 @@ type writer struct {
 	// readBack: write what protobuf would keep of the object at top.
 	readBack bool
 	top      unsafe.Pointer
-	// failed: encoding/json must be asked.
+	// failed: encoding/json must decode instead.
 	failed bool
 }
 

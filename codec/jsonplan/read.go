@@ -13,7 +13,7 @@ import (
 
 // Decode reads a JSON object into v, a pointer to a struct that is empty. It is
 // true where sigs.k8s.io/json would read the same without an error, not even a
-// strict one. Otherwise v is spoilt, and that package must be asked what, if
+// strict one. Otherwise v is spoilt, and that package must report what, if
 // anything, is wrong. Text in v shares memory with a copy of data.
 func Decode(data []byte, v any) bool { return decode(reader{data: string(data)}, v) }
 

@@ -201,7 +201,7 @@ func emptiness(t reflect.Type) func(unsafe.Pointer) bool {
 
 type zeroer interface{ IsZero() bool }
 
-// zeroness is what omitzero means: what the type says of itself, if it does.
+// zeroness returns the test of omitzero: the type's IsZero, if it has one.
 func zeroness(t reflect.Type) func(unsafe.Pointer) bool {
 	isZeroer := reflect.TypeFor[zeroer]()
 	switch {

@@ -1,18 +1,21 @@
 // Package cache is the watch cache: a storage.Interface around a storage.Store
-// that answers reads and watches from memory, as current as the store itself.
-// Writes pass through. It knows nothing of how values are kept or encoded.
+// that serves reads and watches from memory, as current as the store itself.
+// Writes pass through. It does not know how values are stored or encoded.
 //
-// The concepts, each in the file of its name:
+// It differs from kube-apiserver's in that one watch of the backend feeds the
+// caches of all resources, and that watches have no buffers: they read a shared log
+// of changes, each at its own position. The concepts, by file:
 //
-//   - feed: one watch of everything that is stored, for all caches of a server,
-//     and the revision up to which they have been told.
-//   - cache: the Cacher of one resource, which loads when it is first read and
-//     is emptied when nobody reads it.
-//   - state: a loaded cache: the objects in a copy-on-write tree, and snapshots.
+//   - cache: the Cacher of one resource. It loads its watchCache on the first read
+//     and drops it when it was idle for long.
+//   - feed: the one watch of everything stored, which dispatches events to the
+//     watchCaches and counts the revision up to which it did.
+//   - watchcache: the objects of a resource in a copy-on-write tree, and snapshots
+//     of it.
 //   - index: the objects by a field that lists select by.
-//   - decode: changes whose values must be decrypted first, beside the feed.
-//   - log: the recent changes, indexed by what watches are about.
-//   - source: a watch's position in the log, or in the backend's history.
+//   - decode: events whose values must be decrypted first, queued beside the feed.
+//   - log: the recent changes of a resource, indexed by topics that watches select.
+//   - source: the position of a watch in the log, or in the backend's history.
 //
 // Imports: codec, rest, storage, storage/kv.
 package cache
@@ -48,22 +51,22 @@ const (
 type Config struct {
 	// Store is what is cached. Required.
 	Store Store
-	// Feed tells of changes; its backend is the store's. Required.
+	// Feed dispatches changes. It must watch the store's backend. Required.
 	Feed *Feed
 	// IndexFields are fields of codec.Kind.Fields that many lists and watches
-	// select one value of, such as spec.nodeName of pods: a list then goes
-	// through the objects of its value only, and a change is looked at by the
-	// watches of its values only.
+	// select one value of, such as spec.nodeName of pods: a list then
+	// evaluates the objects of its value only, and a change wakes the watches of
+	// its values only.
 	IndexFields []string
 }
 
-// Store is what a Cacher needs of the storage that it decorates: besides the
-// objects, how requests are resolved, keys are read and changes are made of the
-// backend's events. A *storage.Store is one, and so is whatever embeds one.
+// Store is the storage that a Cacher decorates: a storage.Interface that also
+// resolves requests, maps names to keys and makes changes of the backend's events.
+// A *storage.Store implements it.
 type Store interface {
 	storage.Interface
 	GroupResource() schema.GroupResource
-	// Backend has the revisions, and is the one that the Feed follows.
+	// Backend is the one that the Feed watches.
 	Backend() kv.Backend
 	Prefix() string
 	Key(types.NamespacedName) (string, error)
@@ -73,22 +76,21 @@ type Store interface {
 	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
 	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
 	Changes(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
-	// NewChange may take as long as a key service takes to decrypt a value, unless
-	// the change is NonBlocking.
+	// NewChange may block on a key service, unless NonBlocking reports true.
 	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
 	NonBlocking(*kv.Event) bool
 }
 
-// Cacher is a storage.Interface that reads from memory. It costs nothing until
-// it is read.
+// Cacher is a storage.Interface that reads from memory. It takes no memory until it
+// is read, nor after it was idle for the Feed's Idle.
 type Cacher struct {
 	store   Store
 	feed    *Feed
 	indexed []string
 
-	// loaded is what is served from; nil, or closed, when it must be loaded.
+	// loaded is the cache; nil, or closed, when it must be loaded.
 	loaded atomic.Pointer[watchCache]
-	// loading is held by who loads.
+	// loading is a lock, held while a cache is loaded.
 	loading chan struct{}
 	// failed is when the last load failed, in Unix nanoseconds.
 	failed atomic.Int64
@@ -106,7 +108,7 @@ func New(cfg Config) (*Cacher, error) {
 		errs = append(errs, errors.New("a Feed is required"))
 	}
 	if cfg.Store != nil && cfg.Feed != nil && !strings.HasPrefix(cfg.Store.Prefix(), cfg.Feed.prefix) {
-		errs = append(errs, fmt.Errorf("the Store's keys start with %s, the Feed is told of %s only", cfg.Store.Prefix(), cfg.Feed.prefix))
+		errs = append(errs, fmt.Errorf("the Store's keys start with %s, the Feed watches %s only", cfg.Store.Prefix(), cfg.Feed.prefix))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
@@ -134,26 +136,26 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 	}
 	st, err := c.load(ctx)
 	if err != nil {
-		// The store is read instead, and tells the reader what is wrong.
+		// The store is read instead, and returns the error.
 		c.failed.Store(time.Now().UnixNano())
 		return nil
 	}
 	c.loaded.Store(st)
 	if !st.alive() {
-		// It was closed before it could be let go of.
+		// It was closed before it was stored, and could not remove itself.
 		c.loaded.CompareAndSwap(st, nil)
 		return nil
 	}
 	return st
 }
 
-// load makes a state: the feed is tapped first, so that what is committed while
-// the objects are listed is not missed. It goes on when the reader is gone:
-// others are waiting.
+// load returns a loaded cache. It is attached to the feed first, so that commits
+// during the list are buffered. It goes on when ctx ends: other readers wait for
+// it.
 func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
-	st := newState(ctx, c.store, c.feed, func(st *watchCache) { c.loaded.CompareAndSwap(st, nil) })
+	st := newWatchCache(ctx, c.store, c.feed, func(st *watchCache) { c.loaded.CompareAndSwap(st, nil) })
 	if !c.feed.attach(st) {
 		return nil, errNotRunning
 	}
@@ -192,7 +194,7 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 // wait waits until the cache has seen a revision. It is false when that takes
 // too long, or the cache was closed.
 func (c *Cacher) wait(ctx context.Context, st *watchCache, revision kv.Revision) bool {
-	// What is not older than anything is served even while the feed is broken.
+	// Revision 0 is served even while the feed is broken.
 	if revision > 0 && c.feed.Dispatched() < revision {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, maxWait)
@@ -251,8 +253,8 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 	return record, codec.Convert(ctx, record)
 }
 
-// at returns the loaded cache, as new as is asked for; nil where the store must
-// be read instead.
+// at returns the loaded cache at the requested version; nil where the store must be
+// read instead.
 func (c *Cacher) at(ctx context.Context, any bool, min kv.Revision) (*watchCache, error) {
 	if any {
 		return c.notOlderThan(ctx, min)
@@ -293,10 +295,10 @@ func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, 
 	return list, nil
 }
 
-// candidates are the objects of a snapshot among which are those that the plan's
-// selectors choose, and the name of the index that found them.
+// candidates returns the objects of a snapshot that the plan's selectors have to
+// evaluate, and the name of the index that found them, if any.
 func (c *Cacher) candidates(st *watchCache, of *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
-	if by := c.choiceOf(&plan.Selection); by.field != "" {
+	if by := c.indexTermOf(&plan.Selection); by.field != "" {
 		if t := st.byField(of, by.field); t != nil {
 			return recordsWith(t, by.value, plan.Start, plan.End), by.name()
 		}
@@ -323,7 +325,7 @@ func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache
 	return st, st.snapshotAt(int64(plan.At), dispatched, plan.Limit)
 }
 
-// checked ends a long list when its reader is gone.
+// checked ends a long list when ctx ends.
 func checked(ctx context.Context, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		n := 0
@@ -389,7 +391,8 @@ func (c *Cacher) Delete(ctx context.Context, name types.NamespacedName, validate
 	return c.store.Delete(ctx, name, validate, options)
 }
 
-// hint returns the newest record of an object that is at hand, or nil.
+// hint returns the newer of the cached record of an object and the given one; nil
+// where there is neither.
 func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Record {
 	st := c.loaded.Load()
 	if st == nil || !st.alive() {

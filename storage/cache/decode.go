@@ -7,23 +7,23 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// undecoded is the part of a state that is behind the feed: events whose values
-// must be decrypted first, which may take as long as a key service takes. One
-// goroutine does that, and ends when nothing is left. state.mu guards it.
+// undecoded is the queue of events whose values must be decrypted first, which may
+// block on a key service, and of all events after them. One goroutine decodes
+// them, and ends when the queue is empty. watchCache.mu guards it.
 type undecoded struct {
-	// queue is in order, and holds an event until its change was applied.
+	// queue is in order, and has an event until its change was applied.
 	queue []kv.Event
-	// decoding: a goroutine looks after queue.
+	// decoding: the goroutine runs.
 	decoding bool
-	// shortened is closed when queue gets shorter; nil while nobody waits.
+	// shortened is closed when queue gets shorter; nil without waiters.
 	shortened chan struct{}
 }
 
 // decodeBatch is how many events are decoded before their changes are applied.
 const decodeBatch = 64
 
-// completeLocked returns up to which revision the state has every change, where
-// the feed has dispatched up to the given one.
+// completeLocked returns the revision up to which the cache has every change, given
+// that up to which the feed has dispatched.
 func (s *watchCache) completeLocked(dispatched kv.Revision) int64 {
 	if len(s.mu.queue) > 0 {
 		return min(int64(dispatched), int64(s.mu.queue[0].Revision)-1)
@@ -32,7 +32,7 @@ func (s *watchCache) completeLocked(dispatched kv.Revision) int64 {
 }
 
 // awaitDecoded waits until no change up to a revision waits to be decoded. It is
-// false when ctx ends first, or the state does.
+// false when ctx ends first, or the cache is closed.
 func (s *watchCache) awaitDecoded(ctx context.Context, revision kv.Revision) bool {
 	for {
 		s.mu.RLock()
@@ -66,8 +66,8 @@ func (s *watchCache) shortened() <-chan struct{} {
 	return s.mu.shortened
 }
 
-// decodeLaterLocked queues events, and has them decoded where that is not being
-// done. The feed owns the goroutine: its Run returns after it.
+// decodeLaterLocked queues events, and starts the goroutine if it does not run. The
+// feed owns it: Run returns after it.
 func (s *watchCache) decodeLaterLocked(events []kv.Event) {
 	s.mu.queue = append(s.mu.queue, events...)
 	if !s.mu.decoding {
@@ -76,9 +76,8 @@ func (s *watchCache) decodeLaterLocked(events []kv.Event) {
 	}
 }
 
-// decode applies the queue until it is empty, or the state closed. Where a value
-// cannot be read, the state is of no use: readers go to the store, which says
-// what is wrong.
+// decode applies the queue until it is empty or the cache closed. Where a value
+// does not decode, it closes the cache: readers get the error from the store.
 func (s *watchCache) decode() {
 	for {
 		s.mu.RLock()
@@ -129,7 +128,8 @@ func (s *watchCache) decoded(changes []*storage.Change, n int) {
 	}
 }
 
-// finished reports whether the queue is empty, or of no use any more.
+// finished reports whether the queue is empty or the cache closed, and ends decoding
+// then.
 func (s *watchCache) finished() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// progressPeriod is how often the backend is asked for progress while
-	// somebody waits for it.
+	// progressPeriod is how often progress is requested of the backend while a
+	// reader waits for it.
 	progressPeriod = 100 * time.Millisecond
-	// restartDelay is how long the feed waits before it watches anew.
+	// restartDelay is the time between two watches.
 	restartDelay = 200 * time.Millisecond
-	// tidyPeriod is how often idle caches and old snapshots are looked for.
+	// tidyPeriod is how often idle caches and old snapshots are dropped.
 	tidyPeriod = 30 * time.Second
 )
 
@@ -32,24 +32,24 @@ type FeedConfig struct {
 	Backend kv.Backend
 	// Prefix of the keys watched, such as "/registry", or "/" for all. Required.
 	Prefix string
-	// Logger is told when the watch breaks; nil discards.
+	// Logger logs failures of the watch; nil discards.
 	Logger *slog.Logger
-	// Registerer is given the metrics of all caches; it may be nil.
+	// Registerer registers the metrics of all caches; it may be nil.
 	Registerer prometheus.Registerer
-	// Idle is how long a cache is kept that nobody reads; 0 means DefaultIdle.
+	// Idle is how long an unread cache is kept; 0 means DefaultIdle.
 	Idle time.Duration
-	// Log bounds what each cache holds of the past.
+	// Log limits the recent changes that each cache keeps.
 	Log LogLimits
 }
 
 // stopped is what dispatched holds while the feed does not run.
 const stopped = -1
 
-// DefaultIdle is how long a cache is kept that nobody reads.
+// DefaultIdle is how long an unread cache is kept.
 const DefaultIdle = 5 * time.Minute
 
-// Feed watches everything that a server stores, once, and hands each change to
-// the caches it is for. While it does not run, caches read the backend.
+// Feed is the one watch of everything that a server stores. It dispatches each
+// event to the caches of its key. While it does not run, Cachers read the backend.
 type Feed struct {
 	backend kv.Backend
 	prefix  string
@@ -58,15 +58,14 @@ type Feed struct {
 	idle    time.Duration
 	limits  LogLimits
 
-	// dispatched: every change up to this revision has been handed over. It is
+	// dispatched: every event up to this revision has been dispatched. It is
 	// stopped while the feed does not run, or its watch is broken.
 	dispatched atomic.Int64
-	// caches holds the caches by the prefix of their keys: string to
-	// []*state, never empty. The slices are not changed. It is written under
-	// mu.
+	// caches has the attached caches by the prefix of their keys: string to
+	// []*watchCache, never empty. The slices are immutable. mu guards writes.
 	caches sync.Map
 
-	// decoders are what states have running because values must be decrypted.
+	// decoders are the goroutines of watchCache.decode.
 	decoders sync.WaitGroup
 
 	mu struct {
@@ -82,7 +81,7 @@ type waiter struct {
 	reached  chan struct{}
 }
 
-// NewFeed returns a feed that does nothing until Run.
+// NewFeed returns a feed, which is idle before Run.
 func NewFeed(cfg FeedConfig) (*Feed, error) {
 	var errs []error
 	if cfg.Backend == nil {
@@ -96,7 +95,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 		return nil, fmt.Errorf("cache feed: %w", err)
 	}
 	f := &Feed{
-		backend: cfg.Backend, prefix: folder(cfg.Prefix),
+		backend: cfg.Backend, prefix: keyPrefix(cfg.Prefix),
 		log: cfg.Logger, metrics: metrics, idle: cfg.Idle, limits: cfg.Log.withDefaults(),
 	}
 	f.dispatched.Store(stopped)
@@ -111,19 +110,19 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 
 // Covers reports whether the feed watches every key below a prefix.
 func (f *Feed) Covers(prefix string) bool {
-	return strings.HasPrefix(folder(prefix), f.prefix)
+	return strings.HasPrefix(keyPrefix(prefix), f.prefix)
 }
 
-// folder is a prefix as keys have it, with a slash at either end.
-func folder(prefix string) string {
+// keyPrefix returns a prefix in the form of keys, with a slash at either end.
+func keyPrefix(prefix string) string {
 	if prefix = strings.Trim(prefix, "/"); prefix == "" {
 		return "/"
 	}
 	return "/" + prefix + "/"
 }
 
-// Run feeds the caches until ctx ends, which is no error, or the backend is
-// closed. It may be called again afterwards, not at the same time.
+// Run dispatches events until ctx ends, which is no error, or the backend is closed
+// (kv.ErrClosed). It may be called again afterwards, but not concurrently.
 func (f *Feed) Run(ctx context.Context) error {
 	f.mu.Lock()
 	running := f.mu.running
@@ -148,14 +147,14 @@ func (f *Feed) Run(ctx context.Context) error {
 		case errors.Is(err, kv.ErrClosed):
 			return fmt.Errorf("cache feed: %w", err)
 		case errors.Is(err, kv.ErrCompacted):
-			// What came in between is gone: every cache is loaded anew.
+			// The events in between are lost: every cache must be loaded again.
 			f.log.Warn("changes were compacted before the cache had seen them", "revision", from)
 			f.detachFunc(func(*watchCache) bool { return true })
 			from = unknown
 		default:
 			f.log.Warn("watch of the storage backend ended", "revision", from, "error", err)
 		}
-		// Until it is mended, who wants the newest reads the backend.
+		// Until the next watch, consistent reads go to the backend.
 		f.pause()
 		if !sleep(ctx, restartDelay) {
 			return nil
@@ -183,7 +182,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// stop ends what lives on the feed; caches read the backend again.
+// stop closes all caches, and waits for their decoders.
 func (f *Feed) stop() {
 	f.mu.Lock()
 	f.mu.running = false
@@ -193,7 +192,7 @@ func (f *Feed) stop() {
 	f.decoders.Wait()
 }
 
-// pause means that changes do not come at present, to those too who wait.
+// pause marks the feed as not running, and wakes all waiters.
 func (f *Feed) pause() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,8 +203,8 @@ func (f *Feed) pause() {
 	f.mu.waiters = nil
 }
 
-// watch hands over the changes after a revision, until the watch ends, and
-// returns the revision it got to.
+// watch dispatches the events after a revision until the backend's watch ends, and
+// returns the revision that it reached.
 func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error) {
 	w, err := f.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), from+1)
 	if err != nil {
@@ -241,92 +240,92 @@ type delivery struct {
 	events []kv.Event
 }
 
-// dispatch hands the events of a batch to the caches they are for, to each all
-// of its own at once: no reader sees half a commit.
+// dispatch passes the events of a batch to the caches of their keys, to each all of
+// its events in one call: no reader sees half a commit.
 func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
-	var shares []delivery
+	var deliveries []delivery
 	events := batch.Events
 	for len(events) > 0 {
-		// Neighbours are often of one resource, and looked up together.
+		// Adjacent events are often of one resource, and looked up together.
 		n := 1
-		for n < len(events) && sameFolder(events[0].Key, events[n].Key) {
+		for n < len(events) && sameParent(events[0].Key, events[n].Key) {
 			n++
 		}
-		for _, s := range f.routesOf(events[0].Key) {
-			i := slices.IndexFunc(shares, func(sh delivery) bool { return sh.cache == s })
+		for _, s := range f.cachesOf(events[0].Key) {
+			i := slices.IndexFunc(deliveries, func(d delivery) bool { return d.cache == s })
 			if i < 0 {
-				shares = append(shares, delivery{s, events[:n:n]})
+				deliveries = append(deliveries, delivery{s, events[:n:n]})
 			} else {
-				shares[i].events = append(shares[i].events, events[:n]...)
+				deliveries[i].events = append(deliveries[i].events, events[:n]...)
 			}
 		}
 		events = events[n:]
 	}
-	for _, sh := range shares {
-		if err := sh.cache.processEvents(ctx, sh.events); err != nil {
-			// Reads go to the backend, which tells what is wrong.
-			f.log.Error("a change cannot be read; its resource is not cached", "prefix", sh.cache.prefix, "error", err)
-			f.detach(sh.cache)
+	for _, d := range deliveries {
+		if err := d.cache.processEvents(ctx, d.events); err != nil {
+			// Reads go to the backend, which returns the error.
+			f.log.Error("a change cannot be read; its resource is not cached", "prefix", d.cache.prefix, "error", err)
+			f.detach(d.cache)
 		}
 	}
 }
 
-// sameFolder reports whether two keys differ behind their last slash alone.
-func sameFolder(a, b string) bool {
+// sameParent reports whether two keys are equal up to their last slash.
+func sameParent(a, b string) bool {
 	i := strings.LastIndexByte(a, '/')
 	return strings.LastIndexByte(b, '/') == i && a[:i] == b[:i]
 }
 
-// routesOf returns the caches that hold a key.
-func (f *Feed) routesOf(key string) []*watchCache {
+// cachesOf returns the caches that have a key in their prefix.
+func (f *Feed) cachesOf(key string) []*watchCache {
 	var found []*watchCache
 	for i := len(f.prefix); i < len(key); i++ {
 		if key[i] != '/' {
 			continue
 		}
-		if routes, ok := f.caches.Load(key[:i+1]); ok {
-			found = append(found, routes.([]*watchCache)...)
+		if caches, ok := f.caches.Load(key[:i+1]); ok {
+			found = append(found, caches.([]*watchCache)...)
 		}
 	}
 	return found
 }
 
-// attach begins to hand a cache what is committed from now on. It returns false
-// when the feed does not run.
+// attach adds a cache: all later events are dispatched to it. It returns false when
+// the feed does not run.
 func (f *Feed) attach(s *watchCache) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.Running() {
 		return false
 	}
-	var routes []*watchCache
+	var caches []*watchCache
 	if old, ok := f.caches.Load(s.prefix); ok {
-		routes = old.([]*watchCache)
+		caches = old.([]*watchCache)
 	}
-	f.caches.Store(s.prefix, append(slices.Clip(routes), s))
+	f.caches.Store(s.prefix, append(slices.Clip(caches), s))
 	return true
 }
 
-// detach ends what attach began, and closes the cache. That comes first: who
-// sees a revision dispatched that the cache was not given sees it closed.
+// detach closes a cache and removes it, in this order: a reader that sees a revision
+// as dispatched that the cache did not get must see the cache closed.
 func (f *Feed) detach(s *watchCache) {
 	s.close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old, ok := f.caches.Load(s.prefix); ok {
-		routes := slices.DeleteFunc(slices.Clone(old.([]*watchCache)), func(r *watchCache) bool { return r == s })
-		if len(routes) == 0 {
+		caches := slices.DeleteFunc(slices.Clone(old.([]*watchCache)), func(r *watchCache) bool { return r == s })
+		if len(caches) == 0 {
 			f.caches.Delete(s.prefix)
 		} else {
-			f.caches.Store(s.prefix, routes)
+			f.caches.Store(s.prefix, caches)
 		}
 	}
 }
 
-// detachFunc detaches the caches that are chosen.
+// detachFunc detaches the caches for which chosen returns true.
 func (f *Feed) detachFunc(chosen func(*watchCache) bool) {
-	f.caches.Range(func(_, routes any) bool {
-		for _, s := range routes.([]*watchCache) {
+	f.caches.Range(func(_, caches any) bool {
+		for _, s := range caches.([]*watchCache) {
 			if chosen(s) {
 				f.detach(s)
 			}
@@ -335,7 +334,8 @@ func (f *Feed) detachFunc(chosen func(*watchCache) bool) {
 	})
 }
 
-// advance publishes that everything up to a revision was handed over.
+// advance publishes the revision up to which events are dispatched, and wakes its
+// waiters.
 func (f *Feed) advance(revision kv.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -349,8 +349,7 @@ func (f *Feed) advance(revision kv.Revision) {
 	})
 }
 
-// Dispatched returns the revision up to which every change has been handed to
-// the caches. It is negative while the feed does not run or its watch is broken.
+// Dispatched returns the revision up to which every event has been dispatched. It is negative while the feed does not run or its watch is broken.
 func (f *Feed) Dispatched() kv.Revision { return kv.Revision(f.dispatched.Load()) }
 
 // Running reports whether caches are fed. It becomes true soon after Run, and is
@@ -360,8 +359,8 @@ func (f *Feed) Running() bool { return f.dispatched.Load() != stopped }
 // errNotRunning is returned by WaitFor when the feed does not run.
 var errNotRunning = errors.New("cache feed does not run")
 
-// WaitFor waits until every change up to a revision has been handed to the
-// caches, or ctx ends.
+// WaitFor waits until every event up to a revision is dispatched. The error is
+// ctx's, the backend's, or that the feed does not run.
 func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
 	if f.Dispatched() >= revision {
 		return nil

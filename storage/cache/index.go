@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// indexed is one object in an index.
+// indexed is an entry of an index.
 type indexed struct {
 	value string
 	item
@@ -22,19 +22,19 @@ type indexed struct {
 // value in the order of their keys. It is copied as a tree is.
 type indexTree = btree.BTreeG[indexed]
 
-// index is the objects of a state by a field. It is built when a list first
-// selects by the field, and from then on follows the tree, until it has not been
-// read for a while. The state's mu guards it.
+// index is the objects of a cache by a field. It is built when a list first selects
+// by the field, then updated with the tree, and dropped when it was not read for a
+// while. watchCache.mu guards it.
 type index struct {
-	// tree is nil while it is built; waiting are the replacements that came
-	// meanwhile.
+	// tree is nil while it is built; backlog are the changes of the
+	// tree since the build began.
 	tree    *indexTree
 	backlog []treeChange
 	used    time.Time
 }
 
-// treeChange is one change of a tree: what stood at a key, and what stands
-// there now. Either record may be nil.
+// treeChange is a change of a tree: the records at a key before and after. Either
+// may be nil.
 type treeChange struct {
 	key           string
 	before, after *codec.Record
@@ -43,7 +43,7 @@ type treeChange struct {
 // indexTerm is one value of an indexed field; the zero indexTerm is none.
 type indexTerm struct{ field, value string }
 
-// name is that of the index in metrics, kube-apiserver's.
+// name is the index's name in metrics, as in kube-apiserver.
 func (c indexTerm) name() string {
 	if c.field == "" {
 		return ""
@@ -51,8 +51,9 @@ func (c indexTerm) name() string {
 	return "f:" + c.field
 }
 
-// choiceOf returns the indexed field that a selection requires a value of.
-func (c *Cacher) choiceOf(sel *storage.Selection) indexTerm {
+// indexTermOf returns the first indexed field that a selection requires one value
+// of.
+func (c *Cacher) indexTermOf(sel *storage.Selection) indexTerm {
 	if sel.Fields != nil && sel.End != sel.Start+"\x00" {
 		for _, field := range c.indexed {
 			if value, ok := sel.Fields.RequiresExactMatch(field); ok {
@@ -63,8 +64,8 @@ func (c *Cacher) choiceOf(sel *storage.Selection) indexTerm {
 	return indexTerm{}
 }
 
-// update makes the change in the index. It is false where the field cannot be
-// told: the index is of no use then.
+// update applies a change of the tree. It is false where the field's value cannot
+// be determined; the index must be dropped then.
 func (x *index) update(field string, r treeChange) bool {
 	before, err := fieldValue(r.before, field)
 	after, err2 := fieldValue(r.after, field)
@@ -80,7 +81,7 @@ func (x *index) update(field string, r treeChange) bool {
 	return true
 }
 
-// indexLocked makes a change of the tree in all indexes.
+// indexLocked applies a change of the tree to all indexes.
 func (s *watchCache) indexLocked(r treeChange) {
 	for field, x := range s.mu.indexes {
 		if x.tree == nil {
@@ -91,8 +92,8 @@ func (s *watchCache) indexLocked(r treeChange) {
 	}
 }
 
-// byField returns an index of a snapshot, nil where there is none; the objects
-// must be gone through then.
+// byField returns an index of a snapshot, nil where there is none and the list must
+// evaluate all objects.
 func (s *watchCache) byField(of *snapshot, field string) *indexTree {
 	s.mu.Lock()
 	tree, building := s.copyLocked(of, field)
@@ -122,8 +123,8 @@ func (s *watchCache) byField(of *snapshot, field string) *indexTree {
 	return built
 }
 
-// copyLocked returns the snapshot's index, which it takes of the state's while
-// the snapshot is the newest. building is an index that the caller has to build.
+// copyLocked returns the snapshot's index, a copy of the cache's while the snapshot
+// is the newest. building is an index that the caller must build.
 func (s *watchCache) copyLocked(of *snapshot, field string) (tree *indexTree, building *index) {
 	x := s.mu.indexes[field]
 	if x != nil {
@@ -146,7 +147,7 @@ func (s *watchCache) copyLocked(of *snapshot, field string) (tree *indexTree, bu
 	return tree, building
 }
 
-// buildIndex returns the index of a tree that is not changed any more.
+// buildIndex returns the index of an immutable tree.
 func buildIndex(t *tree, field string) (*indexTree, error) {
 	all := make([]indexed, 0, t.Len())
 	var err error

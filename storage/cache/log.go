@@ -8,10 +8,10 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// LogLimits bound the recent changes that a cache holds of one resource. There
-// are as many as happened in Age, but not more than Changes nor than take up
-// Bytes. Zero fields stand for the defaults. Watches that want older changes
-// read them from the backend's history.
+// LogLimits limit the log of recent changes of one resource. It
+// has those of the last Age, but not more than Changes nor more than Bytes. Zero
+// fields stand for the defaults. Watches of older changes read the backend's
+// history.
 type LogLimits struct {
 	Changes int           // 102400
 	Bytes   int           // 64 MiB
@@ -32,26 +32,25 @@ func (l LogLimits) withDefaults() LogLimits {
 }
 
 const (
-	// minChanges are held whatever their age.
+	// minChanges are kept whatever their age.
 	minChanges = 100
-	// changeOverhead is a guess at what a change costs beside the values.
+	// changeOverhead is an estimate of a change's memory beside its values.
 	changeOverhead = 400
-	// keepDecoded is how many of the newest records stay decoded, until the
-	// cache is next tidied up.
+	// keepDecoded is how many of the newest records stay decoded, until the next
+	// tidyPeriod.
 	keepDecoded = 256
-	// restBytes is what a log keeps in which nothing was written for restAfter,
-	// whatever its limits.
+	// restBytes is the limit of a log without writes for restAfter.
 	restBytes = 1 << 20
 	restAfter = 10 * time.Second
 )
 
-// changeLog is the recent changes of a resource, by position: a number that counts
-// changes from the beginning of the changeLog. Readers keep positions, the changeLog knows
-// no readers; what it forgets can be read from the backend's history. The
-// state's mu guards it.
+// changeLog is the recent changes of a resource, a ring buffer. A position counts
+// changes since the log was made. Readers keep their positions, the log keeps no
+// readers; dropped changes can be read from the backend's history. watchCache.mu
+// guards it.
 type changeLog struct {
 	limits LogLimits
-	// ring holds positions first up to end, position p at p modulo its length,
+	// ring has positions first up to end, position p at p modulo its length,
 	// which is a power of two.
 	ring       []logEntry
 	first, end uint64
@@ -71,18 +70,17 @@ type logEntry struct {
 	at     time.Time
 }
 
-// topicKey is what a watch may be about: the key of one object, all objects
-// under a prefix of keys, or those with a value in a field. Unused parts are
-// empty.
+// topicKey is what a watch may select: the key of one object, a prefix of keys, or
+// a value of a field. Unused parts are empty.
 type topicKey struct{ key, prefix, field, value string }
 
-// topic is the changes of a log that some watches are about: an index, kept
-// while there are such watches, so that a change wakes and costs nobody else.
+// topic indexes the changes of a log that some watches select. It exists while there
+// are such watches, so that a change neither wakes nor costs any others.
 type topic struct {
 	watches int
-	// since is the position from which on the topic knows its changes.
+	// since is the position from which on the topic is complete.
 	since uint64
-	// positions of the topic's changes. Those before forgotten are gone.
+	// positions of the topic's changes. Those before forgotten were dropped.
 	positions []uint64
 	forgotten uint64
 	wake      chan struct{}
@@ -100,7 +98,7 @@ func (l *changeLog) at(position uint64) *logEntry {
 	return &l.ring[position&uint64(len(l.ring)-1)]
 }
 
-// append adds a change and forgets old ones.
+// append adds a change and drops old ones.
 func (l *changeLog) append(c *storage.Change, now time.Time) {
 	size := changeOverhead + len(c.Key)
 	if c.Record != nil {
@@ -123,8 +121,8 @@ func (l *changeLog) append(c *storage.Change, now time.Time) {
 	l.trim(now)
 }
 
-// releaseDecoded drops what the newest records are still held decoded for: watches that
-// are about to see them.
+// releaseDecoded drops the decoded objects of the newest records, which append keeps
+// for watches that are about to read them.
 func (l *changeLog) releaseDecoded() {
 	first := l.first
 	if l.end-first > keepDecoded {
@@ -149,8 +147,8 @@ func (l *changeLog) trim(now time.Time) {
 	l.shrink()
 }
 
-// trimIdle lets go of most changes once no more of them come: who has not seen them
-// by then is not the one to keep them in memory for. They hold what was replaced.
+// trimIdle drops most changes after restAfter without writes: watches have read them
+// by then, and they retain replaced records.
 func (l *changeLog) trimIdle(now time.Time) {
 	if l.end == l.first || now.Sub(l.at(l.end-1).at) < restAfter {
 		return
@@ -161,7 +159,7 @@ func (l *changeLog) trimIdle(now time.Time) {
 	l.shrink()
 }
 
-// evict forgets the oldest change.
+// evict drops the oldest change.
 func (l *changeLog) evict() {
 	oldest := l.at(l.first)
 	l.since = oldest.change.Revision
@@ -184,8 +182,8 @@ func (l *changeLog) resize(size int) {
 	l.ring = ring
 }
 
-// after returns the position of the first change after a revision; it is false
-// where the log does not go back so far.
+// after returns the position of the first change after a revision. It is false where
+// the log does not go back so far.
 func (l *changeLog) after(revision int64) (uint64, bool) {
 	if revision < l.since {
 		return 0, false
@@ -196,13 +194,13 @@ func (l *changeLog) after(revision int64) (uint64, bool) {
 	return l.first + uint64(n), true
 }
 
-// broadcast wakes those who wait for any change.
+// broadcast wakes the watches without a topic.
 func (l *changeLog) broadcast() {
 	close(l.wake)
 	l.wake = make(chan struct{})
 }
 
-// index adds the change that is about to get position end to its topics.
+// index adds a change, which is about to get position end, to its topics.
 func (l *changeLog) index(c *storage.Change) {
 	if len(l.topics) == 0 {
 		return
@@ -215,14 +213,14 @@ func (l *changeLog) index(c *storage.Change) {
 		}
 	}
 	for field := range l.byField {
-		l.tellField(field, c)
+		l.indexField(field, c)
 	}
 }
 
-// tellField notes a change for the field's values before and after it. Where
-// they cannot be told, every topic of the field is, and its watches will see
-// the fault.
-func (l *changeLog) tellField(field string, c *storage.Change) {
+// indexField adds a change to the topics of the field's values before and after it.
+// Where those cannot be determined, it adds it to all topics of the field, so that
+// their watches return the error.
+func (l *changeLog) indexField(field string, c *storage.Change) {
 	before, err := fieldValue(c.Prev, field)
 	after, err2 := fieldValue(c.Record, field)
 	if err != nil || err2 != nil {
@@ -248,7 +246,7 @@ func fieldValue(r *codec.Record, field string) (string, error) {
 	return r.Field(field)
 }
 
-// addToTopic adds position end to a topic, if there is such.
+// addToTopic adds position end to a topic, if it exists, and wakes its watches.
 func (l *changeLog) addToTopic(key topicKey) {
 	t := l.topics[key]
 	if t == nil {
@@ -263,7 +261,7 @@ func (l *changeLog) addToTopic(key topicKey) {
 	t.wake = make(chan struct{})
 }
 
-// subscribe returns a topic for one more watch.
+// subscribe returns a topic, made if need be, for a watch that must unsubscribe.
 func (l *changeLog) subscribe(key topicKey) *topic {
 	t := l.topics[key]
 	if t == nil {
@@ -277,7 +275,7 @@ func (l *changeLog) subscribe(key topicKey) *topic {
 	return t
 }
 
-// unsubscribe undoes join.
+// unsubscribe undoes one subscribe.
 func (l *changeLog) unsubscribe(key topicKey) {
 	t := l.topics[key]
 	if t.watches--; t.watches > 0 {

@@ -61,7 +61,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 }
 
 // report is the metrics of one resource. They are made when the cache is first
-// loaded, so that resources nobody reads have none.
+// loaded, so that unread resources have none.
 type report struct {
 	stored, receivedTotal, dispatched, initializations prometheus.Counter
 	revision, capacity                                 prometheus.Gauge

@@ -15,18 +15,18 @@ import (
 const sourceBatch = 128
 
 // source is the storage.Source of a cached watch: a position in the log of the
-// loaded state. Where the log does not go back far enough, or its state was
-// closed, it reads the backend's history until a log takes over.
+// loaded cache. Where the log does not go back far enough, or the cache was closed,
+// it reads the backend's history until a log has the rest.
 type source struct {
 	cacher *Cacher
 	ctx    context.Context // ends the watch; used where a backend's watch is opened
 	sel    storage.Selection
-	// revision: all changes up to it have been returned, or are not wanted.
+	// revision: all selected changes up to it have been returned.
 	revision int64
 	changes  []*storage.Change
 
-	// cache is what is read from, nil while history is. position is the next
-	// change in its log, topic what of that log is wanted (nil: everything).
+	// cache is the attached cache, nil while backend is read. position is the
+	// next change in its log, topic the selected ones (nil: all).
 	cache    *watchCache
 	position uint64
 	key      topicKey
@@ -39,18 +39,18 @@ type source struct {
 func (c *Cacher) newSource(ctx context.Context, sel storage.Selection, revision int64) *source {
 	s := &source{cacher: c, ctx: ctx, sel: sel, revision: revision, key: c.topicOf(&sel)}
 	if st := c.loaded.Load(); st != nil {
-		s.enter(st)
+		s.attach(st)
 	}
 	return s
 }
 
-// topicOf returns the narrowest topic that holds all that a selection may be
-// told of.
+// topicOf returns the narrowest topic that has all changes that may be events of a
+// selection.
 func (c *Cacher) topicOf(sel *storage.Selection) topicKey {
 	if sel.End == sel.Start+"\x00" {
 		return topicKey{key: sel.Start}
 	}
-	if by := c.choiceOf(sel); by.field != "" {
+	if by := c.indexTermOf(sel); by.field != "" {
 		return topicKey{field: by.field, value: by.value}
 	}
 	if sel.Start != c.store.Prefix() && sel.Start == sel.Prefix {
@@ -59,8 +59,9 @@ func (c *Cacher) topicOf(sel *storage.Selection) topicKey {
 	return topicKey{}
 }
 
-// enter begins to read the log of a state, if that goes back far enough.
-func (s *source) enter(st *watchCache) bool {
+// attach begins to read the log of a cache. It is false where that does not go back
+// far enough, or the cache is closed.
+func (s *source) attach(st *watchCache) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	position, ok := st.mu.log.after(s.revision)
@@ -75,8 +76,8 @@ func (s *source) enter(st *watchCache) bool {
 	return true
 }
 
-// exit ends what enter began.
-func (s *source) exit() {
+// detach undoes attach.
+func (s *source) detach() {
 	if s.cache == nil {
 		return
 	}
@@ -96,11 +97,11 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 	s.changes = s.changes[:0]
 	for {
 		if s.cache == nil {
-			return s.fromHistory(ctx, wake)
+			return s.readBackend(ctx, wake)
 		}
 		woken, ok := s.read()
 		if !ok {
-			s.exit()
+			s.detach()
 			continue
 		}
 		if len(s.changes) > 0 {
@@ -109,11 +110,11 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 		select {
 		case <-woken:
 		case <-s.cache.closed:
-			s.exit()
+			s.detach()
 		case <-wake:
 			// A change may have come with the tick; progress counts it in.
 			if _, ok := s.read(); !ok {
-				s.exit()
+				s.detach()
 			}
 			return s.changes, s.revision, nil
 		case <-ctx.Done():
@@ -122,10 +123,10 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 	}
 }
 
-// read takes the next changes from the log. It is false when the log has lost
-// some of them. woken is closed when there is more.
+// read appends the next changes of the log. It is false when the log has dropped
+// some of them. woken is closed by the next change.
 func (s *source) read() (woken <-chan struct{}, ok bool) {
-	// What was dispatched to a living state before its log is read is in it.
+	// What was dispatched to an open cache before its log is read is in it.
 	dispatched := int64(s.cacher.feed.Dispatched())
 	if !s.cache.alive() {
 		dispatched = 0
@@ -146,14 +147,13 @@ func (s *source) read() (woken <-chan struct{}, ok bool) {
 		s.revision = s.changes[n-1].Revision
 	}
 	if ok && s.position == l.end {
-		// Nothing is left: the watch is as far as the cache is.
+		// The watch has caught up with the cache.
 		s.revision = max(s.revision, s.cache.completeLocked(kv.Revision(dispatched)), s.cache.mu.revision)
 	}
 	return woken, ok
 }
 
-// readAll looks at every change, as long as there is no topic that knows which
-// are wanted.
+// readAll reads every change, where there is no topic or it is not complete.
 func (s *source) readAll(l *changeLog) bool {
 	if s.position < l.first {
 		return false
@@ -180,8 +180,8 @@ func (s *source) readTopic(l *changeLog) bool {
 	return true
 }
 
-// add takes a change, if it is in the range and newer than what is known. It is
-// false when that has to wait for the next batch. A commit is not split.
+// add appends a change, if it is in the range and newer than revision. It is false
+// when the batch is full; a commit is not split between batches.
 func (s *source) add(c *storage.Change) bool {
 	n := len(s.changes)
 	if n >= sourceBatch && s.changes[n-1].Revision != c.Revision {
@@ -193,29 +193,29 @@ func (s *source) add(c *storage.Change) bool {
 	return true
 }
 
-// fromHistory reads the backend, and goes over to the log of the loaded state
-// as soon as that knows all the rest.
-func (s *source) fromHistory(ctx context.Context, wake <-chan time.Time) ([]*storage.Change, int64, error) {
+// readBackend reads the backend's history, and attaches to the loaded cache as soon
+// as its log has all the rest.
+func (s *source) readBackend(ctx context.Context, wake <-chan time.Time) ([]*storage.Change, int64, error) {
 	if s.backend == nil {
-		if st := s.cacher.getOrLoad(ctx); st != nil && s.enter(st) {
+		if st := s.cacher.getOrLoad(ctx); st != nil && s.attach(st) {
 			return nil, s.revision, nil
 		}
-		history, err := s.cacher.store.Changes(s.ctx, &s.sel, kv.Revision(s.revision))
+		backend, err := s.cacher.store.Changes(s.ctx, &s.sel, kv.Revision(s.revision))
 		if errors.Is(err, kv.ErrClosed) {
 			return nil, s.revision, rest.ErrWatchClosed
 		}
 		if err != nil {
 			return nil, s.revision, err
 		}
-		s.backend = history
+		s.backend = backend
 	}
 	changes, progress, err := s.backend.Next(ctx, wake)
 	if err != nil {
 		return nil, s.revision, err
 	}
 	s.revision = max(s.revision, progress)
-	if st := s.cacher.loaded.Load(); st != nil && s.enter(st) {
-		// The changes live on in the slice, which is history's until now.
+	if st := s.cacher.loaded.Load(); st != nil && s.attach(st) {
+		// The slice of changes remains valid after Close.
 		err = s.backend.Close()
 		s.backend = nil
 	}
@@ -224,7 +224,7 @@ func (s *source) fromHistory(ctx context.Context, wake <-chan time.Time) ([]*sto
 
 // Close implements storage.Source.
 func (s *source) Close() error {
-	s.exit()
+	s.detach()
 	if s.backend != nil {
 		return s.backend.Close()
 	}

@@ -12,12 +12,12 @@ import (
 	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
-// Dir is the embedded store in a folder. Nobody else may use it meanwhile.
+// Dir is the embedded store in a directory. Its lock keeps other processes out.
 type Dir struct{ Path string }
 
 func (d Dir) String() string { return d.Path }
 
-// Count implements Place. A folder that is not there holds nothing.
+// Count implements Place. A directory that does not exist has no keys.
 func (d Dir) Count(ctx context.Context) (n int64, err error) {
 	if there, err := embedded.Exists(d.Path); err != nil || !there {
 		return 0, err
@@ -30,7 +30,7 @@ func (d Dir) Count(ctx context.Context) (n int64, err error) {
 	return res.Count, errors.Join(err, store.Close())
 }
 
-// open opens the store as it is: no history goes.
+// open opens the store without compaction.
 func (d Dir) open() (*embedded.Store, error) {
 	if _, err := os.Stat(d.Path); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (d Dir) Fill(ctx context.Context, from func(Reader) error, check func(Place
 	return nil
 }
 
-// restore makes the store, which must not be there.
+// restore makes the store, which must not exist.
 func (d Dir) restore(from func(Reader) error) error {
 	r, w := io.Pipe()
 	read := make(chan error, 1)
@@ -104,7 +104,7 @@ func (d Dir) restore(from func(Reader) error) error {
 	err := embedded.Restore(r, d.Path)
 	_ = r.CloseWithError(errRestore)
 	if failed := <-read; failed != nil && !errors.Is(failed, errRestore) {
-		return failed // it says more than that the snapshot ended
+		return failed // the cause of err
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", d, err)
@@ -112,7 +112,7 @@ func (d Dir) restore(from func(Reader) error) error {
 	return nil
 }
 
-// errRestore reaches the source when the target took no more.
+// errRestore is what the source gets when the target has failed.
 var errRestore = errors.New("the target takes no more")
 
 func writeSnapshot(w io.Writer, from func(Reader) error) error {

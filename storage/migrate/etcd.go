@@ -71,8 +71,7 @@ func (e Etcd) Read(ctx context.Context, to Reader) error {
 	}
 }
 
-// Fill implements Place. Entries get new revisions; those that are there already
-// go first.
+// Fill implements Place. Entries get new revisions; existing ones are deleted first.
 func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
 	there, err := e.Count(ctx)
 	if err != nil {
@@ -80,7 +79,7 @@ func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Plac
 	}
 	w := etcdWriter{ctx: ctx, to: e.Store}
 	if there > 0 {
-		// Nothing goes before it is known that all of the source can be read.
+		// Nothing is deleted before all of the source was read once.
 		if err := from(Reader{Record: e.fits}); err != nil {
 			return err
 		}
@@ -92,7 +91,7 @@ func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Plac
 		if err := e.fits(r); err != nil {
 			return err
 		}
-		op := kv.Op{Key: r.Key, Value: r.Value} // the key must not exist: nobody else may write
+		op := kv.Op{Key: r.Key, Value: r.Value} // Expect 0: the key must not exist, as no other process may write
 		if !r.Expires.IsZero() {
 			op.TTL = max(time.Until(r.Expires), time.Second)
 		}
@@ -107,7 +106,7 @@ func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Plac
 	return check(e)
 }
 
-// fits refuses a key that would not be found again.
+// fits returns an error for a key outside the prefix, which no server would read.
 func (e Etcd) fits(r Record) error {
 	if !strings.HasPrefix(r.Key, e.Prefix) {
 		return fmt.Errorf("key %q does not begin with %s: choose another --etcd-prefix", r.Key, e.Prefix)

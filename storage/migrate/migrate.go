@@ -1,7 +1,7 @@
 // Package migrate moves all that is stored from one backend to another: between
 // the store in a data directory and etcd, either way. Values are copied byte by
-// byte, with the time they have left; what was copied is read back and compared.
-// It does not look into values.
+// byte, with their remaining TTL; what was copied is read back and compared. It
+// does not decode values.
 //
 // Imports: storage/kv, storage/kv/embedded, storage/kv/etcd.
 package migrate
@@ -25,7 +25,7 @@ type Record struct {
 	Expires time.Time // zero: never
 }
 
-// Reader is told what a place holds.
+// Reader receives the entries of a place. An error of its functions ends the read.
 type Reader struct {
 	// Begin is called once before the records, with the revision they are of.
 	Begin func(kv.Revision) error
@@ -33,26 +33,26 @@ type Reader struct {
 	Record func(Record) error
 }
 
-// Place is where entries are kept.
+// Place is a source or target of a copy.
 type Place interface {
 	// Count returns how many keys there are.
 	Count(ctx context.Context) (int64, error)
-	// Read tells everything there is, as of one revision.
+	// Read passes all entries at one revision to a Reader.
 	Read(ctx context.Context, to Reader) error
-	// Fill makes the place hold what from tells, and nothing else. from may be
-	// called more than once; what it told last counts. check is
-	// called when everything is there and before anybody can see it, where the
-	// place has such a moment: it is given what now is to be read back.
+	// Fill replaces all entries by those that from reads. from may be called more
+	// than once; the last call counts. check is called with the place to read
+	// back, once everything is written, and before it is visible where the place
+	// can be replaced atomically.
 	Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error
 	// String names the place for messages.
 	String() string
 }
 
-// Errors of Copy, which has touched nothing then.
+// Errors of Copy, which has written nothing then.
 var (
-	// ErrNotEmpty: the target holds something.
+	// ErrNotEmpty: the target has entries.
 	ErrNotEmpty = errors.New("the target is not empty")
-	// ErrNothing: the source holds nothing.
+	// ErrNothing: the source has no entries.
 	ErrNothing = errors.New("there is nothing to copy")
 )
 
@@ -60,21 +60,21 @@ var (
 type Options struct {
 	// Force replaces what the target holds.
 	Force bool
-	// Progress is told how much of what is to be done is done: first the keys
-	// are copied, then read back. It may be nil.
+	// Progress is called with the numbers of keys done and in total, in the
+	// stages "copied" and "verified". It may be nil.
 	Progress func(stage string, done, total int64)
 }
 
 // Result is what a Copy did.
 type Result struct {
 	Keys, Bytes int64
-	// Revision of the source that the copy is true for.
+	// Revision of the source that was copied.
 	Revision kv.Revision
 	// Sum is the SHA-256 over all keys and values.
 	Sum [sha256.Size]byte
 }
 
-// Copy fills a place with what is in another one, and reads it back.
+// Copy replaces the entries of a place by those of another, and reads them back.
 func Copy(ctx context.Context, from, to Place, options Options) (Result, error) {
 	total, err := from.Count(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (t *tally) add(r Record) {
 	head = binary.AppendUvarint(head, uint64(len(r.Key)))
 	head = append(head, r.Key...)
 	head = binary.AppendUvarint(head, uint64(len(r.Value)))
-	_, _ = t.sum.Write(head) // a hash takes everything
+	_, _ = t.sum.Write(head) // a hash.Hash returns no error
 	_, _ = t.sum.Write(r.Value)
 }
 

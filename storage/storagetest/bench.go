@@ -145,8 +145,8 @@ func touching(i int) storage.UpdateFunc {
 	return changing(func(pod *corev1.Pod) { pod.Labels["x"] = "changed-" + strconv.Itoa(i) })
 }
 
-// benchFanOut measures one change as 1000 watches are told of it, in bytes of
-// JSON. With selectors, each is told of a hundredth of the changes, or of none.
+// benchFanOut measures the delivery of one change to 1000 watches, as JSON. With
+// selectors, each gets a hundredth of the changes, or none.
 func benchFanOut(e *benchEnv, selector func(int) fields.Selector) {
 	const watches = 1000
 	ctx, cancel := context.WithCancel(e.ctx)

@@ -33,11 +33,11 @@ type Setup struct {
 	// before. The suite closes it.
 	Backend func(t testing.TB, dir string) kv.Backend
 	// Decorate returns the storage to test over an undecorated store. It must
-	// be usable until the test ends; several may be asked for over one
+	// be usable until the test ends; several may be opened over one
 	// backend.
 	Decorate func(t testing.TB, store *storage.Store) storage.Interface
 	// Remote: the backend is behind a network. It drops notes, so that a watch
-	// decodes for itself, and its progress comes a while after it is asked for.
+	// decodes for itself, and its progress comes a while after it is requested.
 	Remote bool
 	// Transformer is that of all storage that a test does not give one of its own.
 	Transformer storage.Transformer

@@ -97,7 +97,7 @@ func testConflictWritesNothing(e *env) {
 }
 
 // testUpdateTogether: an update that began with a record that was not the newest
-// asks again, for other writes too.
+// calls its function again, for new Ops as well.
 func testUpdateTogether(e *env) {
 	tickets := e.tickets()
 	stale := e.create(Pod("ns", "holder"))

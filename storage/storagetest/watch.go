@@ -209,7 +209,7 @@ func testManyInitialEvents(e *env) {
 
 func testWatchFuture(e *env) {
 	a := e.create(Pod("ns", "a"))
-	// A plain watch waits for what it was asked for.
+	// A plain watch waits for the requested revision.
 	w := e.watch("ns", rest.ListOptions{ResourceVersion: rv(a.Revision() + 1)})
 	e.create(Pod("ns", "b"))
 	c := e.create(Pod("ns", "c"))
@@ -250,7 +250,7 @@ func testWatchExpired(e *env) {
 	}
 }
 
-// testSlowWatch checks that a watch nobody reads holds nobody up and misses
+// testSlowWatch checks that a watch that is not read delays no other and misses
 // nothing.
 func testSlowWatch(e *env) {
 	options := fromNow(e)

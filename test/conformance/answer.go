@@ -105,7 +105,7 @@ func groupName(item any) any {
 	return metadata["name"]
 }
 
-// saidOnce is a Status without the causes that it tells twice: a kube-apiserver validates metadata twice on update, and
+// saidOnce is a Status without its repeated causes: a kube-apiserver validates metadata twice on update, and
 // this one once.
 func saidOnce(body any) any {
 	status, _ := body.(map[string]any)
@@ -146,7 +146,7 @@ func compareStatus(c *Comparison, want Response, got int) (clientsMistake bool) 
 	return clientsMistake
 }
 
-// messageAlone is what a Status says, without code and reason.
+// messageAlone is the message of a Status, without code and reason.
 func messageAlone(status any) any {
 	if s, ok := status.(map[string]any); ok {
 		return s["message"]

@@ -82,8 +82,8 @@ func holds(crd apiextensionsv1.CustomResourceDefinition, condition apiextensions
 	})
 }
 
-// learnRevision asks for the resourceVersion of a definition that a PUT is about to quote, where no answer has shown it:
-// the recorder had asked again, outside of the scenario, until the definition was established.
+// learnRevision reads the resourceVersion of a definition that a PUT is about to quote, where no answer has shown it:
+// the recorder had read it again, outside of the scenario, until the definition was established.
 func (r *Replayer) learnRevision(ctx context.Context, step Step, body []byte, memory *Memory) error {
 	if step.Request.Method != http.MethodPut || !strings.HasPrefix(step.Request.Path, definitionsPath) {
 		return nil

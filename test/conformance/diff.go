@@ -107,7 +107,7 @@ func byManager(entries any) any {
 	return list
 }
 
-// leftOut tells what recordings of faults do not keep.
+// leftOut reports whether recordings of faults leave a field out.
 func leftOut(key string) bool {
 	return key == "uid" || key == "resourceVersion" || key == "creationTimestamp" || key == "managedFields"
 }
@@ -150,7 +150,7 @@ func generated(prefix, name string) bool {
 	return cut > 0 && strings.HasPrefix(prefix, name[:cut])
 }
 
-// isList tells by the metadata whether it belongs to a list: objects have a name or a uid.
+// isList reports, by the metadata, whether it belongs to a list: objects have a name or a uid.
 func isList(metadata map[string]any) bool {
 	_, named := metadata["name"]
 	_, identified := metadata["uid"]

@@ -8,7 +8,7 @@
 // requests that quote it.
 //
 // testdata/known names the steps that do not match yet, with the reason; any other mismatch fails the test. A listed step
-// that matches is told of, and `go test ./test/conformance -update` rewrites the lists. testdata/differences names, in the
+// that matches is reported, and `go test ./test/conformance -update` rewrites the lists. testdata/differences names, in the
 // same form, the steps whose recorded answer is not the one wanted: the recordings are of 1.36, and the server aims at
 // 1.37. They are sent, and their answers are not compared.
 //

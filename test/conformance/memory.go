@@ -60,7 +60,7 @@ func (m *Memory) Sent(text string) {
 // Chosen reports whether the client itself had sent the value.
 func (m *Memory) Chosen(value string) bool { return strings.Contains(m.sent.String(), value) }
 
-// Pair makes the two values partners, or tells that one of them already has another partner.
+// Pair makes the two values partners, or returns that one of them already has another partner.
 func (m *Memory) Pair(recorded, live string) bool {
 	return pair(m.live, m.recorded, recorded, live)
 }
@@ -128,7 +128,7 @@ func (m *Memory) Value(recorded string) string {
 	return recorded
 }
 
-// volatile matches the values that can be told as invented by their look, wherever in a text they stand.
+// volatile matches the values that are recognizable as generated, wherever in a text they stand.
 var volatile = regexp.MustCompile(uuidPattern + `|` + timePattern + `|` + hashPattern + `|` + clusterIPPattern + `|` + tokenVolumePattern)
 
 const (

@@ -52,7 +52,7 @@ type Response struct {
 	Note         string          `json:"note"`
 }
 
-// BodyFrom means that a body is that of another step of the scenario, with a JSON patch applied.
+// BodyFrom is a body taken from another step of the scenario, with a JSON patch applied.
 type BodyFrom struct {
 	Step  int             `json:"step"`
 	Patch json.RawMessage `json:"patch"`

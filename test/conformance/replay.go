@@ -16,7 +16,7 @@ const stepTimeout = 20 * time.Second
 
 // Replayer sends scenarios to one server.
 type Replayer struct {
-	// Again is asked about each answer whose status is not the recorded one, and reports whether to send the request once
+	// Again is called with each response whose status is not the recorded one, and reports whether to send the request once
 	// more. Nil never does.
 	Again func(ctx context.Context, step Step, status int) bool
 
@@ -41,7 +41,7 @@ func NewReplayer(config *rest.Config) (*Replayer, error) {
 // newClient returns one that changes nothing about an exchange: no redirect is followed, nothing is decompressed.
 func newClient(config *rest.Config) (*http.Client, error) {
 	config = rest.CopyConfig(config)
-	config.DisableCompression = true // the recorder asked for gzip only where a step shows it
+	config.DisableCompression = true // the recorder accepted gzip only where a step has the header
 	config.Timeout = 0
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -116,7 +116,7 @@ func newerFields(scenario string) []string {
 	return nil
 }
 
-// sendUntilRight sends one request, and again as long as Again says so.
+// sendUntilRight sends one request, and again as long as Again returns true.
 func (r *Replayer) sendUntilRight(ctx context.Context, scenario Scenario, step Step, memory *Memory) (*http.Response, error) {
 	for {
 		resp, err := r.send(ctx, scenario, step, memory)

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// withoutCertificate is the remark in a request's headers that says that the client showed no certificate.
+// withoutCertificate is the remark in a request's headers that the client sent no certificate.
 const withoutCertificate = "no client certificate"
 
 // remark is the name under which a recording keeps it; it is not a header.

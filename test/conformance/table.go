@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// ageColumns are the table columns whose cells tell how long ago something was.
+// ageColumns are the table columns whose cells are ages.
 var ageColumns = []string{"Age", "Last Seen", "First Seen", "Duration", "Last Schedule", "Restarts"}
 
 // age is a word of its own: "3d" may also begin a uid.

@@ -28,7 +28,7 @@ func isWatch(step Step) bool {
 	return step.Response.Status == http.StatusOK && step.Request.Method == http.MethodGet && watching.MatchString(step.Request.Path)
 }
 
-// watching matches the paths that ask for a watch: any value switches it on but those that say no.
+// watching matches the paths of watches: any value but a false one switches it on.
 var watching = regexp.MustCompile(`/watch/|[?&]watch=(1|true|maybe)\b`)
 
 // isEventStream reports whether the events are JSON; a protobuf watch was kept as one body.

@@ -53,7 +53,7 @@ func apple(refs string) object {
 	}
 }
 
-// metadata is not what this module's server says of it: both must be kept
+// metadata differs from this module's server's: both must be kept
 // apart.
 func metadata() object {
 	return object{"type": "object", "description": "ObjectMeta of another time.", "properties": object{"name": object{"type": "string"}}}

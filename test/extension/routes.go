@@ -114,10 +114,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that went away cannot be told
+	_ = json.NewEncoder(w).Encode(body) // the client may have gone
 }
 
-// writeBody writes an object whose type has been told.
+// writeBody writes an object after its Content-Type was set.
 func writeBody(w http.ResponseWriter, body any) {
-	_ = json.NewEncoder(w).Encode(body) // a client that went away cannot be told
+	_ = json.NewEncoder(w).Encode(body) // the client may have gone
 }

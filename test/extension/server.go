@@ -125,7 +125,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.route(w, r, &caller{user, headers})
 }
 
-// caller is who asks, with the headers of the request as they came.
+// caller is the user of a request, with its headers as received.
 type caller struct {
 	*request.User
 	headers http.Header

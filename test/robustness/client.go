@@ -35,7 +35,7 @@ type object struct {
 type outcome int
 
 const (
-	done     outcome = iota // it did what was asked
+	done     outcome = iota // it succeeded
 	missing                 // there is no such object
 	exists                  // there is one already
 	conflict                // the object is not at the revision that was required
@@ -121,7 +121,7 @@ func (d *document) object() (object, error) {
 // errUnavailable is why an outcome is unknown.
 var errUnavailable = errors.New("the server did not answer")
 
-// status is the part of a metav1.Status that tells outcomes apart.
+// status is the part of a metav1.Status that distinguishes outcomes.
 type status struct {
 	Code            int
 	Reason, Message string

@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// verb is what a request asks for.
+// verb is the verb of a request.
 type verb int
 
 const (
@@ -40,7 +40,7 @@ type output struct {
 type state struct {
 	present bool
 	value   string
-	// revision is 0 for an object whose writer was not told: whoever reads it learns it.
+	// revision is 0 for an object whose writer got no response; a read supplies it.
 	revision int64
 	// last is the newest revision that is known of the object, whether it was deleted since or not.
 	last int64
@@ -69,7 +69,7 @@ func when(possible bool, s state) []state {
 	return nil
 }
 
-// succeed is the step of a request that did what it asked for. An out.revision of 0 is one that nobody was told.
+// succeed is the step of a request that did what it asked for. An out.revision of 0 is unknown to all clients.
 func (s state) succeed(in input, out output) []state {
 	if s.present == (in.verb == creating) {
 		return nil
@@ -137,7 +137,7 @@ func byKey(history []porcupine.Operation) [][]porcupine.Operation {
 	return parts
 }
 
-// revisionsGrow reports whether every write has a greater revision than all that was known, to anybody, before it began.
+// revisionsGrow reports whether every write has a greater revision than all that any client knew before it began.
 func revisionsGrow(history []porcupine.Operation) error {
 	byCall := slices.Clone(history)
 	slices.SortFunc(byCall, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })

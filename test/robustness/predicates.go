@@ -53,7 +53,7 @@ func (e event) String() string {
 	return fmt.Sprintf("%s %s %d %q", e.kind, e.name, e.revision, e.value)
 }
 
-// project returns the events that a watch of the selector is told of changes.
+// project returns the events of changes for a watch of the selector.
 func (s selector) project(changes []change) []event {
 	var events []event
 	for _, c := range changes {
@@ -72,7 +72,7 @@ func (s selector) project(changes []change) []event {
 	return events
 }
 
-// stream is one connection of a watch: what it was told after the revision it asked for, up to the end of the
+// stream is one connection of a watch: the events it received after the requested revision, up to the end of the
 // connection.
 type stream struct {
 	from   int64
@@ -90,14 +90,14 @@ func (s stream) position() int64 {
 	return s.from
 }
 
-// watched is all that one watcher was told, over all its connections.
+// watched is all events that one watcher received, over all its connections.
 type watched struct {
 	selector selector
 	streams  []stream
 }
 
 // predicate is a guarantee of watches: it returns an error unless it holds of w. want are the events that w would have
-// been told over one connection that never ended, from the revision of its first.
+// been received over one connection that never ended, from the revision of its first.
 type predicate struct {
 	name  string
 	check func(w watched, want []event) error
@@ -140,7 +140,7 @@ func isOrdered(w watched, _ []event) error {
 	return nil
 }
 
-// isUnique: no change is told twice, whatever connections it took.
+// isUnique: no change is delivered twice, over all connections.
 func isUnique(w watched, _ []event) error {
 	type id struct {
 		name     string
@@ -162,7 +162,7 @@ func isUnique(w watched, _ []event) error {
 	return nil
 }
 
-// isAtomic: what one revision changed is told as a whole, with nothing in between.
+// isAtomic: the changes of one revision are delivered together, with nothing in between.
 func isAtomic(w watched, want []event) error {
 	for _, s := range w.streams {
 		for i := 0; i < len(s.events); {
@@ -232,7 +232,7 @@ func isResumable(w watched, want []event) error {
 	return nil
 }
 
-// isBookmarkable: all that happened up to a bookmark has been told before it, and nothing of it after.
+// isBookmarkable: all that happened up to a bookmark has been delivered before it, and nothing of it after.
 func isBookmarkable(w watched, want []event) error {
 	for _, s := range w.streams {
 		for i, e := range s.events {
@@ -251,7 +251,7 @@ func isBookmarkable(w watched, want []event) error {
 	return nil
 }
 
-// isFilterable: nothing is told that was not asked for.
+// isFilterable: no event is delivered that was not selected.
 func isFilterable(w watched, _ []event) error {
 	for _, s := range w.streams {
 		for _, e := range s.events {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// errExpired: the revision that a watch asked for is no longer available.
+// errExpired: the requested revision of a watch is no longer available.
 var errExpired = errors.New("expired")
 
-// watcher follows a selection over as many connections as it takes, and keeps what it was told. It is for one
-// goroutine; told may be read when follow has returned.
+// watcher follows a selection over as many connections as it takes, and keeps the events it received. It must not be
+// used concurrently; told may be read when follow has returned.
 type watcher struct {
 	client *client
 	told   watched
@@ -26,7 +26,7 @@ type watcher struct {
 	reader func(context.Context, io.Reader) io.Reader
 	// await returns when it makes sense to connect again after the connection or the server broke.
 	await func(context.Context) error
-	// relist tells to go on from the revision of a list where the watch's has expired.
+	// relist goes on from the revision of a list where the watch's has expired.
 	relist bool
 	// expired counts that.
 	expired int
@@ -35,7 +35,7 @@ type watcher struct {
 // maxWatch is how long a connection lasts at most, where the watcher has it ended.
 const maxWatch = 5 * time.Second
 
-// follow watches after a revision, until it has been told of the revision until, or a later one, and returns nil then.
+// follow watches after a revision, until it has received an event of the revision until, or a later one, and returns nil then.
 func (w *watcher) follow(ctx context.Context, from int64, until func() int64) error {
 	s := stream{from: from}
 	for {

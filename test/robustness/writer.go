@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// writer writes objects that nobody else writes, one request after another, and knows what must be there. It is for
+// writer writes objects that no other client writes, one request after another, and records what must be stored. It is for
 // one goroutine; others may look while none of its requests is under way.
 type writer struct {
 	id   int
@@ -17,16 +17,16 @@ type writer struct {
 	c    *client
 	// objects is how many names it has.
 	objects int
-	// acknowledged are its objects, by name, as it was told that they are.
+	// acknowledged are its objects, by name, as last acknowledged.
 	acknowledged map[string]object
 	// pending is the request whose outcome is unknown, nil where there is none.
 	pending *attempt
-	// puts and deletions are what it was told was done.
+	// puts and deletions are the acknowledged writes.
 	puts, deletions []object
 	// doubtful are the requests whose outcome was unknown once.
 	doubtful []attempt
 	count    int
-	last     int64 // the newest revision it was told
+	last     int64 // the newest revision it received
 }
 
 // attempt is a write under way: from one object to another, empty names standing for none.

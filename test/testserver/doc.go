@@ -6,7 +6,7 @@
 //
 //	func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 //
-// and asks for a server where it needs one:
+// and starts a server where it needs one:
 //
 //	srv := testserver.New(t, testserver.Options{})
 //	client := kubernetes.NewForConfigOrDie(srv.RESTConfig())

@@ -31,7 +31,7 @@ func (b *Buffer) String() string {
 // logTo sends both streams of the process to one log.
 func logTo(cmd *exec.Cmd, log *Buffer) { cmd.Stdout, cmd.Stderr = log, log }
 
-// Panics returns the lines of a server log that tell of a panic or of a race, each with what follows it, at most
+// Panics returns the lines of a server log that report a panic or a race, each with what follows it, at most
 // twenty lines. The words are looked for whatever their case: a recovered panic is logged by the server, a fatal one
 // by the Go runtime.
 func Panics(log string) []string {

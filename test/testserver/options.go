@@ -2,7 +2,7 @@ package testserver
 
 import "time"
 
-// Options says how to start a server. The zero value starts one in a directory of its own on a free port.
+// Options configure a server. The zero value starts one in a directory of its own on a free port.
 type Options struct {
 	// Flags follow the ones this package sets (--data-dir, --secure-port, --bind-address) on the command line.
 	Flags []string

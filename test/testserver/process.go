@@ -39,7 +39,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// terminate asks the process to end and waits for it.
+// terminate signals the process to end and waits for it.
 func (p *process) terminate(patience time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("send SIGTERM: %w", err)

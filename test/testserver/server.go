@@ -137,7 +137,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady polls until the kubeconfig is there and /readyz says so.
+// awaitReady polls until the kubeconfig is there and /readyz returns 200.
 func (s *Server) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.readyTimeout())
 	defer cancel()
@@ -158,7 +158,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// ready asks /readyz with the credentials of the kubeconfig, and keeps those for the tests once they have served.
+// ready gets /readyz with the credentials of the kubeconfig, and keeps those for the tests once they have served.
 func (s *Server) ready(ctx context.Context) error {
 	config := s.config
 	if config == nil {

@@ -92,7 +92,7 @@ func (w *watcher) event(ev rest.Event) watch.Event {
 	return watch.Event{Type: ev.Type, Object: pod}
 }
 
-// failure is the event that tells of an error.
+// failure is the ERROR event.
 func failure(err error) watch.Event {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -16,29 +16,29 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// item is one object in a tree.
+// item is an entry of a tree.
 type item struct {
 	key    string
 	record *codec.Record
 }
 
-// tree holds objects in the order of their keys. A copy costs nothing until one
-// of the two is changed, and then the path to what was changed.
+// tree is objects in the order of their keys. A copy shares all nodes; a change of
+// either then copies the path to the changed node.
 type tree = btree.BTreeG[item]
 
 func newTree() *tree {
 	return btree.NewBTreeGOptions(func(a, b item) bool { return a.key < b.key }, btree.Options{NoLocks: true})
 }
 
-// snapshot is a tree that is not changed any more.
+// snapshot is an immutable tree.
 type snapshot struct {
 	tree *tree
-	// The tree is what there was at every revision from from up to to. to is
-	// 0 while nothing has changed since.
+	// from and to are the first and last revision at which the objects were
+	// those of tree. to is 0 while they still are.
 	from, to int64
 	taken    time.Time
-	// indexes are those that lists of the snapshot have used, by their fields.
-	// The state's mu guards the map.
+	// indexes are those that lists of the snapshot have used, by field.
+	// watchCache.mu guards the map.
 	indexes map[string]*indexTree
 }
 
@@ -48,22 +48,23 @@ const (
 	keepSnapshots = 5 * time.Minute
 )
 
-// watchCache is a cache in memory, from when it was loaded until it is closed: the
-// objects, and the changes that led to them. Only the feed changes it.
+// watchCache is the objects of one resource and their recent changes, from a load
+// until it is closed. The feed, and decode on its behalf, change it; all methods may
+// be called concurrently.
 type watchCache struct {
 	store  Store
 	feed   *Feed
 	prefix string
 	report *report
 	limits LogLimits
-	// used is when somebody last read, in Unix nanoseconds; watches counts
-	// those that are open.
+	// used is the time of the last read, in Unix nanoseconds; watches counts
+	// open watches.
 	used    atomic.Int64
 	watches atomic.Int64
 	// loadedAt is the revision of the load, once that is done.
 	loadedAt atomic.Int64
-	// life ends, and closed with it, when the state will not change any more.
-	// release then lets go of it.
+	// life ends, and closed is closed, when the cache is closed. release then
+	// removes it from its Cacher.
 	life    context.Context
 	closed  <-chan struct{}
 	closer  sync.Once
@@ -72,32 +73,32 @@ type watchCache struct {
 
 	mu struct {
 		sync.RWMutex
-		// early are events that came before the objects were loaded. It is nil
+		// buffered are events dispatched before the objects were loaded; nil
 		// afterwards.
-		early  []kv.Event
-		loaded bool
-		tree   *tree
+		buffered []kv.Event
+		loaded   bool
+		tree     *tree
 		// revision is that of the newest change, or of the load.
 		revision int64
 		log      changeLog
 		// applied counts changes that watches have not been woken for.
 		applied int
-		// indexes are those of tree, by their fields.
+		// indexes are those of tree, by field.
 		indexes map[string]*index
-		// newest is a copy of tree, nil when that has changed since.
+		// newest is a copy of tree, nil when tree has changed since.
 		newest *snapshot
-		// kept are copies that pages of lists were read from, oldest first.
+		// kept are snapshots for later pages of lists, oldest first.
 		kept []*snapshot
 		undecoded
 	}
 }
 
-func newState(ctx context.Context, store Store, feed *Feed, release func(*watchCache)) *watchCache {
+func newWatchCache(ctx context.Context, store Store, feed *Feed, release func(*watchCache)) *watchCache {
 	s := &watchCache{
 		store: store, feed: feed, prefix: store.Prefix(), report: feed.metrics.of(store.GroupResource()), limits: feed.limits,
 		release: release,
 	}
-	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx)) // others than the first reader use it
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx)) // not only the first reader uses it
 	s.closed = s.life.Done()
 	s.mu.indexes = map[string]*index{}
 	s.touch()
@@ -110,7 +111,7 @@ func (s *watchCache) idleSince(t time.Time) bool {
 	return s.watches.Load() == 0 && s.used.Load() < t.UnixNano()
 }
 
-// close ends the state. Watches go on reading from the backend.
+// close closes the cache. Its watches go on with the backend's history.
 func (s *watchCache) close() {
 	s.closer.Do(func() {
 		s.end()
@@ -118,7 +119,8 @@ func (s *watchCache) close() {
 	})
 }
 
-// alive means that the state has all that was dispatched before the call.
+// alive reports whether the cache is open, which means that it has, decoded or
+// queued, every event dispatched before the call.
 func (s *watchCache) alive() bool {
 	select {
 	case <-s.closed:
@@ -128,8 +130,8 @@ func (s *watchCache) alive() bool {
 	}
 }
 
-// load fills the state with the objects as of a revision, and with the events
-// that came after it.
+// load fills the cache with the objects at a revision, and then with the buffered
+// events. An error is that of records, or of a value that does not decode.
 func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, error], revision int64) error {
 	filled := newTree()
 	for record, err := range records {
@@ -143,28 +145,28 @@ func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, 
 	s.mu.tree, s.mu.revision, s.mu.log = filled, revision, newLog(revision, s.limits)
 	s.mu.loaded = true
 	s.loadedAt.Store(revision)
-	early := s.mu.early
-	s.mu.early = nil
+	buffered := s.mu.buffered
+	s.mu.buffered = nil
 	s.report.initialized()
-	return s.takeLocked(ctx, early)
+	return s.processEventsLocked(ctx, buffered)
 }
 
-// processEvents is called by the feed with new events, in order. After an error, which
-// says that one cannot be read, the state is of no use.
+// processEvents applies new events, in order. After an error, which means that a
+// value does not decode, the cache must be detached.
 func (s *watchCache) processEvents(ctx context.Context, events []kv.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.mu.loaded {
-		s.mu.early = append(s.mu.early, events...)
+		s.mu.buffered = append(s.mu.buffered, events...)
 		return nil
 	}
-	return s.takeLocked(ctx, events)
+	return s.processEventsLocked(ctx, events)
 }
 
-// takeLocked applies events whose changes are at hand. Others it leaves to a
-// goroutine, with all that follow: neither the feed nor a reader waits for a key
-// service.
-func (s *watchCache) takeLocked(ctx context.Context, events []kv.Event) error {
+// processEventsLocked applies events up to the first that may block; it queues that
+// one and all later ones for decode, so that neither the feed nor a reader waits for
+// a key service.
+func (s *watchCache) processEventsLocked(ctx context.Context, events []kv.Event) error {
 	if len(s.mu.queue) > 0 {
 		s.decodeLaterLocked(events)
 		return nil
@@ -204,8 +206,7 @@ func (s *watchCache) nonBlockingLocked(events []kv.Event) bool {
 	return true
 }
 
-// beforeLocked returns the objects of events as the state has them, before any
-// of the events.
+// beforeLocked returns the records of events' keys before the events.
 func (s *watchCache) beforeLocked(events []kv.Event) []*codec.Record {
 	before := make([]*codec.Record, len(events))
 	for i := range events {
@@ -269,8 +270,8 @@ func (s *watchCache) changeLocked(change *storage.Change, now time.Time) {
 	s.mu.log.append(change, now)
 }
 
-// retireLocked ends the time for which the newest snapshot is true, before a
-// change at a revision.
+// retireLocked sets the last revision of the newest snapshot, before a change at a
+// revision.
 func (s *watchCache) retireLocked(revision int64) {
 	if s.mu.newest != nil {
 		s.mu.newest.to = revision - 1
@@ -294,9 +295,9 @@ func (s *watchCache) len() int64 {
 }
 
 // snapshot returns the objects as of the newest revision, and that revision: the
-// given one, up to which the feed has come, or a later one. pageSize, where not
-// 0, keeps the snapshot for the pages that follow. It returns nil when the state
-// is closed.
+// given one, up to which the feed has dispatched, or a later one. A pageSize other
+// than 0 keeps the snapshot for later pages. It returns nil when the cache is
+// closed.
 func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int64) {
 	s.touch()
 	if !s.alive() {
@@ -315,8 +316,7 @@ func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot
 	return newest, max(complete, revision)
 }
 
-// snapshotAt returns the objects as of a revision, nil where it does not have
-// them.
+// snapshotAt returns the objects at a revision, nil where there is no such snapshot.
 func (s *watchCache) snapshotAt(revision int64, dispatched kv.Revision, pageSize int64) *snapshot {
 	s.touch()
 	s.mu.Lock()
@@ -341,7 +341,7 @@ func (s *watchCache) newestLocked() *snapshot {
 	return s.mu.newest
 }
 
-// keepLocked keeps the newest snapshot if there is more in it than a page.
+// keepLocked keeps the newest snapshot for later pages, if it is larger than one.
 func (s *watchCache) keepLocked(newest *snapshot, pageSize int64) {
 	if pageSize == 0 || int64(newest.tree.Len()) <= pageSize || slices.Contains(s.mu.kept, newest) {
 		return
@@ -352,8 +352,7 @@ func (s *watchCache) keepLocked(newest *snapshot, pageSize int64) {
 	s.mu.kept = append(s.mu.kept, newest)
 }
 
-// expire lets go of snapshots that no list is likely to go on with, of indexes
-// that nobody reads, and of decoded objects.
+// expire drops old snapshots, unread indexes and decoded objects.
 func (s *watchCache) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
