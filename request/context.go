@@ -29,12 +29,16 @@ const (
 // scope is everything the filters learn of a request. One value per request
 // and one context key keep look-ups and allocations down to one.
 type scope struct {
-	info     *Info
-	user     *User
-	auditID  string
-	received time.Time
-	original *http.Request
-	warnings Warnings
+	info             *Info
+	user             *User
+	authentication   *Authentication
+	auditID          string
+	received         time.Time
+	original         *http.Request
+	longRunning      bool
+	watchInitialized hook
+	warnings         Warnings
+	annotations      annotations
 }
 
 type scopeKey struct{}
@@ -68,7 +72,8 @@ func UserFrom(ctx context.Context) *User {
 	return nil
 }
 
-// SetUser records who asks.
+// SetUser records as whom the request is made, which authentication may have
+// found to be somebody else.
 func SetUser(ctx context.Context, user *User) {
 	if s := from(ctx); s != nil {
 		s.user = user

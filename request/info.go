@@ -54,6 +54,10 @@ type Info struct {
 	Tail string
 	// DeprecatedWatch tells that the path, not the query, asks for a watch.
 	DeprecatedWatch bool
+	// FieldSelector and LabelSelector are those of a request for a collection, as
+	// sent, for authorization. As in kube-apiserver a deprecated watch has none,
+	// because it may be of one object, which they do not apply to.
+	FieldSelector, LabelSelector string
 }
 
 // Prefixes of resource paths.
@@ -118,7 +122,8 @@ func (i *Info) parseResource(rest []string) {
 	}
 }
 
-// refineVerb tells the verbs apart that share an HTTP method.
+// refineVerb separates the verbs that share an HTTP method, and reads what the
+// query says of a collection.
 func (i *Info) refineVerb(rawQuery string) {
 	if i.Name != "" {
 		return
@@ -128,19 +133,26 @@ func (i *Info) refineVerb(rawQuery string) {
 		i.Verb = "deletecollection"
 	case "get":
 		i.Verb = "list"
-		fallthrough
 	case "watch":
-		if rawQuery == "" {
-			return
-		}
-		query, _ := url.ParseQuery(rawQuery) // a malformed query is reported where it is decoded
-		if i.Verb == "list" && isTrue(query, "watch") {
-			i.Verb = "watch"
-		}
-		if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
-			if name, ok := selector.RequiresExactMatch("metadata.name"); ok && validPathSegment(name) {
-				i.Name = name
-			}
+	default:
+		return
+	}
+	if rawQuery == "" {
+		return
+	}
+	query, _ := url.ParseQuery(rawQuery) // a malformed query is reported where it is decoded
+	if i.Verb == "list" && isTrue(query, "watch") {
+		i.Verb = "watch"
+	}
+	if !i.DeprecatedWatch {
+		i.FieldSelector, i.LabelSelector = query.Get("fieldSelector"), query.Get("labelSelector")
+	}
+	if i.Verb == "deletecollection" {
+		return
+	}
+	if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
+		if name, ok := selector.RequiresExactMatch("metadata.name"); ok && validPathSegment(name) {
+			i.Name = name
 		}
 	}
 }
