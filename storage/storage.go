@@ -3,7 +3,7 @@
 // written once, over any kv.Backend. Package cache wraps it in the same
 // interface. It knows no HTTP and no rules of any resource.
 //
-// Imports: codec, rest, storage/kv.
+// Imports: codec, request, rest, storage/kv.
 package storage
 
 import (
