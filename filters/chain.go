@@ -4,7 +4,7 @@
 // whose answers the filters here act. No filter knows a resource or answers for
 // one.
 //
-// Imports: filters/authn, filters/authz, request, telemetry.
+// Imports: authorizer, filters/authn, request, telemetry.
 package filters
 
 import (
@@ -31,9 +31,10 @@ func Chain(final http.Handler, filters ...Filter) http.Handler {
 // that the client accepts. Filters set further headers before they call it.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
 
-// LongRunning tells the requests that last as long as the client wants: they
-// have no deadline, no share in the limits of requests in flight, and are ended
-// when the server stops.
+// LongRunning reports whether a request is long-running by what kube-apiserver
+// goes by: watches, and subresources of these names. It is all that can be known
+// of the resources of other servers; for its own, a control plane asks the
+// resource. The filters go by request.LongRunning, which RequestInfo sets.
 func LongRunning(info *request.Info) bool {
 	if info == nil {
 		return false

@@ -12,11 +12,13 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -80,13 +82,19 @@ type CollectionDeleter interface {
 // Connecter gives a request to an object over to a handler of its own: streams,
 // proxies, logs.
 type Connecter interface {
-	// Connect returns the handler of one request. tail is what followed the
-	// subresource in the path.
-	Connect(ctx context.Context, name types.NamespacedName, tail string) (http.Handler, error)
+	// ConnectOptions reads the options of a connection from a request's query and
+	// from what followed the subresource in the path, without its leading slash.
+	// They are an object of the resource's Version (PodExecOptions, say), which
+	// admission may change; nil where there are none. An error is the client's.
+	ConnectOptions(query url.Values, tail string) (runtime.Object, error)
+	// Connect returns the handler of one request with the options that admission
+	// has left of those of ConnectOptions.
+	Connect(ctx context.Context, name types.NamespacedName, options runtime.Object) (http.Handler, error)
 	// ConnectMethods are the HTTP methods answered.
 	ConnectMethods() []string
-	// LongRunning tells that a request may last; it is then exempt from
-	// deadlines.
+	// LongRunning reports whether a request may last: it is then exempt from
+	// deadlines and from the limits of requests in flight, and ends when the
+	// server stops.
 	LongRunning() bool
 }
 
