@@ -24,10 +24,14 @@ type (
 		name  string
 		calls *[]string
 		err   error
+		// idle says that it handles nothing.
+		idle bool
 	}
 )
 
 func (r recorder) Name() string { return r.name }
+
+func (r recorder) Handles(admission.Operation) bool { return !r.idle }
 
 func (r recorder) note(what string) error {
 	*r.calls = append(*r.calls, what+" "+r.name)
@@ -35,24 +39,23 @@ func (r recorder) note(what string) error {
 }
 
 func (m mutator) Mutate(_ context.Context, a *admission.Attributes) error {
-	if a.Object != nil {
-		a.Object.SetName(a.Object.GetName() + "-" + m.name)
-	}
 	return m.note("mutate")
 }
 
 func (v validator) Validate(context.Context, *admission.Attributes) error { return v.note("validate") }
 
-func (b both) Name() string { return b.mutator.name }
+func (b both) Name() string                        { return b.mutator.name }
+func (b both) Handles(op admission.Operation) bool { return b.mutator.Handles(op) }
 
 func chain(calls *[]string, failing string, err error) admission.Chain {
 	r := func(name string) recorder {
 		if name == failing {
-			return recorder{name, calls, err}
+			return recorder{name: name, calls: calls, err: err}
 		}
-		return recorder{name, calls, nil}
+		return recorder{name: name, calls: calls}
 	}
-	return admission.Chain{mutator{r("a")}, both{mutator{r("b")}, validator{r("b")}}, validator{r("c")}, mutator{r("d")}}
+	idle := recorder{name: "idle", calls: calls, idle: true}
+	return admission.Chain{mutator{r("a")}, both{mutator{r("b")}, validator{r("b")}}, both{mutator{idle}, validator{idle}}, validator{r("c")}, mutator{r("d")}}
 }
 
 func TestChainOrder(t *testing.T) {
@@ -71,7 +74,7 @@ func TestChainOrder(t *testing.T) {
 			t.Parallel()
 			var calls []string
 			c := chain(&calls, test.failing, refused)
-			a := &admission.Attributes{Operation: admission.Create, Object: &corev1.ConfigMap{}}
+			a := &admission.Attributes{Request: admission.Request{Operation: admission.Create}, Object: &corev1.ConfigMap{}}
 			err := c.Mutate(t.Context(), a)
 			if err == nil {
 				err = c.Validate(t.Context(), a)
@@ -82,46 +85,67 @@ func TestChainOrder(t *testing.T) {
 			if diff := cmp.Diff(test.want, calls); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
+			calls = nil
+			deleted := c.Deletion(admission.Request{Operation: admission.Delete})(t.Context(), nil, &corev1.ConfigMap{})
+			if diff := cmp.Diff(test.want, calls); diff != "" || errors.Is(deleted, refused) != errors.Is(err, refused) {
+				t.Errorf("of a deletion: %v, calls (-want +got):\n%s", deleted, diff)
+			}
 		})
 	}
 }
 
+// TestChainOfNone: what nobody has a say in costs nothing.
 func TestChainOfNone(t *testing.T) {
 	t.Parallel()
-	var c admission.Chain
-	if err := errors.Join(c.Mutate(t.Context(), &admission.Attributes{}), c.Validate(t.Context(), &admission.Attributes{}), c.Validation(admission.Attributes{})(t.Context(), nil, nil)); err != nil {
-		t.Error(err)
+	var calls []string
+	idle := recorder{name: "idle", calls: &calls, idle: true}
+	for name, c := range map[string]admission.Chain{"none": nil, "idle": {both{mutator{idle}, validator{idle}}}} {
+		a := &admission.Attributes{Request: admission.Request{Operation: admission.Update}}
+		if err := errors.Join(c.Mutate(t.Context(), a), c.Validate(t.Context(), a)); err != nil {
+			t.Error(err)
+		}
+		if c.Mutates(admission.Update) || c.Validates(admission.Update) || c.Validation(a.Request) != nil || c.Deletion(a.Request) != nil || len(calls) > 0 {
+			t.Errorf("%s: there is something to do", name)
+		}
 	}
 }
 
-// seen keeps the attributes of the last check.
-type seen struct{ last *admission.Attributes }
+// seen keeps what the last check was of.
+type seen struct {
+	name        *string
+	object, old *any
+}
 
-func (seen) Name() string { return "Seen" }
+func (seen) Name() string                     { return "Seen" }
+func (seen) Handles(admission.Operation) bool { return true }
 
 func (s seen) Validate(_ context.Context, a *admission.Attributes) error {
-	*s.last = *a
+	*s.name, *s.object, *s.old = a.Namespace+"/"+a.Name, a.Object, a.Old
 	return nil
 }
 
-// TestValidation: the check of the final object knows its final name, and
-// leaves the attributes that it was made from alone.
+// TestValidation: the check of the final object knows its final name.
 func TestValidation(t *testing.T) {
 	t.Parallel()
-	var last admission.Attributes
-	a := admission.Attributes{Operation: admission.Update, Namespace: "a", Name: "asked"}
-	check := admission.Chain{seen{&last}}.Validation(a)
-	obj, old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "final"}}, &corev1.ConfigMap{}
-	if err := check(t.Context(), obj, old); err != nil {
-		t.Fatal(err)
+	var name string
+	var object, old any
+	c := admission.Chain{seen{&name, &object, &old}}
+	obj, was := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "final"}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "was"}}
+	for asked, want := range map[string]string{"asked": "a/asked", "": "a/final"} {
+		check := c.Validation(admission.Request{Operation: admission.Update, Namespace: "a", Name: asked})
+		if err := check(t.Context(), obj, was); err != nil {
+			t.Fatal(err)
+		}
+		if object != any(obj) || old != any(was) || name != want {
+			t.Errorf("asked %q: %v, %v, %s", asked, object, old, name)
+		}
 	}
-	if last.Object != obj || last.Old != old || last.Name != "final" || last.Namespace != "a" {
-		t.Errorf("attributes %+v", last)
-	}
-	if err := check(t.Context(), nil, old); err != nil {
-		t.Fatal(err)
-	}
-	if last.Object != nil || last.Name != "asked" {
-		t.Errorf("of a deletion: %+v", last)
+	for asked, want := range map[string]string{"asked": "a/asked", "": "a/"} {
+		if err := c.Deletion(admission.Request{Operation: admission.Delete, Namespace: "a", Name: asked})(t.Context(), nil, was); err != nil {
+			t.Fatal(err)
+		}
+		if object != nil || old != any(was) || name != want {
+			t.Errorf("deletion, asked %q: %v, %v, %s", asked, object, old, name)
+		}
 	}
 }

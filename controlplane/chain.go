@@ -6,11 +6,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
 )
 
 // chain is the way of every request, read from top to bottom.
@@ -19,7 +21,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 	return filters.Chain(final,
 		filters.AuditID,
 		filters.Recover(i.env.Logger, onError),
-		filters.RequestInfo(onError),
+		filters.RequestInfo(i.longRunning, onError),
 		filters.Track(filters.TrackConfig{Metrics: i.env.Requests, Logger: i.env.Logger, Known: i.known}),
 		filters.HSTS(i.options.HSTSDirectives),
 		filters.CacheControl,
@@ -28,14 +30,14 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError}),
 		filters.CORS(i.options.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
-			Authenticator: authn.Union{i.env.Identity.Authenticator, authn.Tokens{}},
+			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens()},
 			Anonymous:     i.anonymous(),
 			Logger:        i.env.Logger,
 			OnError:       onError,
 		}),
 		filters.RefuseImpersonation(onError),
 		filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError),
-		filters.Authorize(i.authorizer(), i.env.Logger, onError),
+		filters.Authorize(i.authorizer, i.env.Logger, onError),
 	)
 }
 
@@ -50,9 +52,14 @@ func (i *instance) anonymous() bool {
 	return !i.options.ClosedToPublic
 }
 
-func (i *instance) authorizer() authz.Authorizer {
+// tokens are what verifies bearer tokens, in order; none is verified yet.
+func (i *instance) tokens() authn.Tokens { return authn.Tokens{} }
+
+// newAuthorizer returns what decides for requests, reviews and whoever asks in the
+// middle of a request, by the modes of the flags.
+func newAuthorizer(modes []string) authorizer.Authorizer {
 	union := authz.Union{authz.Masters{}}
-	for _, mode := range i.options.AuthorizationModes {
+	for _, mode := range modes {
 		switch mode {
 		case modeAlwaysAllow:
 			union = append(union, authz.AlwaysAllow{})
@@ -60,10 +67,28 @@ func (i *instance) authorizer() authz.Authorizer {
 			union = append(union, authz.AlwaysDeny{})
 		}
 	}
-	if len(i.options.AuthorizationModes) == 0 {
+	if len(modes) == 0 {
 		union = append(union, authz.PublicInfo{})
 	}
 	return union
+}
+
+// longRunning reports whether a request lasts as long as its client wants: of a
+// subresource of this control plane's own, its storage says so.
+func (i *instance) longRunning(info *request.Info) bool {
+	if !info.IsResource || info.Subresource == "" || info.Verb == "watch" {
+		return filters.LongRunning(info)
+	}
+	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
+	if i.aggregated.Handler(gv) != nil {
+		return filters.LongRunning(info)
+	}
+	resource := i.catalog.Find(gv, info.Resource, info.Subresource)
+	if resource == nil {
+		return false
+	}
+	connecter, ok := resource.Storage.(rest.Connecter)
+	return ok && connecter.LongRunning()
 }
 
 // known reports whether this control plane answers for what a request asks, so

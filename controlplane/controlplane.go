@@ -6,7 +6,8 @@
 // server), which hands it over as an Env.
 //
 // Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap,
-// apis/builtin, apis/builtin/all, apis/custom, apis/custom/conversion, codec,
+// apis/builtin, apis/builtin/all, apis/custom, apis/custom/conversion,
+// authorizer, codec,
 // discovery, egress, endpoints, endpoints/apply, feature, filters,
 // filters/authn, filters/authz, openapi, registry, request, rest, route,
 // storage, storage/cache, storage/factory, storage/kv, storage/reflector,

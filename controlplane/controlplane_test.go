@@ -30,8 +30,8 @@ import (
 // administrator is who sends every request of these tests.
 type administrator struct{}
 
-func (administrator) Authenticate(*http.Request) (*request.User, error) {
-	return &request.User{Name: "admin", Groups: []string{request.GroupMasters}}, nil
+func (administrator) Authenticate(*http.Request) (*request.Authentication, error) {
+	return &request.Authentication{User: &request.User{Name: "admin", Groups: []string{request.GroupMasters}}}, nil
 }
 
 // newEnv is a host without a listener, over a store in memory that ends with the

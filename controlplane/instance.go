@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/apis/custom"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/endpoints/apply"
@@ -29,6 +30,8 @@ type instance struct {
 	env     *Env
 	prefix  string
 	options Options
+
+	authorizer authorizer.Authorizer
 
 	factory  *factory.Factory
 	rows     *builtin.Env
@@ -58,7 +61,7 @@ type instance struct {
 // newInstance puts a control plane together, from the store up. It reads and
 // writes nothing yet.
 func newInstance(c *ControlPlane) (*instance, error) {
-	i := &instance{env: c.env, prefix: c.prefix, options: c.options, paths: newPaths()}
+	i := &instance{env: c.env, prefix: c.prefix, options: c.options, paths: newPaths(), authorizer: newAuthorizer(c.options.AuthorizationModes)}
 	for _, step := range []func() error{
 		i.openFactory, i.buildRows, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.installPaths,
 	} {

@@ -2,22 +2,16 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/admission"
-	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
-	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
@@ -28,6 +22,8 @@ func (i *instance) installAPI() error {
 	i.catalog = route.NewCatalog(i.static, i.custom)
 	i.api = endpoints.New(endpoints.Config{
 		Admission:       i.admission(),
+		Authorizer:      i.authorizer,
+		Equivalents:     i.catalog.Equivalents,
 		TypeConverter:   i.env.TypeConverter,
 		MinWatchTimeout: i.options.MinRequestTimeout,
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
@@ -50,8 +46,8 @@ func (i *instance) rowEnv() *builtin.Env {
 		Limiter:           i.env.Limiter,
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
 		Storage:           i.openRow,
-		Authorize:         i.reviewAccess,
-		AuthenticateToken: func(context.Context, string, []string) (*request.User, []string, error) { return nil, nil, nil },
+		Authorizer:        i.authorizer,
+		AuthenticateToken: i.tokens().AuthenticateToken,
 		Rules:             i.reviewRules,
 	}
 }
@@ -74,36 +70,6 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 		}
 	}
 	return i.factory.Open(spec)
-}
-
-// admission is the ordered list of plugins.
-func (i *instance) admission() admission.Chain {
-	return admission.Chain{
-		plugin.NamespaceLifecycle{Namespaces: namespaces{i.catalog}},
-	}
-}
-
-// namespaces finds namespaces for admission.
-type namespaces struct{ catalog *route.Catalog }
-
-func (n namespaces) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	getter, ok := n.catalog.Find(corev1.SchemeGroupVersion, "namespaces", "").Storage.(rest.Getter)
-	if !ok {
-		return nil, errors.New("namespaces cannot be read")
-	}
-	record, err := getter.Get(ctx, types.NamespacedName{Name: name}, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	obj, err := record.Shared()
-	if err != nil {
-		return nil, err
-	}
-	namespace, ok := obj.(*corev1.Namespace)
-	if !ok {
-		return nil, fmt.Errorf("namespace %s is a %T", name, obj)
-	}
-	return namespace, nil
 }
 
 // describe answers for the documents that say what is served.

@@ -6,19 +6,8 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/request"
 )
-
-// reviewAccess answers access reviews by the authorizer of requests.
-func (i *instance) reviewAccess(ctx context.Context, a *builtin.AccessAttributes) (allowed, denied bool, reason string, err error) {
-	decision, reason, err := i.authorizer().Authorize(ctx, &authz.Attributes{
-		User: a.User, Verb: a.Verb, IsResource: a.IsResource, Group: a.Group, Version: a.Version, Namespace: a.Namespace,
-		Resource: a.Resource, Subresource: a.Subresource, Name: a.Name, Path: a.Path,
-	})
-	return decision == authz.Allow, decision == authz.Deny, reason, err
-}
 
 // reviewRules lists what a user may do: everything, or what everyone may.
 func (i *instance) reviewRules(_ context.Context, user *request.User, _ string) authorizationv1.SubjectRulesReviewStatus {

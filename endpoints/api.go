@@ -3,7 +3,7 @@
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
 //
-// Imports: admission, codec, endpoints/apply, endpoints/jsonpatch,
+// Imports: admission, authorizer, codec, endpoints/apply, endpoints/jsonpatch,
 // endpoints/mergepatch, endpoints/strategic, request, rest, telemetry.
 package endpoints
 
@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -39,6 +40,12 @@ const (
 type Config struct {
 	// Admission changes and checks every write.
 	Admission admission.Chain
+	// Authorizer is asked whether a user may create what a request that was
+	// allowed to update or patch finds missing; nil: they may.
+	Authorizer authorizer.Authorizer
+	// Equivalents finds the resources that are another way to the objects of one,
+	// for admission; nil: there are none.
+	Equivalents func(*rest.Resource) []*rest.Resource
 	// TypeConverter knows the merge schemas of all kinds, for server-side
 	// apply and managed fields; nil: managed fields are not kept.
 	TypeConverter managedfields.TypeConverter

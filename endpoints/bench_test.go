@@ -1,6 +1,7 @@
 package endpoints_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/rest"
 )
@@ -89,6 +91,37 @@ func BenchmarkWrites(b *testing.B) {
 			if bench.prepared {
 				serveBench(b, a, "POST "+inA+"pods", podBody("p", ""), jsonType, 201)
 			}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				n++
+				serveBench(b, a, bench.line, bench.body(n), jsonType, bench.code)
+			}
+		})
+	}
+}
+
+// passing is a plugin that has a say in every write and nothing to say.
+type passing struct{}
+
+func (passing) Name() string                                        { return "Passing" }
+func (passing) Handles(admission.Operation) bool                    { return true }
+func (passing) Mutate(context.Context, *admission.Attributes) error { return nil }
+
+// BenchmarkAdmitted are writes that admission looks at, and so are looked over
+// after it.
+func BenchmarkAdmitted(b *testing.B) {
+	for _, bench := range []struct {
+		name, line string
+		body       func(n int) string
+		code       int
+	}{
+		{"create", "POST " + inA + "pods", func(n int) string { return podBody(fmt.Sprint("p", n), "") }, 201},
+		{"update", "PUT " + inA + "pods/p", func(n int) string { return podBody("p", fmt.Sprint("n", n)) }, 200},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			a := newCachedAPI(b, endpoints.Config{Admission: admission.Chain{passing{}}})
+			serveBench(b, a, "POST "+inA+"pods", podBody("p", ""), jsonType, 201)
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {

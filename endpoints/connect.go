@@ -1,7 +1,10 @@
 package endpoints
 
 import (
+	"net/url"
 	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/rest"
@@ -12,15 +15,26 @@ func (c *call) connect(s rest.Connecter) error {
 	if !slices.Contains(s.ConnectMethods(), c.r.Method) {
 		return methodNotAllowed()
 	}
+	query, _ := url.ParseQuery(c.r.URL.RawQuery) // as far as it can be read, as for all options
+	if len(query["dryRun"]) > 0 {
+		return apierrors.NewBadRequest("dryRun is not supported")
+	}
+	options, err := s.ConnectOptions(query, c.info.Tail)
+	if err != nil {
+		return asBadRequest(err)
+	}
 	ctx := c.r.Context()
-	a := c.attributes(admission.Connect, c.info.Name, false)
-	if err := c.api.config.Admission.Mutate(ctx, &a); err != nil {
-		return err
+	if chain := c.api.config.Admission; chain.Mutates(admission.Connect) || chain.Validates(admission.Connect) {
+		a := &admission.Attributes{Request: c.request(admission.Connect, c.info.Name, nil, nil), Object: options}
+		if err := chain.Mutate(ctx, a); err != nil {
+			return err
+		}
+		if err := chain.Validate(ctx, a); err != nil {
+			return err
+		}
+		options = a.Object
 	}
-	if err := c.api.config.Admission.Validate(ctx, &a); err != nil {
-		return err
-	}
-	handler, err := s.Connect(ctx, c.name(), c.info.Tail)
+	handler, err := s.Connect(ctx, c.name(), options)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,12 @@
 package endpoints
 
 import (
-	"context"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -20,12 +18,16 @@ func (c *call) create(s rest.Creater) error {
 		return err
 	}
 	ctx := c.r.Context()
-	a := c.attributes(admission.Create, obj.GetName(), len(options.DryRun) > 0)
-	if obj, err = c.admitNew(ctx, a, obj, c.fieldManager(options.FieldManager)); err != nil {
+	dedupOwnerReferences(ctx, obj, ownersRepeated)
+	if obj, err = c.recordCreation(obj, c.fieldManager(options.FieldManager)); err != nil {
+		return err
+	}
+	asked := c.request(admission.Create, obj.GetName(), options, options.DryRun)
+	if obj, err = c.mutate(ctx, &asked, obj, nil); err != nil {
 		return err
 	}
 	telemetry.Step(ctx, "admitted")
-	record, err := s.Create(ctx, obj, c.api.config.Admission.Validation(a), options)
+	record, err := s.Create(ctx, obj, c.api.config.Admission.Validation(asked), *options)
 	if err != nil {
 		return err
 	}
@@ -34,7 +36,7 @@ func (c *call) create(s rest.Creater) error {
 }
 
 // newObject reads what is to be created, and how.
-func (c *call) newObject() (t target, options metav1.CreateOptions, obj codec.Object, err error) {
+func (c *call) newObject() (t target, options *metav1.CreateOptions, obj codec.Object, err error) {
 	if t, err = c.negotiate(forObject); err != nil {
 		return t, options, nil, err
 	}
@@ -63,40 +65,22 @@ func (c *call) createNamed(s rest.NamedCreater) error {
 		return err
 	}
 	ctx := c.r.Context()
-	a := c.attributes(admission.Create, c.info.Name, len(options.DryRun) > 0)
-	a.Object = obj
-	if err := c.api.config.Admission.Mutate(ctx, &a); err != nil {
+	asked := c.request(admission.Create, c.info.Name, options, options.DryRun)
+	if obj, err = c.mutate(ctx, &asked, obj, nil); err != nil {
 		return err
 	}
-	record, err := s.CreateNamed(ctx, c.name(), obj, c.api.config.Admission.Validation(a), options)
+	record, err := s.CreateNamed(ctx, c.name(), obj, c.api.config.Admission.Validation(asked), *options)
 	if err != nil {
 		return err
 	}
 	return c.respondCreated(t, record)
 }
 
-// admitNew records who owns which fields of a new object and lets admission
-// change it.
-func (c *call) admitNew(ctx context.Context, a admission.Attributes, obj codec.Object, manager string) (codec.Object, error) {
-	dedupOwnerReferences(ctx, obj)
-	if m, err := c.api.managers.For(c.resource); err != nil {
-		return nil, err
-	} else if m != nil {
-		obj = m.Update(c.newHub(), obj, manager)
+// recordCreation records who owns which fields of a new object.
+func (c *call) recordCreation(obj codec.Object, manager string) (codec.Object, error) {
+	m, err := c.api.managers.For(c.resource)
+	if err != nil || m == nil {
+		return obj, err
 	}
-	if len(c.api.config.Admission) == 0 {
-		return obj, nil
-	}
-	a.Object = obj
-	if err := c.api.config.Admission.Mutate(ctx, &a); err != nil {
-		return nil, err
-	}
-	return obj, nil
-}
-
-func (c *call) attributes(op admission.Operation, name string, dryRun bool) admission.Attributes {
-	return admission.Attributes{
-		Operation: op, Resource: c.resource.GVR(), Subresource: c.resource.Subresource, Kind: c.resource.Version.GVK,
-		Namespace: c.info.Namespace, Name: name, DryRun: dryRun, User: request.UserFrom(c.r.Context()),
-	}
+	return m.Update(c.newHub(), obj, manager), nil
 }

@@ -21,11 +21,8 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.admitDeletion(options)
-	if err != nil {
-		return err
-	}
-	record, gone, err := s.Delete(c.r.Context(), c.name(), c.api.config.Admission.Validation(a), options)
+	asked := c.request(admission.Delete, c.info.Name, options, options.DryRun)
+	record, gone, err := s.Delete(c.r.Context(), c.name(), c.api.config.Admission.Deletion(asked), *options)
 	if err != nil {
 		return err
 	}
@@ -34,18 +31,13 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 		return c.respondDeleted(t, record)
 	}
 	if !gone {
-		c.warnHeld(record, options)
+		c.warnHeld(record, *options)
 	}
 	code := http.StatusOK
 	if !gone && options.OrphanDependents != nil && !*options.OrphanDependents {
 		code = http.StatusAccepted // as kube-apiserver, for old clients that ask for cascading deletion this way
 	}
 	return c.respondRecord(t, code, record)
-}
-
-func (c *call) admitDeletion(options metav1.DeleteOptions) (admission.Attributes, error) {
-	a := c.attributes(admission.Delete, c.info.Name, len(options.DryRun) > 0)
-	return a, c.api.config.Admission.Mutate(c.r.Context(), &a)
 }
 
 // respondDeleted tells of an object that is gone.
@@ -94,14 +86,11 @@ func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.admitDeletion(options)
+	asked := c.request(admission.Delete, "", options, options.DryRun)
+	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.Deletion(asked), *options, list)
 	if err != nil {
 		return err
 	}
-	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.Validation(a), options, list)
-	if err != nil {
-		return err
-	}
-	c.warnHeldCollection(options)
+	c.warnHeldCollection(*options)
 	return c.respondList(t, deleted, true)
 }

@@ -3,10 +3,12 @@ package endpoints_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +112,9 @@ func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
 		}
 		ctx := request.NewContext(r.Context(), &info, time.Now())
 		request.SetUser(ctx, &request.User{Name: "tester"})
+		if prepare, ok := ctx.Value(prepareKey{}).(func(context.Context)); ok {
+			prepare(ctx)
+		}
 		handler.ServeHTTP(w, r.WithContext(ctx))
 		if noted, ok := ctx.Value(warningsKey{}).(*[]string); ok {
 			*noted = request.WarningsFrom(ctx)
@@ -120,6 +125,9 @@ func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
 
 // warningsKey is where send wants to know of warnings.
 type warningsKey struct{}
+
+// prepareKey is what a filter would do with the context of a request.
+type prepareKey struct{}
 
 func (a *api) store(backend kv.Backend, name string, kind *codec.Kind, namespaced bool, strategy *registry.Strategy) *registry.Store {
 	strategy.Namespaced = namespaced
@@ -162,7 +170,7 @@ func (a *api) resources(backend kv.Backend) []*rest.Resource {
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "status", Namespaced: true, Kind: kind, Version: kind.Hub,
 			Storage: &registry.Part{Store: pods, Strategy: podStatusStrategy()}, ResetFields: reset("spec")},
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "eviction", Namespaced: true, Version: evictionVersion(), WithoutTable: true, Storage: evictions{pods}},
-		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "log", Namespaced: true, Version: kind.Hub, Storage: logs{}},
+		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "log", Namespaced: true, Version: connectVersion(), Storage: logs{}},
 		resource("nodes", a.store(backend, "nodes", kindOf("", "v1", "Node", func() codec.Object { return new(corev1.Node) }), false, &registry.Strategy{}), false),
 		resource("horizontalpodautoscalers", hpas, true),
 		inVersion(resource("horizontalpodautoscalers", hpas, true), one),
@@ -305,6 +313,11 @@ func evictionVersion() *codec.Version {
 	return kindOf("", "v1", "Binding", func() codec.Object { return new(corev1.Binding) }).Hub
 }
 
+// connectVersion is the options of pods/log, which are no object with metadata.
+func connectVersion() *codec.Version {
+	return &codec.Version{GVK: schema.GroupVersionKind{Version: "v1", Kind: "PodProxyOptions"}}
+}
+
 // evictions delete the pod and answer with nothing but success.
 type evictions struct{ pods *registry.Store }
 
@@ -313,12 +326,19 @@ func (e evictions) CreateNamed(ctx context.Context, name types.NamespacedName, _
 	return nil, err
 }
 
-// logs answers with the name and what follows it.
+// logs answers with the name and the path of its options.
 type logs struct{}
 
-func (logs) Connect(_ context.Context, name types.NamespacedName, tail string) (http.Handler, error) {
+func (logs) ConnectOptions(query url.Values, tail string) (runtime.Object, error) {
+	if query.Has("bad") {
+		return nil, errors.New("bad is no option")
+	}
+	return &corev1.PodProxyOptions{Path: tail}, nil
+}
+
+func (logs) Connect(_ context.Context, name types.NamespacedName, options runtime.Object) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, "log of %s, tail %q", name, tail)
+		_, _ = fmt.Fprintf(w, "log of %s, tail %q", name, options.(*corev1.PodProxyOptions).Path)
 	}), nil
 }
 func (logs) ConnectMethods() []string { return []string{http.MethodGet} }

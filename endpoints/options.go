@@ -25,16 +25,21 @@ import (
 
 // decodeQuery decodes the URL's query into options. A query that cannot be parsed is
 // read as far as it can be, as kube-apiserver does.
-func decodeQuery[T any](rawQuery string, convert func(*url.Values, *T, conversion.Scope) error) (T, error) {
-	var options T
+func decodeQuery[T any](rawQuery string, convert func(*url.Values, *T, conversion.Scope) error) (*T, error) {
+	options := new(T)
 	if rawQuery == "" {
 		return options, nil
 	}
 	values, _ := url.ParseQuery(rawQuery)
-	if err := convert(&values, &options, nil); err != nil {
+	if err := convert(&values, options, nil); err != nil {
 		return options, apierrors.NewBadRequest(err.Error())
 	}
 	return options, nil
+}
+
+// optionsType is the type of options of a kind, as admission shows them.
+func optionsType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{Kind: kind, APIVersion: "meta.k8s.io/v1"}
 }
 
 // invalidOptions is the answer to options that break a rule.
@@ -51,7 +56,8 @@ func (c *call) getOptions() (metav1.GetOptions, error) {
 			return metav1.GetOptions{}, err
 		}
 	}
-	return decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_GetOptions)
+	options, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_GetOptions)
+	return *options, err
 }
 
 // refuseExport refuses a read of an object without what belongs to its cluster,
@@ -67,64 +73,65 @@ func refuseExport(values []string) error {
 	return nil
 }
 
-func (c *call) createOptions() (metav1.CreateOptions, error) {
+func (c *call) createOptions() (*metav1.CreateOptions, error) {
 	options, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_CreateOptions)
 	if err != nil {
-		return options, err
+		return nil, err
 	}
-	return options, invalidOptions("CreateOptions", validation.ValidateCreateOptions(&options))
+	options.TypeMeta = optionsType("CreateOptions")
+	return options, invalidOptions("CreateOptions", validation.ValidateCreateOptions(options))
 }
 
-func (c *call) updateOptions() (metav1.UpdateOptions, error) {
+func (c *call) updateOptions() (*metav1.UpdateOptions, error) {
 	options, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_UpdateOptions)
 	if err != nil {
-		return options, err
+		return nil, err
 	}
-	return options, invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(&options))
+	options.TypeMeta = optionsType("UpdateOptions")
+	return options, invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(options))
 }
 
-func (c *call) patchOptions(patchType types.PatchType) (metav1.PatchOptions, error) {
+func (c *call) patchOptions(patchType types.PatchType) (*metav1.PatchOptions, error) {
 	options, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_PatchOptions)
 	if err != nil {
-		return options, err
+		return nil, err
 	}
-	return options, invalidOptions("PatchOptions", validation.ValidatePatchOptions(&options, patchType))
+	return options, invalidOptions("PatchOptions", validation.ValidatePatchOptions(options, patchType))
 }
 
 // deleteOptions come in the body, or, where that is empty, in the query.
-func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
+func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	body, err := c.readBody()
 	if err != nil {
-		return metav1.DeleteOptions{}, err
+		return nil, err
 	}
-	var options metav1.DeleteOptions
+	var options *metav1.DeleteOptions
 	if len(body) > 0 {
 		options, err = c.decodeDeleteOptions(body)
 	} else {
 		options, err = decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_DeleteOptions)
 	}
 	if err != nil {
-		return options, err
+		return nil, err
 	}
-	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(&options))
+	options.TypeMeta = optionsType("DeleteOptions")
+	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(options))
 }
 
 // decodeDeleteOptions reads a body: options are the same in every version of every group.
-func (c *call) decodeDeleteOptions(body []byte) (metav1.DeleteOptions, error) {
+func (c *call) decodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
 	media, err := bodyMedia(c.r)
 	if err != nil {
-		return metav1.DeleteOptions{}, err
+		return nil, err
 	}
 	options, err := codec.DecodeDeleteOptions(body, media)
-	if err != nil {
-		return metav1.DeleteOptions{}, asBadRequest(err)
-	}
-	return *options, nil
+	return options, asBadRequest(err)
 }
 
 // listOptions are those of lists, watches and collection deletions.
 func (c *call) listOptions() (rest.ListOptions, metav1.ListOptions, error) {
-	raw, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_ListOptions)
+	decoded, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_ListOptions)
+	raw := *decoded
 	if err != nil {
 		return rest.ListOptions{}, raw, err
 	}
@@ -186,7 +193,7 @@ func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 	if err != nil {
 		return "", err
 	}
-	if errs := validation.ValidateTableOptions(&options); len(errs) > 0 {
+	if errs := validation.ValidateTableOptions(options); len(errs) > 0 {
 		return "", apierrors.NewBadRequest("Unable to convert to Table as requested: " + errs.ToAggregate().Error())
 	}
 	if options.IncludeObject == "" {

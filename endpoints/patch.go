@@ -36,13 +36,17 @@ func (c *call) patch(s rest.Updater) error {
 	if err != nil {
 		return err
 	}
-	change, err := c.patcher(patchType, body, options)
+	change, err := c.patcher(patchType, body, *options)
 	if err != nil {
 		return err
 	}
 	isApply := patchType == types.ApplyYAMLPatchType
-	rules := c.updateRules(metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation}, isApply && c.resource.Subresource == "")
-	record, created, err := s.Update(c.r.Context(), c.name(), c.admitted(c.keepName(change), len(options.DryRun) > 0), rules)
+	updating := &metav1.UpdateOptions{
+		TypeMeta: optionsType("UpdateOptions"), // as kube-apiserver shows them to admission
+		DryRun:   options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation,
+	}
+	rules := c.updateRules(updating, isApply && c.resource.Subresource == "")
+	record, created, err := s.Update(c.r.Context(), c.name(), c.withoutRepeatedOwners(c.admitted(c.keepName(change), updating)), rules)
 	if err != nil {
 		return err
 	}

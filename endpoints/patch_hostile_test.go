@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -64,7 +65,7 @@ func TestChangesLookAtTheirContext(t *testing.T) {
 		begun++
 		cancel()
 		return nil, nil // would be a panic in what follows
-	}, false)
+	}, &metav1.UpdateOptions{})
 	for range 2 {
 		if _, err := change(ctx, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("ended with %v", err)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/endpoints"
 )
 
@@ -258,10 +259,12 @@ type nosy struct {
 
 func (n *nosy) Name() string { return "Nosy" }
 
+func (n *nosy) Handles(admission.Operation) bool { return true }
+
 func (n *nosy) Mutate(_ context.Context, a *admission.Attributes) error {
 	n.note("mutate", a)
-	if a.Object != nil {
-		a.Object.SetAnnotations(map[string]string{"nosy": "was here"})
+	if obj, ok := a.Object.(codec.Object); ok {
+		obj.SetAnnotations(map[string]string{"nosy": "was here"})
 	}
 	return nil
 }
@@ -277,7 +280,7 @@ func (n *nosy) Validate(_ context.Context, a *admission.Attributes) error {
 func (n *nosy) note(what string, a *admission.Attributes) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.seen = append(n.seen, fmt.Sprintf("%s %s %s/%s %s/%s dry=%v object=%v old=%v by %s", what, a.Operation, a.Resource.Resource, a.Subresource, a.Namespace, a.Name, a.DryRun, a.Object != nil, a.Old != nil, a.User.Name))
+	n.seen = append(n.seen, fmt.Sprintf("%s %s %s/%s %s/%s dry=%v object=%v old=%v by %s", what, a.Operation, a.Resource.Name, a.Resource.Subresource, a.Namespace, a.Name, a.DryRun, a.Object != nil, a.Old != nil, a.User.Name))
 }
 
 func TestAdmissionSeesEveryWrite(t *testing.T) {
@@ -295,11 +298,11 @@ func TestAdmissionSeesEveryWrite(t *testing.T) {
 		{"PATCH " + inA + "pods/q?fieldManager=m", `{"apiVersion":"v1","kind":"Pod"}`, applyT, []string{
 			"mutate CREATE pods/ a/q dry=false object=true old=false by tester", "validate CREATE pods/ a/q dry=false object=true old=false by tester"}},
 		{"DELETE " + inA + "pods/p", "", "", []string{
-			"mutate DELETE pods/ a/p dry=false object=false old=false by tester", "validate DELETE pods/ a/p dry=false object=false old=true by tester"}},
+			"mutate DELETE pods/ a/p dry=false object=false old=true by tester", "validate DELETE pods/ a/p dry=false object=false old=true by tester"}},
 		{"DELETE " + inA + "pods", "", "", []string{
-			"mutate DELETE pods/ a/ dry=false object=false old=false by tester", "validate DELETE pods/ a/ dry=false object=false old=true by tester"}},
+			"mutate DELETE pods/ a/ dry=false object=false old=true by tester", "validate DELETE pods/ a/ dry=false object=false old=true by tester"}},
 		{"GET " + inA + "pods/p/log", "", "", []string{
-			"mutate CONNECT pods/log a/p dry=false object=false old=false by tester", "validate CONNECT pods/log a/p dry=false object=false old=false by tester"}},
+			"mutate CONNECT pods/log a/p dry=false object=true old=false by tester", "validate CONNECT pods/log a/p dry=false object=true old=false by tester"}},
 		{"GET " + inA + "pods/p", "", "", nil},
 	} {
 		t.Run(test.line, func(t *testing.T) {

@@ -2,13 +2,14 @@ package endpoints
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -35,24 +36,21 @@ func (c *call) update(s rest.Updater) error {
 	if err := c.place(sent); err != nil {
 		return err
 	}
+	dedupOwnerReferences(c.r.Context(), sent, ownersRepeated)
 	manager := c.fieldManager(options.FieldManager)
 	change := func(_ context.Context, current codec.Object) (codec.Object, error) {
 		// The storage may ask again, so each answer is a copy.
 		obj := sent.DeepCopyObject().(codec.Object)
-		m, err := c.api.managers.For(c.resource)
-		if err != nil || m == nil {
-			return obj, err
-		}
 		if current == nil {
-			return m.Update(c.newHub(), obj, manager), nil
+			return c.recordCreation(obj, manager)
 		}
-		return m.Update(current, obj, manager), nil
+		return c.recordUpdate(current, obj, manager)
 	}
 	rules := c.updateRules(options, false)
 	if uid := sent.GetUID(); uid != "" {
 		rules.Preconditions = &metav1.Preconditions{UID: &uid} // whoever names one means that very object
 	}
-	record, created, err := s.Update(c.r.Context(), c.name(), c.admitted(change, len(options.DryRun) > 0), rules)
+	record, created, err := s.Update(c.r.Context(), c.name(), c.admitted(change, options), rules)
 	if err != nil {
 		return err
 	}
@@ -68,20 +66,69 @@ func codeOf(created bool) int {
 }
 
 // updateRules are how storage is to carry out an update.
-func (c *call) updateRules(options metav1.UpdateOptions, allowCreate bool) rest.UpdateOptions {
-	dryRun := len(options.DryRun) > 0
+func (c *call) updateRules(options *metav1.UpdateOptions, allowCreate bool) rest.UpdateOptions {
 	return rest.UpdateOptions{
-		UpdateOptions:  options,
-		Validate:       c.api.config.Admission.Validation(c.attributes(admission.Update, c.info.Name, dryRun)),
-		ValidateCreate: c.api.config.Admission.Validation(c.attributes(admission.Create, c.info.Name, dryRun)),
+		UpdateOptions:  *options,
+		Validate:       c.api.config.Admission.Validation(c.request(admission.Update, c.info.Name, options, options.DryRun)),
+		ValidateCreate: c.createValidation(options),
 		AllowCreate:    allowCreate,
 	}
+}
+
+// creating returns the options of a creation by a request to update.
+func creating(options *metav1.UpdateOptions) *metav1.CreateOptions {
+	return &metav1.CreateOptions{
+		TypeMeta: optionsType("CreateOptions"),
+		DryRun:   options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation,
+	}
+}
+
+// createValidation returns the check of an object that a request to update
+// creates, because it is not there: whether its user may do that comes before
+// validating admission. nil where there is nothing to check.
+func (c *call) createValidation(options *metav1.UpdateOptions) rest.ValidateObject {
+	chain := c.api.config.Admission
+	if c.api.config.Authorizer == nil && !chain.Validates(admission.Create) {
+		return nil
+	}
+	asked, refused := false, error(nil)
+	return func(ctx context.Context, obj, old codec.Object) error {
+		if !asked { // a storage may try again
+			asked, refused = true, c.authorizeCreate(ctx)
+		}
+		if refused != nil {
+			return refused
+		}
+		validate := chain.Validation(c.request(admission.Create, c.info.Name, creating(options), options.DryRun))
+		if validate == nil {
+			return nil
+		}
+		return validate(ctx, obj, old)
+	}
+}
+
+// authorizeCreate returns why the user may not create the object that the request
+// names.
+func (c *call) authorizeCreate(ctx context.Context) error {
+	if c.api.config.Authorizer == nil {
+		return nil
+	}
+	a := authorizer.AttributesOf(request.UserFrom(ctx), c.info)
+	a.Verb = "create"
+	decision, reason, err := c.api.config.Authorizer.Authorize(ctx, &a)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	}
+	return authorizer.Forbidden(&a, reason)
 }
 
 // admitted lets mutating admission have its say after a change, and forgets a
 // change that is none but for the time in managed fields. Changes of large
 // objects take their time: none is begun or gone on with once ctx has ended.
-func (c *call) admitted(change rest.UpdateFunc, dryRun bool) rest.UpdateFunc {
+func (c *call) admitted(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -93,14 +140,13 @@ func (c *call) admitted(change rest.UpdateFunc, dryRun bool) rest.UpdateFunc {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		dedupOwnerReferences(ctx, obj)
-		op := admission.Update
+		var asked admission.Request
 		if current == nil {
-			op = admission.Create
+			asked = c.request(admission.Create, c.info.Name, creating(options), options.DryRun)
+		} else {
+			asked = c.request(admission.Update, c.info.Name, options, options.DryRun)
 		}
-		a := c.attributes(op, c.info.Name, dryRun)
-		a.Object, a.Old = obj, current
-		if err := c.api.config.Admission.Mutate(ctx, &a); err != nil {
+		if obj, err = c.mutate(ctx, &asked, obj, current); err != nil {
 			return nil, err
 		}
 		if current != nil {
@@ -125,33 +171,4 @@ func keepFieldTimes(obj, old codec.Object) {
 		}
 	}
 	obj.SetManagedFields(before)
-}
-
-// dedupOwnerReferences drops owners that are named twice, with a warning.
-func dedupOwnerReferences(ctx context.Context, obj codec.Object) {
-	owners := obj.GetOwnerReferences()
-	if len(owners) < 2 {
-		return
-	}
-	kept := owners[:0:0]
-	seen := map[string]bool{}
-	for _, owner := range owners {
-		key := fmt.Sprintf("%s\x00%s\x00%s\x00%s\x00%v\x00%v", owner.APIVersion, owner.Kind, owner.Name, owner.UID, deref(owner.Controller), deref(owner.BlockOwnerDeletion))
-		if seen[key] {
-			request.AddWarning(ctx, fmt.Sprintf(".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v", owner.UID))
-			continue
-		}
-		seen[key] = true
-		kept = append(kept, owner)
-	}
-	if len(kept) < len(owners) {
-		obj.SetOwnerReferences(kept)
-	}
-}
-
-func deref(b *bool) string {
-	if b == nil {
-		return ""
-	}
-	return fmt.Sprint(*b)
 }

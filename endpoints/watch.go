@@ -36,6 +36,7 @@ func (c *call) watch(s rest.Watcher) error {
 	}
 	ctx, cancel := c.watchContext(raw.TimeoutSeconds)
 	defer cancel()
+	defer request.WatchInitialized(ctx) // at the latest: it may end before
 	w, err := s.Watch(ctx, c.namespace(), options)
 	if err != nil {
 		return err

@@ -20,17 +20,17 @@ type AuthenticateConfig struct {
 	OnError   ErrorWriter
 }
 
-// Authenticate puts the user into the request's context. Credentials that are
+// Authenticate puts the user, and how they are known, into the request's context. Credentials that are
 // not good are answered with 401 even where none would have been needed.
 func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			user, err := config.Authenticator.Authenticate(r)
-			if user == nil && err == nil && config.Anonymous {
-				user = anonymous
+			found, err := config.Authenticator.Authenticate(r)
+			if found == nil && err == nil && config.Anonymous {
+				found = anonymous
 			}
-			if user == nil {
+			if found == nil {
 				if err != nil {
 					config.Logger.LogAttrs(r.Context(), telemetry.Verbosity(2), "unable to authenticate the request",
 						slog.Any("err", err), slog.String("audit-ID", request.AuditID(r.Context())))
@@ -41,7 +41,7 @@ func Authenticate(config AuthenticateConfig) Filter {
 			// Later handlers, such as the proxy to an aggregated server, must not
 			// see the client's credentials.
 			r.Header.Del("Authorization")
-			request.SetUser(r.Context(), user)
+			request.SetAuthentication(r.Context(), found)
 			next.ServeHTTP(w, r)
 		})
 	}

@@ -13,25 +13,30 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-type authenticatorFunc func(*http.Request) (*request.User, error)
+type authenticatorFunc func(*http.Request) (*request.Authentication, error)
 
-func (f authenticatorFunc) Authenticate(r *http.Request) (*request.User, error) { return f(r) }
+func (f authenticatorFunc) Authenticate(r *http.Request) (*request.Authentication, error) {
+	return f(r)
+}
 
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
-	jane := func(*http.Request) (*request.User, error) { return &request.User{Name: "jane"}, nil }
-	nobody := func(*http.Request) (*request.User, error) { return nil, nil }
-	bad := func(*http.Request) (*request.User, error) { return nil, errors.New("bad token") }
+	jane := func(*http.Request) (*request.Authentication, error) {
+		return &request.Authentication{User: &request.User{Name: "jane"}, Credential: request.CredentialToken}, nil
+	}
+	nobody := func(*http.Request) (*request.Authentication, error) { return nil, nil }
+	bad := func(*http.Request) (*request.Authentication, error) { return nil, errors.New("bad token") }
 	tests := []struct {
 		name          string
 		authenticator authenticatorFunc
 		anonymous     bool
 		user          string // "" for 401
+		credential    request.Credential
 	}{
-		{"a user", jane, true, "jane"},
-		{"nobody", nobody, true, request.Anonymous},
-		{"nobody where that is not allowed", nobody, false, ""},
-		{"bad credentials", bad, true, ""},
+		{"a user", jane, true, "jane", request.CredentialToken},
+		{"nobody", nobody, true, request.Anonymous, request.CredentialNone},
+		{"nobody where that is not allowed", nobody, false, "", ""},
+		{"bad credentials", bad, true, "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -39,6 +44,9 @@ func TestAuthenticate(t *testing.T) {
 			final := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Authorization") != "" {
 					t.Error("the handler sees the credentials")
+				}
+				if got := request.AuthenticationFrom(r.Context()).Credential; got != tt.credential {
+					t.Errorf("by %s, want %s", got, tt.credential)
 				}
 				io.WriteString(w, request.UserFrom(r.Context()).Name)
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/request"
 )
@@ -49,12 +50,12 @@ func TestForbiddenAsRecorded(t *testing.T) {
 
 // fixed is an authorizer with one answer.
 type fixed struct {
-	decision authz.Decision
+	decision authorizer.Decision
 	reason   string
 	err      error
 }
 
-func (f fixed) Authorize(context.Context, *authz.Attributes) (authz.Decision, string, error) {
+func (f fixed) Authorize(context.Context, *authorizer.Attributes) (authorizer.Decision, string, error) {
 	return f.decision, f.reason, f.err
 }
 
@@ -63,16 +64,16 @@ func TestAuthorize(t *testing.T) {
 	broken := errors.New("the backend is gone")
 	tests := []struct {
 		name       string
-		authorizer authz.Authorizer
+		authorizer authorizer.Authorizer
 		code       int
 		message    string
 	}{
-		{"allowed", fixed{decision: authz.Allow}, 200, ""},
-		{"allowed in spite of an error", fixed{decision: authz.Allow, err: broken}, 200, ""},
-		{"denied", fixed{decision: authz.Deny}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;"`},
-		{"a reason", fixed{decision: authz.NoOpinion, reason: "because"}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;": because`},
-		{"an error", fixed{decision: authz.NoOpinion, err: broken}, 500, "Internal error occurred: the backend is gone"},
-		{"denied with an error", fixed{decision: authz.Deny, err: broken}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;"`},
+		{"allowed", fixed{decision: authorizer.DecisionAllow}, 200, ""},
+		{"allowed in spite of an error", fixed{decision: authorizer.DecisionAllow, err: broken}, 200, ""},
+		{"denied", fixed{decision: authorizer.DecisionDeny}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;"`},
+		{"a reason", fixed{decision: authorizer.DecisionNoOpinion, reason: "because"}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;": because`},
+		{"an error", fixed{decision: authorizer.DecisionNoOpinion, err: broken}, 500, "Internal error occurred: the backend is gone"},
+		{"denied with an error", fixed{decision: authorizer.DecisionDeny, err: broken}, 403, `forbidden: User "jane" cannot get path "/x&lt;y&gt;"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

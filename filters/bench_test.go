@@ -16,7 +16,7 @@ func BenchmarkChain(b *testing.B) {
 	user := &request.User{Name: "admin", Groups: []string{request.GroupMasters}}
 	final := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })
 	chain := Chain(final,
-		AuditID, Recover(quiet(), writeError), RequestInfo(writeError),
+		AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError),
 		Track(TrackConfig{Metrics: metrics, Logger: quiet(), Known: func(*request.Info) bool { return true }}),
 		CacheControl, drain.Filter(writeError), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}),
 		as(user), MaxInFlight(400, 200, metrics, writeError), Authorize(authz.Union{authz.Masters{}}, quiet(), writeError))

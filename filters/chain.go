@@ -3,7 +3,7 @@
 // authorization themselves are in authn and authz; filters here act on their
 // results. No filter serves a resource.
 //
-// Imports: filters/authn, filters/authz, request, telemetry.
+// Imports: authorizer, filters/authn, request, telemetry.
 package filters
 
 import (
@@ -30,9 +30,11 @@ func Chain(final http.Handler, filters ...Filter) http.Handler {
 // that the client accepts. Filters set further headers before they call it.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
 
-// LongRunning reports whether a request may last as long as its client wants, by
-// its verb and subresource as in kube-apiserver. Such requests have no deadline,
-// do not count as in flight for MaxInFlight, and are ended when the server stops.
+// LongRunning reports whether a request is long-running by kube-apiserver's rule:
+// watches, and subresources of these names. It is for resources of aggregated
+// servers; for its own, a control plane asks the resource. Filters use
+// request.LongRunning, which RequestInfo sets. Such requests have no deadline, do
+// not count as in flight for MaxInFlight, and are ended when the server stops.
 func LongRunning(info *request.Info) bool {
 	if info == nil {
 		return false

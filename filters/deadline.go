@@ -38,7 +38,7 @@ type DeadlineConfig struct {
 func Deadline(config DeadlineConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if LongRunning(request.InfoFrom(r.Context())) {
+			if request.LongRunning(r.Context()) {
 				next.ServeHTTP(w, r)
 				return
 			}

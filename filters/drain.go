@@ -112,7 +112,7 @@ func (d *Drain) Filter(onError ErrorWriter) Filter {
 				return
 			}
 			defer d.end()
-			if LongRunning(info) {
+			if request.LongRunning(r.Context()) {
 				ctx, cancel := context.WithCancelCause(r.Context())
 				defer cancel(nil)
 				defer context.AfterFunc(d.stopping, func() { cancel(ErrStopping) })()

@@ -23,7 +23,7 @@ func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			info := request.InfoFrom(r.Context())
-			if LongRunning(info) {
+			if request.LongRunning(r.Context()) {
 				next.ServeHTTP(w, r)
 				return
 			}

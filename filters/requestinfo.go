@@ -10,8 +10,8 @@ import (
 )
 
 // RequestInfo parses the request line, once, and puts the request.Info into the
-// request's context.
-func RequestInfo(onError ErrorWriter) Filter {
+// request's context, with whether the request is long-running.
+func RequestInfo(longRunning func(*request.Info) bool, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			info, err := request.Parse(r)
@@ -23,6 +23,7 @@ func RequestInfo(onError ErrorWriter) Filter {
 				onError(w, r, apierrors.NewBadRequest(err.Error()))
 				return
 			}
+			request.SetLongRunning(ctx, longRunning(&info))
 			response := wrap(w)
 			response.ctx = ctx
 			next.ServeHTTP(response, r)

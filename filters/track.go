@@ -32,7 +32,7 @@ func Track(config TrackConfig) Filter {
 			t := tracked{config: &config, response: wrap(w), info: request.InfoFrom(r.Context()), start: time.Now()}
 			t.line = lineOf(r, config.Logger.Enabled(r.Context(), level))
 			t.labels = telemetry.Describe(r, t.info, config.Known != nil && config.Known(t.info))
-			t.longRunning = LongRunning(t.info)
+			t.longRunning = request.LongRunning(r.Context())
 			if t.longRunning {
 				defer config.Metrics.LongRunning(t.labels)()
 			} else {

@@ -29,12 +29,16 @@ const (
 // scope is what the filters record of a request: one allocation and one context
 // key for all of it.
 type scope struct {
-	info     *Info
-	user     *User
-	auditID  string
-	received time.Time
-	original *http.Request
-	warnings Warnings
+	info             *Info
+	user             *User
+	authentication   *Authentication
+	auditID          string
+	received         time.Time
+	original         *http.Request
+	longRunning      bool
+	watchInitialized hook
+	warnings         Warnings
+	annotations      annotations
 }
 
 type scopeKey struct{}
@@ -69,7 +73,8 @@ func UserFrom(ctx context.Context) *User {
 	return nil
 }
 
-// SetUser records the authenticated user.
+// SetUser records the user that the request is made as: the authenticated one, or
+// the one it impersonates.
 func SetUser(ctx context.Context, user *User) {
 	if s := from(ctx); s != nil {
 		s.user = user

@@ -55,6 +55,10 @@ type Info struct {
 	// DeprecatedWatch means that the watch was requested by the path, not by the
 	// query.
 	DeprecatedWatch bool
+	// FieldSelector and LabelSelector are those of a request for a collection, as
+	// sent, for authorization. As in kube-apiserver a deprecated watch has none,
+	// because it may be of one object, which they do not apply to.
+	FieldSelector, LabelSelector string
 }
 
 // Prefixes of resource paths.
@@ -119,7 +123,8 @@ func (i *Info) parseResource(rest []string) {
 	}
 }
 
-// refineVerb distinguishes the verbs that share an HTTP method.
+// refineVerb distinguishes the verbs that share an HTTP method, and reads the
+// selectors of a request for a collection.
 func (i *Info) refineVerb(rawQuery string) {
 	if i.Name != "" {
 		return
@@ -129,19 +134,26 @@ func (i *Info) refineVerb(rawQuery string) {
 		i.Verb = "deletecollection"
 	case "get":
 		i.Verb = "list"
-		fallthrough
 	case "watch":
-		if rawQuery == "" {
-			return
-		}
-		query, _ := url.ParseQuery(rawQuery) // a malformed query is reported where it is decoded
-		if i.Verb == "list" && isTrue(query, "watch") {
-			i.Verb = "watch"
-		}
-		if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
-			if name, ok := selector.RequiresExactMatch("metadata.name"); ok && validPathSegment(name) {
-				i.Name = name
-			}
+	default:
+		return
+	}
+	if rawQuery == "" {
+		return
+	}
+	query, _ := url.ParseQuery(rawQuery) // a malformed query is reported where it is decoded
+	if i.Verb == "list" && isTrue(query, "watch") {
+		i.Verb = "watch"
+	}
+	if !i.DeprecatedWatch {
+		i.FieldSelector, i.LabelSelector = query.Get("fieldSelector"), query.Get("labelSelector")
+	}
+	if i.Verb == "deletecollection" {
+		return
+	}
+	if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
+		if name, ok := selector.RequiresExactMatch("metadata.name"); ok && validPathSegment(name) {
+			i.Name = name
 		}
 	}
 }

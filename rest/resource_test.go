@@ -3,10 +3,12 @@ package rest_test
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,7 +49,8 @@ func (collection) DeleteCollection(context.Context, string, rest.ValidateObject,
 func (named) CreateNamed(context.Context, types.NamespacedName, codec.Object, rest.ValidateObject, metav1.CreateOptions) (*codec.Record, error) {
 	return nil, nil
 }
-func (connecter) Connect(context.Context, types.NamespacedName, string) (http.Handler, error) {
+func (connecter) ConnectOptions(url.Values, string) (runtime.Object, error) { return nil, nil }
+func (connecter) Connect(context.Context, types.NamespacedName, runtime.Object) (http.Handler, error) {
 	return nil, nil
 }
 func (c connecter) ConnectMethods() []string { return c.methods }

@@ -12,11 +12,13 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -80,15 +82,22 @@ type CollectionDeleter interface {
 	DeleteCollection(ctx context.Context, namespace string, validate ValidateObject, options metav1.DeleteOptions, list ListOptions) (*List, error)
 }
 
-// Connecter hands a request to a handler of its own: streams, proxies, logs. Whether
-// such a request is long-running follows from its subresource's name
-// (filters.LongRunning).
+// Connecter hands a request to a handler of its own: streams, proxies, logs.
 type Connecter interface {
-	// Connect returns the handler of one request. tail is what followed the
-	// subresource in the path.
-	Connect(ctx context.Context, name types.NamespacedName, tail string) (http.Handler, error)
+	// ConnectOptions reads the options of a connection from a request's query and
+	// from what followed the subresource in the path, without its leading slash.
+	// They are an object of the resource's Version (PodExecOptions, say), which
+	// admission may change; nil where there are none. An error is the client's.
+	ConnectOptions(query url.Values, tail string) (runtime.Object, error)
+	// Connect returns the handler of one request with the options that admission
+	// has left of those of ConnectOptions.
+	Connect(ctx context.Context, name types.NamespacedName, options runtime.Object) (http.Handler, error)
 	// ConnectMethods returns the HTTP methods that are served.
 	ConnectMethods() []string
+	// LongRunning reports whether a request may last: it is then exempt from
+	// deadlines and from the limits of requests in flight, and ends when the
+	// server stops.
+	LongRunning() bool
 }
 
 // NamedCreater creates a subresource of a named object: the create verb of

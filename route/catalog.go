@@ -3,7 +3,7 @@
 // the resource serves it (built-in, then custom). There is no router: the grammar
 // of API paths is regular, and package request has parsed the path before.
 //
-// Imports: endpoints, request, rest.
+// Imports: codec, endpoints, request, rest.
 package route
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -45,6 +46,31 @@ func (c *Catalog) Find(gv schema.GroupVersion, name, subresource string) *rest.R
 		}
 	}
 	return nil
+}
+
+// Equivalents returns the resources by which the objects of r are served, in the
+// order of the versions of their kind: r in all its versions, and where a kind is
+// in more groups than one, those of the others. A subresource has those of the
+// same name. It is empty where r is not served any more, or is not stored.
+func (c *Catalog) Equivalents(r *rest.Resource) []*rest.Resource {
+	parent := r
+	if r.Subresource != "" {
+		parent = c.Find(r.GroupVersion, r.Name, "")
+	}
+	if parent == nil || parent.Kind == nil {
+		return nil
+	}
+	versions := parent.Kind.Versions
+	if len(versions) == 0 {
+		versions = []*codec.Version{parent.Kind.Hub}
+	}
+	var all []*rest.Resource
+	for _, v := range versions {
+		if found := c.Find(v.GVK.GroupVersion(), r.Name, r.Subresource); found != nil {
+			all = append(all, found)
+		}
+	}
+	return all
 }
 
 // Groups implements Source. A group that several sources have stands where the

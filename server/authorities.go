@@ -28,7 +28,7 @@ type signers struct {
 }
 
 // Authenticate implements authn.Authenticator.
-func (u *users) Authenticate(r *http.Request) (*request.User, error) {
+func (u *users) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return u.now.Load().certificates.Authenticate(r)
 }
 

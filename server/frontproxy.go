@@ -36,7 +36,7 @@ type believed struct {
 }
 
 // Authenticate implements authn.Authenticator.
-func (p *frontProxy) Authenticate(r *http.Request) (*request.User, error) {
+func (p *frontProxy) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return p.now.Load().headers.Authenticate(r)
 }
 

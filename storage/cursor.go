@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -62,6 +63,8 @@ type Cursor struct {
 	timer *time.Timer
 	due   time.Time
 	out   []rest.Event
+	// reported: the request knows that the initial events are out.
+	reported bool
 }
 
 var _ rest.Watch = (*Cursor)(nil)
@@ -105,6 +108,7 @@ func (c *Cursor) Next(ctx context.Context) ([]rest.Event, error) {
 		if c.nextInitial != nil {
 			err = c.initial()
 		} else {
+			c.initialized(ctx)
 			err = c.changes(ctx)
 		}
 		if err != nil {
@@ -112,6 +116,15 @@ func (c *Cursor) Next(ctx context.Context) ([]rest.Event, error) {
 		}
 	}
 	return c.out, nil
+}
+
+// initialized reports to the request, once, that the initial events are out: it
+// is called when the next ones are asked for.
+func (c *Cursor) initialized(ctx context.Context) {
+	if !c.reported {
+		c.reported = true
+		request.WatchInitialized(ctx)
+	}
 }
 
 // initial adds the next initial events.

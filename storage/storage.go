@@ -25,7 +25,7 @@
 // not once per reader. Events of other processes, which share an etcd, have no
 // Note; their records are decoded from the stored value.
 //
-// Imports: codec, rest, storage/kv.
+// Imports: codec, request, rest, storage/kv.
 package storage
 
 import (

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/admission"
 )
@@ -35,25 +36,31 @@ var immortal = [...]string{metav1.NamespaceDefault, metav1.NamespaceSystem, meta
 // Name implements admission.Plugin.
 func (NamespaceLifecycle) Name() string { return "NamespaceLifecycle" }
 
+// Handles implements admission.Plugin. What is there may always be updated: it
+// exists, so its namespace does.
+func (NamespaceLifecycle) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Delete
+}
+
 // Mutate implements admission.Mutator. It changes nothing, but like
 // kube-apiserver it decides before the object itself is looked at.
 func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
-	isNamespace := a.Resource.Group == "" && a.Resource.Resource == "namespaces"
+	resource := a.Resource.GroupResource()
+	isNamespace := resource == schema.GroupResource{Resource: "namespaces"}
 	switch {
 	case isNamespace && a.Operation == admission.Delete && slices.Contains(immortal[:], a.Name):
-		return apierrors.NewForbidden(a.Resource.GroupResource(), a.Name, fmt.Errorf("this namespace may not be deleted"))
-	case isNamespace, a.Namespace == "", a.Operation == admission.Delete, a.Operation == admission.Update, isAccessReview(a):
-		// What is there may always be changed: it exists, so its namespace does.
+		return apierrors.NewForbidden(resource, a.Name, fmt.Errorf("this namespace may not be deleted"))
+	case isNamespace, a.Namespace == "", a.Operation == admission.Delete, isAccessReview(resource):
 		return nil
 	}
 	namespace, err := p.Namespaces.Namespace(ctx, a.Namespace)
 	if err != nil {
 		return err
 	}
-	if a.Operation != admission.Create || namespace.Status.Phase != corev1.NamespaceTerminating {
+	if namespace.Status.Phase != corev1.NamespaceTerminating {
 		return nil
 	}
-	refused := apierrors.NewForbidden(a.Resource.GroupResource(), a.Name,
+	refused := apierrors.NewForbidden(resource, a.Name,
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.Namespace))
 	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
@@ -62,6 +69,6 @@ func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes)
 	return refused
 }
 
-func isAccessReview(a *admission.Attributes) bool {
-	return a.Resource.Group == "authorization.k8s.io"
+func isAccessReview(resource schema.GroupResource) bool {
+	return resource.Group == "authorization.k8s.io"
 }

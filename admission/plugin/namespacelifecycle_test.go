@@ -12,6 +12,7 @@ import (
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/rest"
 )
 
 // cluster has an active and a dying namespace.
@@ -63,14 +64,9 @@ func TestNamespaceLifecycle(t *testing.T) {
 		{op: admission.Create, resource: impostor, namespace: "missing", code: 404, message: missing},
 		{op: admission.Create, resource: nodes},
 		{op: admission.Create, resource: reviews, namespace: "missing"},
-		{op: admission.Update, resource: pods, namespace: "missing"},
-		{op: admission.Update, resource: pods, namespace: "dying"},
 		{op: admission.Delete, resource: pods, namespace: "dying"},
 		{op: admission.Delete, resource: pods, namespace: "missing"},
-		{op: admission.Connect, resource: pods, sub: "exec", namespace: "dying"},
-		{op: admission.Connect, resource: pods, sub: "exec", namespace: "missing", code: 404, message: missing},
 		{op: admission.Create, resource: namespaces, name: "missing", namespace: "missing"},
-		{op: admission.Update, resource: namespaces, name: "default", namespace: "default"},
 		{op: admission.Delete, resource: namespaces, name: "dying", namespace: "dying"},
 		{op: admission.Delete, resource: namespaces, name: "default", namespace: "default", code: 403, message: protected("default")},
 		{op: admission.Delete, resource: namespaces, name: "kube-system", code: 403, message: protected("kube-system")},
@@ -83,9 +79,9 @@ func TestNamespaceLifecycle(t *testing.T) {
 		}
 		t.Run(string(test.op)+" "+test.resource.Resource+test.sub+" "+test.namespace+"/"+test.name, func(t *testing.T) {
 			t.Parallel()
-			err := plugin.NamespaceLifecycle{Namespaces: cluster{}}.Mutate(t.Context(), &admission.Attributes{
-				Operation: test.op, Resource: test.resource, Subresource: test.sub, Namespace: test.namespace, Name: test.name,
-			})
+			err := plugin.NamespaceLifecycle{Namespaces: cluster{}}.Mutate(t.Context(), &admission.Attributes{Request: admission.Request{
+				Operation: test.op, Resource: served(test.resource, test.sub), Namespace: test.namespace, Name: test.name,
+			}})
 			var status apierrors.APIStatus
 			if test.code == 0 {
 				if err != nil {
@@ -103,11 +99,26 @@ func TestNamespaceLifecycle(t *testing.T) {
 	}
 }
 
+// TestNamespaceLifecycleHandles: as in kube-apiserver it has no say in
+// connections; what is there may always be updated.
+func TestNamespaceLifecycleHandles(t *testing.T) {
+	t.Parallel()
+	for op, want := range map[admission.Operation]bool{admission.Create: true, admission.Delete: true, admission.Update: false, admission.Connect: false} {
+		if got := (plugin.NamespaceLifecycle{}).Handles(op); got != want {
+			t.Errorf("%s: %t", op, got)
+		}
+	}
+}
+
+func served(r schema.GroupVersionResource, subresource string) *rest.Resource {
+	return &rest.Resource{GroupVersion: r.GroupVersion(), Name: r.Resource, Subresource: subresource}
+}
+
 func TestNamespaceLifecycleKeepsErrors(t *testing.T) {
 	t.Parallel()
-	err := plugin.NamespaceLifecycle{Namespaces: cluster{}}.Mutate(t.Context(), &admission.Attributes{
-		Operation: admission.Create, Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: "broken",
-	})
+	err := plugin.NamespaceLifecycle{Namespaces: cluster{}}.Mutate(t.Context(), &admission.Attributes{Request: admission.Request{
+		Operation: admission.Create, Resource: served(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, ""), Namespace: "broken",
+	}})
 	if err == nil || err.Error() != "disk trouble" {
 		t.Errorf("error %v", err)
 	}

@@ -38,6 +38,7 @@ func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		http.Error(w, "missing user", http.StatusInternalServerError)
 		return
 	}
+	request.WatchInitialized(in.Context()) // what a watch costs from here on, it costs the other server
 	r.server.forward(w, in, user)
 }
 

@@ -3,7 +3,8 @@
 // all others. Everything about an API group is in the folder of that group;
 // this package turns rows into REST storage. It serves nothing itself.
 //
-// Imports: apis/builtin/validation, codec, feature, registry, request, rest, storage.
+// Imports: apis/builtin/validation, authorizer, codec, feature, registry,
+// request, rest, storage.
 package builtin
 
 import (
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/registry"
@@ -55,13 +57,12 @@ type Env struct {
 	// The following answer reviews. They are required where the groups of
 	// reviews are served, and are called when a review comes in.
 
-	// Authorize decides. Neither allowed nor denied is no opinion. An error
-	// may come with any decision.
-	Authorize func(ctx context.Context, attributes *AccessAttributes) (allowed, denied bool, reason string, err error)
-	// AuthenticateToken finds out whose token it is and for which of the
-	// wanted audiences it is good; none wanted means the server's own. The
-	// user is nil where the token is nobody's; err may then say why.
-	AuthenticateToken func(ctx context.Context, token string, audiences []string) (user *request.User, granted []string, err error)
+	// Authorizer decides what access reviews ask.
+	Authorizer authorizer.Authorizer
+	// AuthenticateToken returns whose token it is and for which of the wanted
+	// audiences it is good; none wanted means the server's own. It is nil where
+	// the token is nobody's; err may then say why.
+	AuthenticateToken func(ctx context.Context, token string, audiences []string) (*request.Authentication, error)
 	// Rules lists what a user may do in a namespace, as far as that can be
 	// listed.
 	Rules func(ctx context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus

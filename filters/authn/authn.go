@@ -19,9 +19,9 @@ var ErrUnauthorized = errors.New("unauthorized")
 
 // Authenticator finds out who sends a request. It returns nil, nil where the
 // request has no credentials of its kind, and an error where they are not
-// good. The user is shared and immutable. It may be called concurrently.
+// good. The answer is shared and immutable. It may be called concurrently.
 type Authenticator interface {
-	Authenticate(r *http.Request) (*request.User, error)
+	Authenticate(r *http.Request) (*request.Authentication, error)
 }
 
 // Union tries authenticators in order and returns the first user found. Errors
@@ -29,12 +29,12 @@ type Authenticator interface {
 type Union []Authenticator
 
 // Authenticate implements Authenticator.
-func (u Union) Authenticate(r *http.Request) (*request.User, error) {
+func (u Union) Authenticate(r *http.Request) (*request.Authentication, error) {
 	var errs []error
 	for _, authenticator := range u {
-		user, err := authenticator.Authenticate(r)
-		if user != nil {
-			return user, nil
+		found, err := authenticator.Authenticate(r)
+		if found != nil {
+			return found, nil
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -43,10 +43,13 @@ func (u Union) Authenticate(r *http.Request) (*request.User, error) {
 	return nil, errors.Join(errs...)
 }
 
-// Anonymous is the user of requests without credentials. Each call returns a
+// Anonymous is how requests without credentials are authenticated. Each call returns a
 // value of its own.
-func Anonymous() *request.User {
-	return &request.User{Name: request.Anonymous, Groups: []string{request.GroupUnauthenticated}}
+func Anonymous() *request.Authentication {
+	return &request.Authentication{
+		User:       &request.User{Name: request.Anonymous, Groups: []string{request.GroupUnauthenticated}},
+		Credential: request.CredentialNone,
+	}
 }
 
 // authenticated adds the group of everyone whose credentials were good.

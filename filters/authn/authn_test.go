@@ -126,16 +126,26 @@ func TestCertificates(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got != nil {
-				if id := got.Extra[credentialID]; len(id) != 1 || !strings.HasPrefix(id[0], "X509SHA256=") || len(id[0]) != len("X509SHA256=")+64 {
+				if got.Credential != request.CredentialCertificate {
+					t.Errorf("by %s", got.Credential)
+				}
+				if id := got.User.Extra[credentialID]; len(id) != 1 || !strings.HasPrefix(id[0], "X509SHA256=") || len(id[0]) != len("X509SHA256=")+64 {
 					t.Errorf("the credential ID is %q", id)
 				}
-				got.Extra = nil
+				got.User.Extra = nil
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, userOfAnswer(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+func userOfAnswer(found *request.Authentication) *request.User {
+	if found == nil {
+		return nil
+	}
+	return found.User
 }
 
 func TestCertificatesThroughIntermediate(t *testing.T) {
@@ -146,7 +156,7 @@ func TestCertificatesThroughIntermediate(t *testing.T) {
 		NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour),
 	})
 	user, err := (&Certificates{Authorities: ca.pool()}).Authenticate(with(t.Context(), between.user(t, nil), between.cert))
-	if err != nil || user == nil || user.Name != "jane" {
+	if err != nil || user == nil || user.User.Name != "jane" {
 		t.Errorf("%v, %v", user, err)
 	}
 }
@@ -160,7 +170,7 @@ func TestCertificatesOncePerConnection(t *testing.T) {
 		cert := ca.user(t, nil)
 		authenticator := &Certificates{Authorities: ca.pool()}
 		conn := NewConn(t.Context())
-		authenticate := func(ctx context.Context) *request.User {
+		authenticate := func(ctx context.Context) *request.Authentication {
 			user, err := authenticator.Authenticate(with(ctx, cert))
 			if err != nil {
 				t.Fatal(err)
@@ -200,14 +210,14 @@ func BenchmarkCertificates(b *testing.B) {
 // tokens is a verifier that knows some tokens and refuses one.
 type tokens map[string]string
 
-func (v tokens) Verify(_ context.Context, token string) (*request.User, error) {
+func (v tokens) Verify(_ context.Context, token string, _ []string) (*request.User, []string, error) {
 	if token == "bad" {
-		return nil, errors.New("expired")
+		return nil, nil, errors.New("expired")
 	}
 	if name := v[token]; name != "" {
-		return &request.User{Name: name}, nil
+		return &request.User{Name: name}, []string{"api"}, nil
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 func TestTokens(t *testing.T) {
@@ -231,17 +241,35 @@ func TestTokens(t *testing.T) {
 	for _, tt := range tests {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", tt.header)
-		user, err := authenticator.Authenticate(r)
+		found, err := authenticator.Authenticate(r)
 		name := ""
-		if user != nil {
-			name = user.Name
-			if diff := cmp.Diff([]string{request.GroupAuthenticated}, user.Groups); diff != "" {
+		if found != nil {
+			name = found.User.Name
+			if found.Credential != request.CredentialToken || len(found.Audiences) != 1 {
+				t.Errorf("%q: by %s for %q", tt.header, found.Credential, found.Audiences)
+			}
+			if diff := cmp.Diff([]string{request.GroupAuthenticated}, found.User.Groups); diff != "" {
 				t.Errorf("%q: groups (-want +got):\n%s", tt.header, diff)
 			}
 		}
 		if name != tt.user || errors.Is(err, ErrUnauthorized) != tt.bad {
 			t.Errorf("%q: %q, %v; want %q, bad %t", tt.header, name, err, tt.user, tt.bad)
 		}
+	}
+}
+
+// TestAuthenticateToken: a review is about a token, which need not be anybody's.
+func TestAuthenticateToken(t *testing.T) {
+	t.Parallel()
+	verifiers := Tokens{tokens{"one": "jane"}}
+	for token, want := range map[string]string{"one": "jane", "nonsense": "", "bad": ""} {
+		found, err := verifiers.AuthenticateToken(t.Context(), token, []string{"api"})
+		if (found == nil) != (want == "") || found != nil && found.User.Name != want || (err != nil) != (token == "bad") {
+			t.Errorf("%s: %+v, %v", token, found, err)
+		}
+	}
+	if found, err := (Tokens{}).AuthenticateToken(t.Context(), "one", nil); found != nil || err != nil {
+		t.Errorf("without verifiers: %+v, %v", found, err)
 	}
 }
 
@@ -262,7 +290,12 @@ type fixed struct {
 	err  error
 }
 
-func (f fixed) Authenticate(*http.Request) (*request.User, error) { return f.user, f.err }
+func (f fixed) Authenticate(*http.Request) (*request.Authentication, error) {
+	if f.user == nil {
+		return nil, f.err
+	}
+	return &request.Authentication{User: f.user}, f.err
+}
 
 func TestUnion(t *testing.T) {
 	t.Parallel()

@@ -45,8 +45,9 @@ type conn struct {
 
 // verified is the outcome of one verification. Failures are not kept.
 type verified struct {
-	by    *Certificates
-	user  *request.User
+	by *Certificates
+	// found is nil where the certificate names no user.
+	found *request.Authentication
 	until time.Time
 }
 
@@ -57,14 +58,14 @@ func NewConn(ctx context.Context) context.Context {
 }
 
 // Authenticate implements Authenticator.
-func (c *Certificates) Authenticate(r *http.Request) (*request.User, error) {
+func (c *Certificates) Authenticate(r *http.Request) (*request.Authentication, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
 	}
 	at, _ := r.Context().Value(connKey{}).(*conn)
 	if at != nil {
 		if v := at.verified.Load(); v != nil && v.by == c && time.Now().Before(v.until) {
-			return v.user, nil
+			return v.found, nil
 		}
 	}
 	v, err := c.verify(r.TLS.PeerCertificates)
@@ -74,7 +75,7 @@ func (c *Certificates) Authenticate(r *http.Request) (*request.User, error) {
 	if at != nil {
 		at.verified.Store(v)
 	}
-	return v.user, nil
+	return v.found, nil
 }
 
 // verifyClient verifies the certificate of a client, which others may follow
@@ -100,7 +101,11 @@ func (c *Certificates) verify(certs []*x509.Certificate) (*verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &verified{by: c, user: user, until: lastEnd(chains)}, nil
+	v := &verified{by: c, until: lastEnd(chains)}
+	if user != nil {
+		v.found = &request.Authentication{User: user, Credential: request.CredentialCertificate}
+	}
+	return v, nil
 }
 
 // lastEnd is how long at least one of the chains holds.

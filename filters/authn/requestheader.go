@@ -39,7 +39,7 @@ type proxied struct {
 }
 
 // Authenticate implements Authenticator.
-func (h *RequestHeaders) Authenticate(r *http.Request) (*request.User, error) {
+func (h *RequestHeaders) Authenticate(r *http.Request) (*request.Authentication, error) {
 	user := h.take(r.Header)
 	if user.Name == "" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
@@ -47,7 +47,7 @@ func (h *RequestHeaders) Authenticate(r *http.Request) (*request.User, error) {
 	at, _ := r.Context().Value(connKey{}).(*conn)
 	if at != nil {
 		if p := at.proxied.Load(); p != nil && p.by == h && time.Now().Before(p.until) {
-			return authenticated(user), nil
+			return byProxy(user), nil
 		}
 	}
 	until, err := h.verify(r.TLS.PeerCertificates)
@@ -57,7 +57,11 @@ func (h *RequestHeaders) Authenticate(r *http.Request) (*request.User, error) {
 	if at != nil {
 		at.proxied.Store(&proxied{h, until})
 	}
-	return authenticated(user), nil
+	return byProxy(user), nil
+}
+
+func byProxy(user *request.User) *request.Authentication {
+	return &request.Authentication{User: authenticated(user), Credential: request.CredentialFrontProxy}
 }
 
 func (h *RequestHeaders) verify(certs []*x509.Certificate) (until time.Time, err error) {

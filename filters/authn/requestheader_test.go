@@ -49,7 +49,10 @@ func TestRequestHeaders(t *testing.T) {
 				if errors.Is(err, ErrUnauthorized) != tt.bad {
 					t.Fatalf("%v", err)
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
+				if got != nil && got.Credential != request.CredentialFrontProxy {
+					t.Errorf("by %s", got.Credential)
+				}
+				if diff := cmp.Diff(tt.want, userOfAnswer(got)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				for name := range r.Header {

@@ -11,9 +11,12 @@ import (
 )
 
 // TokenVerifier knows one kind of bearer token. It returns nil, nil for tokens
-// of another kind, and an error for those of its own that are not good.
+// of another kind, and an error for those of its own that are not good. It may be
+// called concurrently.
 type TokenVerifier interface {
-	Verify(ctx context.Context, token string) (*request.User, error)
+	// Verify returns whose token it is, and for which of the audiences it is
+	// good, of which there must be one; none asked for means the server's own.
+	Verify(ctx context.Context, token string, audiences []string) (user *request.User, granted []string, err error)
 }
 
 // Tokens authenticates bearer tokens by verifiers in order. A token that none
@@ -22,22 +25,32 @@ type TokenVerifier interface {
 type Tokens []TokenVerifier
 
 // Authenticate implements Authenticator.
-func (t Tokens) Authenticate(r *http.Request) (*request.User, error) {
+func (t Tokens) Authenticate(r *http.Request) (*request.Authentication, error) {
 	token := bearer(r)
 	if token == "" {
 		return nil, nil
 	}
+	found, err := t.AuthenticateToken(r.Context(), token, nil)
+	if found == nil {
+		return nil, fmt.Errorf("bearer token: %w", errors.Join(err, ErrUnauthorized))
+	}
+	return found, nil
+}
+
+// AuthenticateToken returns whose token it is, nil where no verifier takes it;
+// the error may then say why. Audiences are as in TokenVerifier.
+func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences []string) (*request.Authentication, error) {
 	var errs []error
 	for _, verifier := range t {
-		user, err := verifier.Verify(r.Context(), token)
+		user, granted, err := verifier.Verify(ctx, token, audiences)
 		if user != nil {
-			return authenticated(user), nil
+			return &request.Authentication{User: authenticated(user), Credential: request.CredentialToken, Audiences: granted}, nil
 		}
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	return nil, fmt.Errorf("bearer token: %w", errors.Join(append(errs, ErrUnauthorized)...))
+	return nil, errors.Join(errs...)
 }
 
 // bearer returns the token of the Authorization header, whose scheme may be

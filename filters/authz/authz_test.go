@@ -5,16 +5,17 @@ import (
 	"errors"
 	"testing"
 
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/request"
 )
 
 type fixed struct {
-	decision Decision
+	decision authorizer.Decision
 	reason   string
 	err      error
 }
 
-func (f fixed) Authorize(context.Context, *Attributes) (Decision, string, error) {
+func (f fixed) Authorize(context.Context, *authorizer.Attributes) (authorizer.Decision, string, error) {
 	return f.decision, f.reason, f.err
 }
 
@@ -24,18 +25,18 @@ func TestUnion(t *testing.T) {
 	tests := []struct {
 		name   string
 		union  Union
-		want   Decision
+		want   authorizer.Decision
 		reason string
 		err    bool
 	}{
-		{"nobody asked", nil, NoOpinion, "", false},
-		{"the first that allows", Union{fixed{}, fixed{decision: Allow, reason: "a"}, fixed{decision: Deny}}, Allow, "a", false},
-		{"the first that denies", Union{fixed{decision: Deny, reason: "d"}, fixed{decision: Allow}}, Deny, "d", false},
-		{"an error does not keep others from allowing", Union{fixed{err: broken}, fixed{decision: Allow}}, Allow, "", false},
-		{"all reasons", Union{fixed{reason: "a"}, fixed{err: broken}, fixed{reason: "b"}}, NoOpinion, "a\nb", true},
+		{"nobody asked", nil, authorizer.DecisionNoOpinion, "", false},
+		{"the first that allows", Union{fixed{decision: authorizer.DecisionNoOpinion}, fixed{decision: authorizer.DecisionAllow, reason: "a"}, fixed{decision: authorizer.DecisionDeny}}, authorizer.DecisionAllow, "a", false},
+		{"the first that denies", Union{fixed{decision: authorizer.DecisionDeny, reason: "d"}, fixed{decision: authorizer.DecisionAllow}}, authorizer.DecisionDeny, "d", false},
+		{"an error does not keep others from allowing", Union{fixed{decision: authorizer.DecisionNoOpinion, err: broken}, fixed{decision: authorizer.DecisionAllow}}, authorizer.DecisionAllow, "", false},
+		{"all reasons", Union{fixed{decision: authorizer.DecisionNoOpinion, reason: "a"}, fixed{decision: authorizer.DecisionNoOpinion, err: broken}, fixed{decision: authorizer.DecisionNoOpinion, reason: "b"}}, authorizer.DecisionNoOpinion, "a\nb", true},
 	}
 	for _, tt := range tests {
-		got, reason, err := tt.union.Authorize(t.Context(), &Attributes{})
+		got, reason, err := tt.union.Authorize(t.Context(), &authorizer.Attributes{})
 		if got != tt.want || reason != tt.reason || (err != nil) != tt.err {
 			t.Errorf("%s: %s %q %v; want %s %q", tt.name, got, reason, err, tt.want, tt.reason)
 		}
@@ -48,39 +49,25 @@ func TestAuthorizers(t *testing.T) {
 	jane := &request.User{Name: "jane", Groups: []string{"system:authenticated"}}
 	tests := []struct {
 		name       string
-		authorizer Authorizer
-		attributes Attributes
-		want       Decision
+		authorizer authorizer.Authorizer
+		attributes authorizer.Attributes
+		want       authorizer.Decision
 	}{
-		{"a master", Masters{}, Attributes{User: master, Verb: "delete", IsResource: true}, Allow},
-		{"no master", Masters{}, Attributes{User: jane, Verb: "get"}, NoOpinion},
-		{"nobody", Masters{}, Attributes{}, NoOpinion},
-		{"health", PublicInfo{}, Attributes{User: jane, Verb: "get", Path: "/healthz"}, Allow},
-		{"version", PublicInfo{}, Attributes{Verb: "get", Path: "/version/"}, Allow},
-		{"a single check", PublicInfo{}, Attributes{Verb: "get", Path: "/readyz/etcd"}, NoOpinion},
-		{"another method", PublicInfo{}, Attributes{Verb: "post", Path: "/healthz"}, NoOpinion},
-		{"metrics", PublicInfo{}, Attributes{Verb: "get", Path: "/metrics"}, NoOpinion},
-		{"a resource", PublicInfo{}, Attributes{Verb: "get", IsResource: true, Path: "/healthz"}, NoOpinion},
-		{"always", AlwaysAllow{}, Attributes{}, Allow},
-		{"never", AlwaysDeny{}, Attributes{User: jane}, NoOpinion},
+		{"a master", Masters{}, authorizer.Attributes{User: master, Verb: "delete", ResourceRequest: true}, authorizer.DecisionAllow},
+		{"no master", Masters{}, authorizer.Attributes{User: jane, Verb: "get"}, authorizer.DecisionNoOpinion},
+		{"nobody", Masters{}, authorizer.Attributes{}, authorizer.DecisionNoOpinion},
+		{"health", PublicInfo{}, authorizer.Attributes{User: jane, Verb: "get", Path: "/healthz"}, authorizer.DecisionAllow},
+		{"version", PublicInfo{}, authorizer.Attributes{Verb: "get", Path: "/version/"}, authorizer.DecisionAllow},
+		{"a single check", PublicInfo{}, authorizer.Attributes{Verb: "get", Path: "/readyz/etcd"}, authorizer.DecisionNoOpinion},
+		{"another method", PublicInfo{}, authorizer.Attributes{Verb: "post", Path: "/healthz"}, authorizer.DecisionNoOpinion},
+		{"metrics", PublicInfo{}, authorizer.Attributes{Verb: "get", Path: "/metrics"}, authorizer.DecisionNoOpinion},
+		{"a resource", PublicInfo{}, authorizer.Attributes{Verb: "get", ResourceRequest: true, Path: "/healthz"}, authorizer.DecisionNoOpinion},
+		{"always", AlwaysAllow{}, authorizer.Attributes{}, authorizer.DecisionAllow},
+		{"never", AlwaysDeny{}, authorizer.Attributes{User: jane}, authorizer.DecisionNoOpinion},
 	}
 	for _, tt := range tests {
 		if got, _, err := tt.authorizer.Authorize(t.Context(), &tt.attributes); got != tt.want || err != nil {
 			t.Errorf("%s: %s, %v; want %s", tt.name, got, err, tt.want)
 		}
-	}
-}
-
-func TestAttributesOf(t *testing.T) {
-	t.Parallel()
-	user := &request.User{Name: "jane"}
-	resource := AttributesOf(user, &request.Info{IsResource: true, Verb: "get", Group: "apps", Version: "v1", Namespace: "a", Resource: "deployments", Subresource: "scale", Name: "x", Path: "/p"})
-	want := Attributes{User: user, Verb: "get", IsResource: true, Group: "apps", Version: "v1", Namespace: "a", Resource: "deployments", Subresource: "scale", Name: "x", Path: "/p"}
-	if resource != want {
-		t.Errorf("%+v, want %+v", resource, want)
-	}
-	path := AttributesOf(user, &request.Info{Verb: "get", Path: "/metrics"})
-	if want := (Attributes{User: user, Verb: "get", Path: "/metrics"}); path != want {
-		t.Errorf("%+v, want %+v", path, want)
 	}
 }

@@ -45,6 +45,7 @@ func rooms() []room {
 		{path: "telemetry", floor: 0, beside: []string{"request"}},
 		{path: "codec", floor: 0},
 		{path: "request", floor: 0},
+		{path: "authorizer", floor: 0, beside: []string{"request"}},
 		{path: "egress", floor: 0},
 		{path: "http2", floor: 0},
 		{path: "webhook", floor: 0, beside: []string{"egress"}},

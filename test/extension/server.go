@@ -117,12 +117,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	headers := r.Header.Clone()
-	user, err := s.users.Authenticate(r)
-	if user == nil || err != nil {
+	found, err := s.users.Authenticate(r)
+	if found == nil || err != nil {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return
 	}
-	s.route(w, r, &caller{user, headers})
+	s.route(w, r, &caller{found.User, headers})
 }
 
 // caller is the user of a request, with its headers as received.

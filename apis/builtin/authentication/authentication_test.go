@@ -71,14 +71,14 @@ func TestSelf(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	t.Parallel()
-	env := &builtin.Env{AuthenticateToken: func(_ context.Context, token string, audiences []string) (*request.User, []string, error) {
+	env := &builtin.Env{AuthenticateToken: func(_ context.Context, token string, audiences []string) (*request.Authentication, error) {
 		switch token {
 		case "good":
-			return &request.User{Name: "ann", UID: "1"}, []string{"api"}, nil
+			return &request.Authentication{User: &request.User{Name: "ann", UID: "1"}, Audiences: []string{"api"}}, nil
 		case "unknown":
-			return nil, nil, nil
+			return nil, nil
 		}
-		return nil, nil, errors.New("invalid bearer token")
+		return nil, errors.New("invalid bearer token")
 	}}
 	const head = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","metadata":{},`
 	for body, want := range map[string]string{

@@ -33,16 +33,16 @@ func (r tokenReviews) Create(ctx context.Context, obj codec.Object, validate res
 			return nil, err
 		}
 	}
-	user, granted, err := r.env.AuthenticateToken(ctx, review.Spec.Token, review.Spec.Audiences)
-	review.Status = authenticationv1.TokenReviewStatus{Authenticated: user != nil}
+	found, err := r.env.AuthenticateToken(ctx, review.Spec.Token, review.Spec.Audiences)
+	review.Status = authenticationv1.TokenReviewStatus{Authenticated: found != nil}
 	if err != nil {
 		review.Status.Error = err.Error()
 	}
-	if user != nil {
-		if len(review.Spec.Audiences) > 0 && !intersect(review.Spec.Audiences, granted) {
+	if found != nil {
+		if len(review.Spec.Audiences) > 0 && !intersect(review.Spec.Audiences, found.Audiences) {
 			return nil, apierrors.NewInternalError(errors.New("authenticator returned unexpected audience"))
 		}
-		review.Status.User, review.Status.Audiences = userInfo(user), granted
+		review.Status.User, review.Status.Audiences = userInfo(found.User), found.Audiences
 	}
 	return codec.RecordOf(r.kind, review, nil, 0), nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -52,9 +53,10 @@ func (r accessReviews) Create(ctx context.Context, obj codec.Object, validate re
 		}
 	}
 	attributes, problems := attributesOf(user, &q.spec)
-	allowed, denied, reason, err := r.env.Authorize(ctx, attributes)
+	decision, reason, err := r.env.Authorizer.Authorize(ctx, attributes)
 	*q.status = authorizationv1.SubjectAccessReviewStatus{
-		Allowed: allowed, Denied: denied, Reason: reason, EvaluationError: evaluationError(err, problems),
+		Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny,
+		Reason: reason, EvaluationError: evaluationError(err, problems),
 	}
 	return codec.RecordOf(r.kind, obj, nil, 0), nil
 }

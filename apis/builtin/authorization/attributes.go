@@ -11,33 +11,32 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/request"
 )
 
 // attributesOf makes the question of a spec that is valid. Selectors, or parts
-// of them, that cannot be read are left out and told as problems: without them
+// of them, that cannot be read are left out and returned as problems: without them
 // more is asked for, so nothing is allowed that should not be.
-func attributesOf(user *request.User, spec *authorizationv1.SubjectAccessReviewSpec) (attributes *builtin.AccessAttributes, problems []string) {
+func attributesOf(user *request.User, spec *authorizationv1.SubjectAccessReviewSpec) (attributes *authorizer.Attributes, problems []string) {
 	if path := spec.NonResourceAttributes; path != nil {
-		return &builtin.AccessAttributes{User: user, Verb: path.Verb, Path: path.Path}, nil
+		return &authorizer.Attributes{User: user, Verb: path.Verb, Path: path.Path}, nil
 	}
 	asked := spec.ResourceAttributes
-	attributes = &builtin.AccessAttributes{
-		User: user, Verb: asked.Verb, IsResource: true, Group: asked.Group, Version: asked.Version,
+	a := &authorizer.Attributes{
+		User: user, Verb: asked.Verb, ResourceRequest: true, APIGroup: asked.Group, APIVersion: asked.Version,
 		Namespace: asked.Namespace, Resource: asked.Resource, Subresource: asked.Subresource, Name: asked.Name,
 	}
-	if attributes.Version == "" {
-		attributes.Version = "*"
+	if a.APIVersion == "" {
+		a.APIVersion = "*"
 	}
-	var err error
-	if attributes.FieldSelector, err = fieldRequirements(asked.FieldSelector); err != nil {
-		problems = append(problems, ignored("fieldSelector", len(attributes.FieldSelector)))
+	if a.FieldSelectorRequirements, a.FieldSelectorParsingErr = fieldRequirements(asked.FieldSelector); a.FieldSelectorParsingErr != nil {
+		problems = append(problems, ignored("fieldSelector", len(a.FieldSelectorRequirements)))
 	}
-	if attributes.LabelSelector, err = labelRequirements(asked.LabelSelector); err != nil {
-		problems = append(problems, ignored("labelSelector", len(attributes.LabelSelector)))
+	if a.LabelSelectorRequirements, a.LabelSelectorParsingErr = labelRequirements(asked.LabelSelector); a.LabelSelectorParsingErr != nil {
+		problems = append(problems, ignored("labelSelector", len(a.LabelSelectorRequirements)))
 	}
-	return attributes, problems
+	return a, problems
 }
 
 func ignored(selector string, kept int) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -90,37 +92,47 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+type authorizerFunc func(*authorizer.Attributes) (authorizer.Decision, string, error)
+
+func (f authorizerFunc) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
+	return f(a)
+}
+
 // TestQuestions checks what is asked of the authorizer.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		resource, body string
-		want           builtin.AccessAttributes
+		want           authorizer.Attributes
 		status         string
 	}{
 		{"selfsubjectaccessreviews", `{"spec":{"nonResourceAttributes":{"path":"/healthz","verb":"get"}}}`,
-			builtin.AccessAttributes{User: &request.User{Name: "jane"}, Verb: "get", Path: "/healthz"},
+			authorizer.Attributes{User: &request.User{Name: "jane"}, Verb: "get", Path: "/healthz"},
 			`{"allowed":true,"reason":"because"}`},
 		{"subjectaccessreviews", `{"spec":{"user":"ann","uid":"u","groups":["devs"],"extra":{"a":["b"]},"resourceAttributes":{"group":"apps","resource":"deployments","subresource":"scale","namespace":"n","name":"d","verb":"update"}}}`,
-			builtin.AccessAttributes{
+			authorizer.Attributes{
 				User: &request.User{Name: "ann", UID: "u", Groups: []string{"devs"}, Extra: map[string][]string{"a": {"b"}}},
-				Verb: "update", IsResource: true, Group: "apps", Version: "*", Resource: "deployments", Subresource: "scale", Namespace: "n", Name: "d",
+				Verb: "update", ResourceRequest: true, APIGroup: "apps", APIVersion: "*", Resource: "deployments", Subresource: "scale", Namespace: "n", Name: "d",
 			}, `{"allowed":true,"reason":"because"}`},
 		{"selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"resource":"pods","version":"v1","fieldSelector":{"rawSelector":"!!"}}}}`,
-			builtin.AccessAttributes{User: &request.User{Name: "jane"}, IsResource: true, Version: "v1", Resource: "pods"},
+			authorizer.Attributes{User: &request.User{Name: "jane"}, ResourceRequest: true, APIVersion: "v1", Resource: "pods"},
 			`{"allowed":true,"reason":"because","evaluationError":"spec.resourceAttributes.fieldSelector ignored due to parse error"}`},
 		{"selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"resource":"pods","fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]},{"key":"c","operator":"Exists"}]}}}}`,
-			builtin.AccessAttributes{
-				User: &request.User{Name: "jane"}, IsResource: true, Version: "*", Resource: "pods",
-				FieldSelector: fields.Requirements{{Field: "a", Operator: selection.Equals, Value: "b"}},
+			authorizer.Attributes{
+				User: &request.User{Name: "jane"}, ResourceRequest: true, APIVersion: "*", Resource: "pods",
+				FieldSelectorRequirements: fields.Requirements{{Field: "a", Operator: selection.Equals, Value: "b"}},
 			}, `{"allowed":true,"reason":"because","evaluationError":"spec.resourceAttributes.fieldSelector partially ignored due to parse error"}`},
 	} {
-		var got builtin.AccessAttributes
-		env := &builtin.Env{Authorize: func(_ context.Context, attributes *builtin.AccessAttributes) (bool, bool, string, error) {
+		var got authorizer.Attributes
+		env := &builtin.Env{Authorizer: authorizerFunc(func(attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
 			got = *attributes
-			return true, false, "because", nil
-		}}
+			return authorizer.DecisionAllow, "because", nil
+		})}
 		status, problem := review(t, env, test.resource, test.body)
+		if unread := strings.Contains(test.status, "parse error"); (got.FieldSelectorParsingErr != nil) != unread {
+			t.Errorf("%s: error %v", test.body, got.FieldSelectorParsingErr)
+		}
+		got.FieldSelectorParsingErr = nil
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: %s\n%s", test.body, problem, diff)
 		}
@@ -132,9 +144,9 @@ func TestQuestions(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	env := &builtin.Env{Authorize: func(context.Context, *builtin.AccessAttributes) (bool, bool, string, error) {
-		return false, true, "no", errors.New("webhook is gone")
-	}}
+	env := &builtin.Env{Authorizer: authorizerFunc(func(*authorizer.Attributes) (authorizer.Decision, string, error) {
+		return authorizer.DecisionDeny, "no", errors.New("webhook is gone")
+	})}
 	got, _ := review(t, env, "selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"resource":"pods","labelSelector":{"rawSelector":"!!"}}}}`)
 	want := `{"allowed":false,"denied":true,"reason":"no","evaluationError":"webhook is gone; spec.resourceAttributes.labelSelector ignored due to parse error"}`
 	if got != want {

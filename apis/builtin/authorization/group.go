@@ -1,7 +1,7 @@
 // Package authorization declares the reviews of authorization.k8s.io: what a
 // user may do. It decides nothing itself.
 //
-// Imports: apis/builtin, codec, request, rest.
+// Imports: apis/builtin, authorizer, codec, request, rest.
 package authorization
 
 import (

@@ -1,0 +1,45 @@
+package authorizer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Forbidden returns the answer to a request that its user may not make, in the
+// words that clients of kube-apiserver know. It is an API error.
+func Forbidden(a *Attributes, reason string) error {
+	message := escapeHTML(denial(a))
+	if reason != "" {
+		message += ": " + reason
+	}
+	return apierrors.NewForbidden(schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Name, errors.New(message))
+}
+
+func denial(a *Attributes) string {
+	name := ""
+	if a.User != nil {
+		name = a.User.Name
+	}
+	if !a.ResourceRequest {
+		return fmt.Sprintf("User %q cannot %s path %q", name, a.Verb, a.Path)
+	}
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	where := "at the cluster scope"
+	if a.Namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", a.Namespace)
+	}
+	return fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", name, a.Verb, resource, a.APIGroup, where)
+}
+
+// escapeHTML keeps a browser that takes the answer for a page from running what
+// a client wrote into the path.
+func escapeHTML(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
+}

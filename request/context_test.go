@@ -1,0 +1,109 @@
+package request_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"mainstay.dev/mainstay/request"
+)
+
+func newContext(t *testing.T) context.Context {
+	r := httptest.NewRequest("GET", "/", nil)
+	return request.NewContext(t.Context(), &request.Info{}, request.Received(r.Context()))
+}
+
+func TestAnnotate(t *testing.T) {
+	t.Parallel()
+	ctx := newContext(t)
+	if got := request.AnnotationsFrom(ctx); got != nil {
+		t.Errorf("annotations of nobody: %v", got)
+	}
+	for _, value := range []string{"1", "1"} {
+		if err := request.Annotate(ctx, "a/b", value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := request.Annotate(ctx, "a/b", "2"); !errors.Is(err, request.ErrAnnotated) {
+		t.Errorf("another value: %v", err)
+	}
+	if got := request.AnnotationsFrom(ctx); len(got) != 1 || got["a/b"] != "1" {
+		t.Errorf("annotations %v", got)
+	}
+	if err := request.Annotate(t.Context(), "a/b", "outside a request"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnnotationsAreBounded in number and in size, whoever adds them.
+func TestAnnotationsAreBounded(t *testing.T) {
+	t.Parallel()
+	many := newContext(t)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 100 {
+				_ = request.Annotate(many, fmt.Sprintf("a/%d-%d", w, i), "x") // some of them are too many
+			}
+		})
+	}
+	wg.Wait()
+	if got := len(request.AnnotationsFrom(many)); got != 256 {
+		t.Errorf("%d annotations", got)
+	}
+	large := newContext(t)
+	if err := request.Annotate(large, "a/large", strings.Repeat("x", 1<<20)); !errors.Is(err, request.ErrAnnotationsFull) {
+		t.Errorf("a large one: %v", err)
+	}
+	if err := request.Annotate(large, "a/small", "x"); err != nil {
+		t.Errorf("a small one after it: %v", err)
+	}
+}
+
+func TestAuthentication(t *testing.T) {
+	t.Parallel()
+	ctx := newContext(t)
+	if request.AuthenticationFrom(ctx) != nil || request.AuthenticationFrom(t.Context()) != nil {
+		t.Error("authenticated before authentication")
+	}
+	jane := &request.Authentication{User: &request.User{Name: "jane"}, Credential: request.CredentialToken, Audiences: []string{"api"}}
+	request.SetAuthentication(ctx, jane)
+	if request.UserFrom(ctx) != jane.User {
+		t.Errorf("user %+v", request.UserFrom(ctx))
+	}
+	request.SetUser(ctx, &request.User{Name: "ann"})
+	if request.UserFrom(ctx).Name != "ann" || request.AuthenticationFrom(ctx) != jane {
+		t.Errorf("as another user: %+v, authenticated %+v", request.UserFrom(ctx), request.AuthenticationFrom(ctx))
+	}
+}
+
+func TestLongRunning(t *testing.T) {
+	t.Parallel()
+	ctx := newContext(t)
+	request.SetLongRunning(t.Context(), true)
+	if request.LongRunning(ctx) || request.LongRunning(t.Context()) {
+		t.Error("long-running without reason")
+	}
+	if request.SetLongRunning(ctx, true); !request.LongRunning(ctx) {
+		t.Error("not long-running")
+	}
+}
+
+func TestWatchInitialized(t *testing.T) {
+	t.Parallel()
+	ctx := newContext(t)
+	request.WatchInitialized(ctx)
+	calls := 0
+	request.OnWatchInitialized(ctx, func() { calls++ })
+	for range 2 {
+		request.WatchInitialized(ctx)
+	}
+	request.WatchInitialized(t.Context())
+	if calls != 1 {
+		t.Errorf("called %d times", calls)
+	}
+}
