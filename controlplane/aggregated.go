@@ -32,7 +32,7 @@ func (i *instance) openAggregated() error {
 		Account: func(live, obj codec.Object, subresource string) (codec.Object, error) {
 			return account(i.managers, i.static.Find(apiServices.GroupVersion(), apiServices.Resource, subresource), live, obj)
 		},
-		Cluster: cluster{i.static.Find}, Resolver: i.services, Behind: behind(i.rows),
+		Cluster: cluster{i.static.Find}, Resolver: i.services, Endpoints: serviceCollections(i.rows),
 		Certificate: i.env.Identity.ProxyCertificate, PassRedirects: i.options.PassRedirects, Stopping: i.env.Tunnels,
 		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Following: i.env.Metrics.Following,
 	})
@@ -49,8 +49,8 @@ func groupVersions(source route.Source) []schema.GroupVersion {
 	return all
 }
 
-// behind are the services and what is behind them.
-func behind(env *builtin.Env) map[schema.GroupResource]follow.Collection {
+// serviceCollections are the services and what is behind them.
+func serviceCollections(env *builtin.Env) map[schema.GroupResource]follow.Collection {
 	found := map[schema.GroupResource]follow.Collection{}
 	for _, resource := range []schema.GroupResource{
 		corev1.Resource("services"), corev1.Resource("endpoints"), discoveryv1.Resource("endpointslices"),

@@ -36,7 +36,7 @@ type clusterAuth struct {
 	resource *rest.Resource // configmaps
 	managers apply.Managers
 	wanted   atomic.Pointer[map[string]string]
-	renewed  chan struct{} // holds one token while wanted is to be published
+	changed  chan struct{} // holds one token while wanted is to be published
 	// follower puts it right whenever the ConfigMap is not as it was.
 	follower *follow.Follower
 	logger   *slog.Logger
@@ -56,7 +56,7 @@ func (i *instance) openClusterAuth() error {
 	}
 	c := &clusterAuth{
 		resource: i.static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: i.managers,
-		renewed: make(chan struct{}, 1), logger: i.env.Logger,
+		changed: make(chan struct{}, 1), logger: i.env.Logger,
 	}
 	c.wanted.Store(&wanted)
 	c.follower, err = follow.New(follow.Config{
@@ -91,7 +91,7 @@ func (c *clusterAuth) publishOnce(ctx context.Context) error {
 	record, err := getter.Get(ctx, clusterAuthName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		obj, err := account(c.managers, c.resource, &corev1.ConfigMap{}, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: merged(nil, wanted),
+			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: mergeData(nil, wanted),
 		})
 		if err != nil {
 			return err
@@ -103,22 +103,22 @@ func (c *clusterAuth) publishOnce(ctx context.Context) error {
 		return err
 	}
 	published, err := sharedAs[*corev1.ConfigMap](record)
-	if err != nil || maps.Equal(published.Data, merged(published.Data, wanted)) {
+	if err != nil || maps.Equal(published.Data, mergeData(published.Data, wanted)) {
 		return err
 	}
 	_, _, err = updater.Update(ctx, clusterAuthName, func(_ context.Context, current codec.Object) (codec.Object, error) {
 		updated := current.DeepCopyObject().(*corev1.ConfigMap)
-		updated.Data = merged(updated.Data, wanted)
+		updated.Data = mergeData(updated.Data, wanted)
 		return account(c.managers, c.resource, current.DeepCopyObject().(codec.Object), updated)
 	}, rest.UpdateOptions{})
 	return err
 }
 
-// publishSoon changes what is published.
-func (c *clusterAuth) publishSoon(wanted map[string]string) {
+// setWanted changes what is published.
+func (c *clusterAuth) setWanted(wanted map[string]string) {
 	c.wanted.Store(&wanted)
 	select {
-	case c.renewed <- struct{}{}:
+	case c.changed <- struct{}{}:
 	default:
 	}
 }
@@ -130,7 +130,7 @@ func (c *clusterAuth) run(ctx context.Context) error {
 	defer follower.Wait()
 	for {
 		select {
-		case <-c.renewed:
+		case <-c.changed:
 		case <-ctx.Done():
 			return nil
 		}
@@ -148,21 +148,21 @@ func (c *clusterAuth) run(ctx context.Context) error {
 	}
 }
 
-// merged adds what is wanted to what is there. What is wrong there, or has
+// mergeData adds what is wanted to what is there. What is wrong there, or has
 // expired, goes.
-func merged(there, wanted map[string]string) map[string]string {
+func mergeData(there, wanted map[string]string) map[string]string {
 	data := make(map[string]string, len(wanted))
 	for key, value := range wanted {
 		if bytes.HasPrefix([]byte(value), []byte("[")) {
-			data[key] = mergedNames(there[key], value)
+			data[key] = mergeNames(there[key], value)
 		} else {
-			data[key] = mergedCertificates(there[key], value)
+			data[key] = mergeCertificates(there[key], value)
 		}
 	}
 	return data
 }
 
-func mergedNames(there, wanted string) string {
+func mergeNames(there, wanted string) string {
 	var all, more []string
 	if json.Unmarshal([]byte(there), &all) != nil {
 		all = nil
@@ -186,7 +186,7 @@ func mergedNames(there, wanted string) string {
 // all clocks are right.
 const expirySlack = 5 * time.Minute
 
-func mergedCertificates(there, wanted string) string {
+func mergeCertificates(there, wanted string) string {
 	var out bytes.Buffer
 	var seen [][]byte
 	for _, rest := range [][]byte{[]byte(there), []byte(wanted)} {

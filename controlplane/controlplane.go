@@ -132,6 +132,6 @@ func (c *ControlPlane) IdentityChanged() error {
 	if err != nil {
 		return err
 	}
-	opened.clusterAuth.publishSoon(data)
+	opened.clusterAuth.setWanted(data)
 	return nil
 }

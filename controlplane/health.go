@@ -40,7 +40,7 @@ func (i *instance) checks() map[string][]telemetry.Check {
 	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
 	live = append(live, alive(i.storageCheck("etcd", i.options.EtcdHealthTimeout)))
 	ready := append(slices.Clone(live), i.storageCheck("etcd-readiness", i.options.EtcdReadyTimeout))
-	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.followed})
+	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.informersRunning})
 	live, ready = append(live, hooks...), append(ready, hooks...)
 	ready = append(ready, i.env.Ready...)
 	return map[string][]telemetry.Check{"/healthz": live, "/livez": live, "/readyz": ready}
@@ -54,9 +54,9 @@ func (i *instance) storageCheck(name string, timeout time.Duration) telemetry.Ch
 	}}
 }
 
-// followed returns nil while what the server follows in the store was loaded and
+// informersRunning returns nil while what the server follows in the store was loaded and
 // is being followed.
-func (i *instance) followed(ctx context.Context) error {
+func (i *instance) informersRunning(ctx context.Context) error {
 	return errors.Join(i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
 }
 

@@ -63,8 +63,8 @@ func (i *instance) installOpenID() error {
 	if err != nil {
 		return fmt.Errorf("publish the issuer of service account tokens: %w", err)
 	}
-	i.paths.handle(openIDConfigurationPath, published("application/json", configuration))
-	i.paths.handle(openIDKeysPath, published("application/jwk-set+json", keys))
+	i.paths.handle(openIDConfigurationPath, openIDHandler("application/json", configuration))
+	i.paths.handle(openIDKeysPath, openIDHandler("application/jwk-set+json", keys))
 	return nil
 }
 
@@ -91,8 +91,8 @@ func newWebKey(public any) (webKey, error) {
 	}, nil
 }
 
-// published answers with a document of one media type, to those who take it.
-func published(contentType string, body []byte) http.Handler {
+// openIDHandler answers with a document of one media type, to those who take it.
+func openIDHandler(contentType string, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !accepts(r.Header.Get("Accept"), contentType) {
 			endpoints.WriteStatus(w, r, &metav1.Status{

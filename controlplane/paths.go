@@ -48,8 +48,8 @@ func (p *paths) find(path string) http.Handler {
 	return nil
 }
 
-// shownPaths lists what installPaths answers for, where the host adds some.
-func shownPaths(host map[string]http.Handler) []string {
+// indexPaths lists what installPaths answers for, where the host adds some.
+func indexPaths(host map[string]http.Handler) []string {
 	list := []string{"/", openIDConfigurationPath, openIDKeysPath, "/healthz", "/livez", "/readyz", "/version"}
 	for path := range host {
 		if !strings.HasSuffix(path, "/") {
@@ -89,7 +89,7 @@ func (i *instance) installPaths() error {
 
 // serveIndex lists all paths under which something is found, as of now.
 func (i *instance) serveIndex(w http.ResponseWriter, _ *http.Request) {
-	list := slices.Concat(shownPaths(i.env.Paths), i.checkPaths, documentPaths(i.catalog))
+	list := slices.Concat(indexPaths(i.env.Paths), i.checkPaths, documentPaths(i.catalog))
 	slices.Sort(list)
 	body, err := json.MarshalIndent(map[string][]string{"paths": list}, "", "  ")
 	if err != nil {

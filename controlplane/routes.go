@@ -25,7 +25,7 @@ type Route struct {
 // paths that its host adds.
 func Routes(host map[string]http.Handler) ([]Route, error) {
 	var routes []Route
-	for _, path := range shownPaths(host) {
+	for _, path := range indexPaths(host) {
 		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
 	}
 	env := (&instance{env: &Env{}}).rowEnv()

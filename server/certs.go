@@ -25,16 +25,16 @@ type sniCertificate struct {
 
 // newCertificates reads the certificates that were brought along. Without any,
 // setOwn must follow.
-func newCertificates(config TLSConfig, files *files) (*certificates, error) {
+func newCertificates(config TLSConfig, reloader *fileReloader) (*certificates, error) {
 	c := &certificates{}
 	var err error
 	if config.CertFile != "" {
-		if c.file, err = openCertificateFile(files, "--tls-cert-file", config.CertFile, config.KeyFile); err != nil {
+		if c.file, err = openCertificateFile(reloader, "--tls-cert-file", config.CertFile, config.KeyFile); err != nil {
 			return nil, err
 		}
 	}
 	for _, sni := range config.SNI {
-		file, err := openCertificateFile(files, "--tls-sni-cert-key", sni.CertFile, sni.KeyFile)
+		file, err := openCertificateFile(reloader, "--tls-sni-cert-key", sni.CertFile, sni.KeyFile)
 		if err != nil {
 			return nil, err
 		}
@@ -94,9 +94,9 @@ type certificate struct {
 	pem []byte // with its chain
 }
 
-func openCertificateFile(files *files, flag, certFile, keyFile string) (*certificateFile, error) {
+func openCertificateFile(reloader *fileReloader, flag, certFile, keyFile string) (*certificateFile, error) {
 	f := &certificateFile{}
-	return f, files.add(flag, func(contents [][]byte) error {
+	return f, reloader.add(flag, func(contents [][]byte) error {
 		cert, err := tls.X509KeyPair(contents[0], contents[1])
 		if err != nil {
 			return fmt.Errorf("with the key %s: %w", keyFile, err)

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// withdrawPatience is how long a server that stops tries to take its endpoint
+// withdrawTimeout is how long a server that stops tries to take its endpoint
 // back: otherwise its lease ends as soon.
-const withdrawPatience = 5 * time.Second
+const withdrawTimeout = 5 * time.Second
 
 // withdraw takes this server's endpoint back before it stops.
 func (h *Host) withdraw() {
-	ctx, cancel := context.WithTimeout(context.Background(), withdrawPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
 	if err := h.served.Withdraw(ctx); err != nil {
 		h.logger.Warn("other servers take some seconds to learn that this one has stopped", "err", err)

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/storage/kv/etcd"
 )
 
-// etcdPatience is how long a server that starts waits for etcd.
-const etcdPatience = 20 * time.Second
+// etcdTimeout is how long a server that starts waits for etcd.
+const etcdTimeout = 20 * time.Second
 
 // etcdConfig is where the objects are, if they are in etcd.
 func (c Config) etcdConfig() etcd.Config {
@@ -39,7 +39,7 @@ func (c Config) checkEtcd() error {
 	return nil
 }
 
-// openEtcd makes etcd the store, once it answers. It is the error of ctx when
+// waitCtx makes etcd the store, once it answers. It is the error of ctx when
 // that ends the wait.
 func (h *Host) openEtcd(ctx context.Context) error {
 	config := h.config.etcdConfig()
@@ -49,14 +49,14 @@ func (h *Host) openEtcd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("use etcd at %s: %w", where, err)
 	}
-	patient, cancel := context.WithTimeout(ctx, etcdPatience)
+	waitCtx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
-	err = store.Await(patient)
+	err = store.Await(waitCtx)
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(ctx.Err(), store.Close())
 	}
 	if errors.Is(err, kv.ErrUnavailable) {
-		err = fmt.Errorf("no answer for %s: %w", etcdPatience, err)
+		err = fmt.Errorf("no answer for %s: %w", etcdTimeout, err)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("use etcd at %s: %w", where, err), store.Close())

@@ -21,15 +21,15 @@ const frontProxyClient = "front-proxy-client"
 // frontProxy is how users are named between servers: by headers, which whoever
 // shows a certificate of some authorities is believed.
 type frontProxy struct {
-	now atomic.Pointer[believed]
+	now atomic.Pointer[trustedProxies]
 	// certificate returns what this server shows of itself; nil shows nothing.
 	certificate func() (*tls.Certificate, error)
 	// renew makes sure that an own certificate is good for some time.
 	renew func() error
 }
 
-// believed says which front proxies are.
-type believed struct {
+// trustedProxies says which front proxies are.
+type trustedProxies struct {
 	headers *authn.RequestHeaders
 	// bundle are the authorities in PEM.
 	bundle []byte
@@ -40,14 +40,14 @@ func (p *frontProxy) Authenticate(r *http.Request) (*request.User, error) {
 	return p.now.Load().headers.Authenticate(r)
 }
 
-// believe believes those whom some authorities have signed. What was found out
+// setTrusted believes those whom some authorities have signed. What was found out
 // of open connections does not count any more.
-func (p *frontProxy) believe(headers authn.RequestHeaders, bundle []byte) error {
+func (p *frontProxy) setTrusted(headers authn.RequestHeaders, bundle []byte) error {
 	headers.Authorities = x509.NewCertPool()
 	if !headers.Authorities.AppendCertsFromPEM(bundle) {
 		return errNoCertificate
 	}
-	p.now.Store(&believed{&headers, bundle})
+	p.now.Store(&trustedProxies{&headers, bundle})
 	return nil
 }
 
@@ -60,17 +60,17 @@ func (h *Host) openFrontProxy() error {
 		return err
 	}
 	if config.ClientCAFile == "" {
-		err = proxy.makeOwn(h.dir.pki(), *headers)
+		err = proxy.useOwnCA(h.dir.pki(), *headers)
 	} else {
-		err = h.files.add("--requestheader-client-ca-file", func(contents [][]byte) error {
-			return proxy.believe(*headers, contents[0])
+		err = h.reloader.add("--requestheader-client-ca-file", func(contents [][]byte) error {
+			return proxy.setTrusted(*headers, contents[0])
 		}, config.ClientCAFile)
 	}
 	if err != nil {
 		return err
 	}
 	if h.config.ProxyClientCertFile != "" {
-		file, err := openCertificateFile(h.files, "--proxy-client-cert-file", h.config.ProxyClientCertFile, h.config.ProxyClientKeyFile)
+		file, err := openCertificateFile(h.reloader, "--proxy-client-cert-file", h.config.ProxyClientCertFile, h.config.ProxyClientKeyFile)
 		if err != nil {
 			return err
 		}
@@ -80,13 +80,13 @@ func (h *Host) openFrontProxy() error {
 	return nil
 }
 
-// makeOwn takes this server's own authority and certificate.
-func (p *frontProxy) makeOwn(dir string, headers authn.RequestHeaders) error {
+// useOwnCA takes this server's own authority and certificate.
+func (p *frontProxy) useOwnCA(dir string, headers authn.RequestHeaders) error {
 	authority, err := pki.OpenFrontProxy(dir)
 	if err != nil {
 		return err
 	}
-	if err := p.believe(headers, authority.Bundle()); err != nil {
+	if err := p.setTrusted(headers, authority.Bundle()); err != nil {
 		return err
 	}
 	var mu sync.Mutex // guards cert

@@ -40,13 +40,13 @@ current-context: mainstay
 
 // writeKubeconfig writes the administrator's kubeconfig for the URL, unless the
 // file is there just so. It returns the file's absolute path.
-func writeKubeconfig(dataDir, url string, authority *pki.Authority, trust []byte) (string, error) {
+func writeKubeconfig(dataDir, url string, authority *pki.Authority, serverCA []byte) (string, error) {
 	cert, key, err := authority.Client("admin", adminUser, request.GroupMasters)
 	if err != nil {
 		return "", err
 	}
 	encode := base64.StdEncoding.EncodeToString
-	data := fmt.Appendf(nil, kubeconfigTemplate, strconv.Quote(url), encode(trust), encode(cert), encode(key))
+	data := fmt.Appendf(nil, kubeconfigTemplate, strconv.Quote(url), encode(serverCA), encode(cert), encode(key))
 	file := filepath.Join(dataDir, kubeconfigFile)
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
 		return file, nil

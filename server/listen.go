@@ -32,7 +32,7 @@ const (
 	// A client that has not been heard of for silence is asked, and left if it does
 	// not answer within pingTimeout; so is one that does not take what is sent
 	// within writeTimeout, over HTTP/1.1 too.
-	silence      = 30 * time.Second
+	pingIdle     = 30 * time.Second
 	pingTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
 	// uploadBuffer is how much of a request's body a client may send before the
@@ -122,7 +122,7 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 			MaxReadFrameSize:              frameBuffer,
 			MaxReceiveBufferPerStream:     uploadBuffer,
 			MaxReceiveBufferPerConnection: uploadBuffer * min(h.config.MaxStreams, 100),
-			SendPingTimeout:               silence,
+			SendPingTimeout:               pingIdle,
 			PingTimeout:                   pingTimeout,
 			WriteByteTimeout:              writeTimeout,
 		},
@@ -146,10 +146,10 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 // clients do not trust the server is said once, as it is not seen from outside
 // which certificate they expect.
 type connectionLog struct {
-	requests   *telemetry.Requests
-	logger     *slog.Logger
-	kubeconfig string // the administrator's
-	distrusted sync.Once
+	requests     *telemetry.Requests
+	logger       *slog.Logger
+	kubeconfig   string // the administrator's
+	warnDistrust sync.Once
 }
 
 func (l *connectionLog) Write(line []byte) (int, error) {
@@ -159,7 +159,7 @@ func (l *connectionLog) Write(line []byte) (int, error) {
 		l.requests.HandshakeError()
 		level = telemetry.Verbosity(5)
 		if distrusts(line) {
-			l.distrusted.Do(func() {
+			l.warnDistrust.Do(func() {
 				l.logger.Warn("a client does not trust this server's certificate: it may use the kubeconfig of another data directory, each of which has an authority of its own",
 					"kubeconfig", l.kubeconfig, "err", string(bytes.TrimSpace(line)))
 			})

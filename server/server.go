@@ -54,9 +54,9 @@ type Host struct {
 	dir        *dataDir
 	authority  *pki.Authority
 	signer     crypto.Signer // of service account tokens
-	files      *files
+	reloader   *fileReloader
 	certs      *certificates
-	users      *users
+	clientCA   *clientCA
 	frontProxy *frontProxy
 	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
 	kubeconfig string                     // the administrator's, as a path
@@ -98,7 +98,7 @@ func New(config Config) (*Host, error) {
 	}
 	h := &Host{
 		config: config, logger: config.Logger, registry: registry, slis: prometheus.NewRegistry(),
-		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), files: &files{logger: config.Logger},
+		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), reloader: &fileReloader{logger: config.Logger},
 	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
@@ -161,7 +161,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Address, h.env.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
 	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
 	h.env.Identity = controlplane.Identity{
-		Authenticator:         authn.Union{h.frontProxy, h.users},
+		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
 		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, Signer: h.signer,
 	}
 	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {

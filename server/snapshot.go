@@ -24,12 +24,12 @@ func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	out := &begun{Writer: w}
+	out := &trackedWriter{Writer: w}
 	revision, err := h.backend.Snapshot(r.Context(), out)
 	switch {
 	case err == nil:
 		h.logger.Info("gave a snapshot of the store", "revision", revision)
-	case out.yes:
+	case out.written:
 		h.logger.Warn("a snapshot of the store broke off", "err", err)
 		panic(http.ErrAbortHandler)
 	default:
@@ -41,13 +41,13 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
 }
 
-// begun tells whether anything was written.
-type begun struct {
+// trackedWriter tells whether anything was written.
+type trackedWriter struct {
 	io.Writer
-	yes bool
+	written bool
 }
 
-func (b *begun) Write(p []byte) (int, error) {
-	b.yes = true
+func (b *trackedWriter) Write(p []byte) (int, error) {
+	b.written = true
 	return b.Writer.Write(p)
 }

@@ -26,10 +26,10 @@ func (h *Host) openPKI() error {
 	if h.signer, err = pki.SigningKey(h.dir.pki()); err != nil {
 		return err
 	}
-	if h.certs, err = newCertificates(h.config.TLS, h.files); err != nil {
+	if h.certs, err = newCertificates(h.config.TLS, h.reloader); err != nil {
 		return err
 	}
-	if err := h.openUsers(); err != nil {
+	if err := h.openClientCA(); err != nil {
 		return err
 	}
 	return h.renew()
@@ -83,7 +83,7 @@ func (h *Host) feedPrefix() string {
 	return "/"
 }
 
-// serve listens, answers until ctx ends, and drains.
+// reload listens, answers until ctx ends, and drains.
 func (h *Host) serve(ctx context.Context) error {
 	httpServer, err := h.newHTTPServer(filters.Chain(h.served, filters.HeaderLimit(http2.MaxHeaderFields), filters.CloseChunked))
 	if err != nil {
@@ -101,8 +101,8 @@ func (h *Host) serve(ctx context.Context) error {
 
 	daily := time.NewTicker(24 * time.Hour)
 	defer daily.Stop()
-	look := time.NewTicker(filesPeriod)
-	defer look.Stop()
+	reload := time.NewTicker(reloadPeriod)
+	defer reload.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -113,18 +113,18 @@ func (h *Host) serve(ctx context.Context) error {
 			if err := errors.Join(h.renew(), h.frontProxy.renew()); err != nil {
 				h.logger.Error("renew certificates", "err", err)
 			}
-		case <-look.C:
-			if err := h.lookAtFiles(base); err != nil {
+		case <-reload.C:
+			if err := h.reloadFiles(base); err != nil {
 				h.logger.Error("follow changed files", "err", err)
 			}
 		}
 	}
 }
 
-// renew makes sure that the server's own certificates are good for some time,
+// serverCA makes sure that the server's own certificates are good for some time,
 // and that the administrator's kubeconfig goes with them.
 func (h *Host) renew() error {
-	trust := h.authority.Bundle()
+	serverCA := h.authority.Bundle()
 	if h.certs.file == nil {
 		own, err := h.authority.Serving(h.config.hosts())
 		if err != nil {
@@ -132,13 +132,13 @@ func (h *Host) renew() error {
 		}
 		h.certs.setOwn(own)
 	} else {
-		trust = h.certs.file.now.Load().pem
+		serverCA = h.certs.file.now.Load().pem
 	}
 	if left := time.Until(h.authority.Ends()); left < 365*24*time.Hour {
 		h.logger.Warn("the certificate authority ends within a year", "ends", h.authority.Ends(), "folder", h.dir.pki())
 	}
 	var err error
-	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, trust)
+	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, serverCA)
 	if errors.Is(err, syscall.ENOSPC) {
 		h.logger.Warn("the administrator's kubeconfig stays as it was, since the disk is full", "file", h.kubeconfig, "err", err)
 		return nil
@@ -146,7 +146,7 @@ func (h *Host) renew() error {
 	return err
 }
 
-// stop drains: from the first line on /readyz fails; after --shutdown-delay
+// drainCtx drains: from the first line on /readyz fails; after --shutdown-delay
 // nothing new is taken; watches end at once, all else within the request
 // timeout.
 func (h *Host) stop(httpServer *http.Server) error {
@@ -155,7 +155,7 @@ func (h *Host) stop(httpServer *http.Server) error {
 	h.withdraw()
 	time.Sleep(h.config.ShutdownDelay)
 
-	patience, cancel := context.WithTimeout(context.Background(), h.config.RequestTimeout)
+	drainCtx, cancel := context.WithTimeout(context.Background(), h.config.RequestTimeout)
 	defer cancel()
 	if h.config.ShutdownRetryAfter {
 		// The listener stays open so that clients hear when to come back.
@@ -163,14 +163,14 @@ func (h *Host) stop(httpServer *http.Server) error {
 		h.drain.EndLongRunning()
 		h.endTunnels()
 		h.drain.Refuse()
-		h.awaitRequests(patience)
+		h.awaitRequests(drainCtx)
 	} else {
 		h.drain.Refuse()
 		h.drain.EndLongRunning()
 		h.endTunnels()
 	}
-	err := httpServer.Shutdown(patience)
-	h.awaitRequests(patience) // those that took over their connection
+	err := httpServer.Shutdown(drainCtx)
+	h.awaitRequests(drainCtx) // those that took over their connection
 	if err != nil {
 		err = httpServer.Close()
 	}

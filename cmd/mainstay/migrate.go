@@ -107,7 +107,7 @@ func (m *migration) place(ctx context.Context, name string, target bool) (migrat
 	if !strings.Contains(name, "://") {
 		take := takeStore
 		if target {
-			take = server.TakeDataDir
+			take = server.LockDataDir
 		}
 		store, release, err := take(name)
 		return migrate.Dir{Path: store}, release, err

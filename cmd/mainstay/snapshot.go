@@ -223,7 +223,7 @@ func takeStore(dataDir string) (store string, release func() error, err error) {
 	if _, err := os.Stat(dataDir); err != nil {
 		return "", nil, err
 	}
-	store, release, err = server.TakeDataDir(dataDir)
+	store, release, err = server.LockDataDir(dataDir)
 	if err != nil {
 		return "", nil, err
 	}
@@ -287,7 +287,7 @@ func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (em
 	if err != nil {
 		return embedded.Report{}, err
 	}
-	store, release, err := server.TakeDataDir(dataDir)
+	store, release, err := server.LockDataDir(dataDir)
 	if err != nil {
 		return embedded.Report{}, err
 	}

@@ -30,7 +30,7 @@ func TestFiles(t *testing.T) {
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	write(t, one, "1")
 	write(t, two, "2")
-	f := &files{logger: slog.New(slog.NewTextHandler(log, nil))}
+	f := &fileReloader{logger: slog.New(slog.NewTextHandler(log, nil))}
 	inForce := ""
 	take := func(contents [][]byte) error {
 		text := string(bytes.Join(contents, []byte("+")))
@@ -69,7 +69,7 @@ func TestFiles(t *testing.T) {
 		} else {
 			write(t, step.file, step.content)
 		}
-		changed := f.look()
+		changed := f.reload()
 		if changed != step.changed || inForce != step.want || countIn(log, "level=ERROR") != step.errors {
 			t.Errorf("%s: changed %t, %q in force, %d errors logged; want %t, %q, %d",
 				step.name, changed, inForce, countIn(log, "level=ERROR"), step.changed, step.want, step.errors)

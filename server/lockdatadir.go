@@ -2,11 +2,11 @@ package server
 
 import "path/filepath"
 
-// TakeDataDir takes a data directory for this process, as a server does, so that
+// LockDataDir takes a data directory for this process, as a server does, so that
 // none can run on it meanwhile; ErrInUse is returned when one does. It makes the
 // folder if need be. store is the folder of its store, which may not be there;
 // release gives the directory back.
-func TakeDataDir(path string) (store string, release func() error, err error) {
+func LockDataDir(path string) (store string, release func() error, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return "", nil, err
 	}
