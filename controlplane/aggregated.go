@@ -15,13 +15,13 @@ import (
 	"mainstay.dev/mainstay/storage/follow"
 )
 
-// apiServices is where registrations are.
+// apiServices is the resource of registrations.
 var apiServices = apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")
 
-// manager is whom managed fields name for what this server itself writes.
+// manager is the field manager of the server's own writes.
 const manager = "kube-apiserver"
 
-// openAggregated makes the source of what other servers answer for.
+// openAggregated creates the source of aggregated group versions.
 func (i *instance) openAggregated() error {
 	services, err := i.uncached(apiServices.GroupResource())
 	if err != nil {
@@ -49,7 +49,7 @@ func groupVersions(source route.Source) []schema.GroupVersion {
 	return all
 }
 
-// serviceCollections are the services and what is behind them.
+// serviceCollections returns the stores of services and their endpoints.
 func serviceCollections(env *builtin.Env) map[schema.GroupResource]follow.Collection {
 	found := map[schema.GroupResource]follow.Collection{}
 	for _, resource := range []schema.GroupResource{
@@ -62,13 +62,13 @@ func serviceCollections(env *builtin.Env) map[schema.GroupResource]follow.Collec
 	return found
 }
 
-// account records that this server wrote obj, which becomes the result, in place
-// of live.
+// account updates the managed fields of obj for a write by this server that replaces
+// live, and returns obj.
 func account(managers apply.Managers, resource *rest.Resource, live, obj codec.Object) (codec.Object, error) {
 	return accountFor(managers, resource, live, obj, manager)
 }
 
-// accountFor is account for a part of this server that has a name of its own.
+// accountFor is account for another field manager.
 func accountFor(managers apply.Managers, resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	fields, err := managers.For(resource)
 	if err != nil || fields == nil {

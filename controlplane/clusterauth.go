@@ -28,23 +28,22 @@ import (
 	"mainstay.dev/mainstay/storage/follow"
 )
 
-// clusterAuth publishes what other servers need to authenticate clients as this
-// one does: the ConfigMap kube-system/extension-apiserver-authentication, which
-// is put right whenever it is changed. Several servers share it, so what is
-// there already stays.
+// clusterAuth publishes the cluster authentication configuration, by which other
+// servers authenticate clients as this one does, in the ConfigMap
+// kube-system/extension-apiserver-authentication. It is updated whenever it
+// changes. Several servers share it, so that values of others are kept.
 type clusterAuth struct {
 	resource *rest.Resource // configmaps
 	managers apply.Managers
 	wanted   atomic.Pointer[map[string]string]
 	changed  chan struct{} // holds one token while wanted is to be published
-	// follower puts it right whenever the ConfigMap is not as it was.
-	follower *follow.Follower
+	follower *follow.Follower // publishes whenever the ConfigMap changes
 	logger   *slog.Logger
 }
 
 var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
 
-// openClusterAuth prepares what is published for other servers.
+// openClusterAuth creates i.clusterAuth.
 func (i *instance) openClusterAuth() error {
 	wanted, err := i.env.Identity.ClusterAuthentication()
 	if err != nil {
@@ -70,8 +69,8 @@ func (i *instance) openClusterAuth() error {
 	return err
 }
 
-// publish writes what is wanted, where it is not there. That somebody else
-// writes at the same time is no error: following it tells what they wrote.
+// publish writes the ConfigMap if it lacks wanted data. A conflict with another
+// writer is no error: the follower publishes again after its write.
 func (c *clusterAuth) publish(ctx context.Context) error {
 	err := c.publishOnce(ctx)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -114,7 +113,7 @@ func (c *clusterAuth) publishOnce(ctx context.Context) error {
 	return err
 }
 
-// setWanted changes what is published.
+// setWanted changes the data to publish. It does not block.
 func (c *clusterAuth) setWanted(wanted map[string]string) {
 	c.wanted.Store(&wanted)
 	select {
@@ -123,7 +122,7 @@ func (c *clusterAuth) setWanted(wanted map[string]string) {
 	}
 }
 
-// run keeps what is wanted published, until ctx ends.
+// run publishes changes until ctx ends, with backoff on errors.
 func (c *clusterAuth) run(ctx context.Context) error {
 	var follower sync.WaitGroup
 	follower.Go(func() { c.follower.Run(ctx) })
@@ -148,8 +147,8 @@ func (c *clusterAuth) run(ctx context.Context) error {
 	}
 }
 
-// mergeData adds what is wanted to what is there. What is wrong there, or has
-// expired, goes.
+// mergeData returns the wanted data merged with that of other servers. Malformed
+// values and expired certificates are dropped.
 func mergeData(there, wanted map[string]string) map[string]string {
 	data := make(map[string]string, len(wanted))
 	for key, value := range wanted {
@@ -182,8 +181,8 @@ func mergeNames(there, wanted string) string {
 	return string(encoded)
 }
 
-// expirySlack is how long after its end a certificate is still published: not
-// all clocks are right.
+// expirySlack is how long after its expiry a certificate is still published, for
+// clocks that are behind.
 const expirySlack = 5 * time.Minute
 
 func mergeCertificates(there, wanted string) string {

@@ -26,17 +26,17 @@ import (
 
 // instance is an open control plane. What newInstance sets does not change.
 type instance struct {
-	env     *Env
-	prefix  string
-	options Options
+	env      *Env
+	prefix   string
+	options  Options
+	lifetime context.Context // of the control plane
 
-	factory  *factory.Factory
-	rows     *builtin.Env
-	static   *route.Static  // built-in resources
-	catalog  *route.Catalog // all of this control plane's own
-	services egress.Resolver
-	// managers keep the account of who owns which field.
-	managers    apply.Managers
+	factory     *factory.Factory
+	rows        *builtin.Env
+	static      *route.Static  // built-in resources
+	catalog     *route.Catalog // all of this control plane's own
+	services    egress.Resolver
+	managers    apply.Managers // field managers
 	documents   *openapi.Documents
 	custom      *custom.Source
 	aggregated  *aggregated.Source
@@ -46,19 +46,18 @@ type instance struct {
 	api         *endpoints.API
 	paths       *paths
 	checkPaths  []string // of single health checks
-	// resources answers for the API, handler for everything, after all filters.
+	// resources handles API requests, handler all requests, with the filters.
 	resources, handler http.Handler
 
-	// stop ends what start began; running is all of that.
+	// stop ends the goroutines that start began; running waits for them.
 	stop                       context.CancelFunc
 	running                    errgroup.Group
 	customLoop, aggregatedLoop loop
 }
 
-// newInstance puts a control plane together, from the store up. It reads and
-// writes nothing yet.
+// newInstance builds a control plane, from the store up. It does no I/O.
 func newInstance(c *ControlPlane) (*instance, error) {
-	i := &instance{env: c.env, prefix: c.prefix, options: c.options, paths: newPaths()}
+	i := &instance{env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths()}
 	for _, step := range []func() error{
 		i.openFactory, i.buildRows, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.installPaths,
 	} {
@@ -92,9 +91,9 @@ func (i *instance) buildRows() error {
 	return err
 }
 
-// start loads what is stored, creates what every cluster has, and runs what
-// keeps the instance current until lifetime ends. Where it fails, all that it
-// began has ended.
+// start loads definitions and registrations, creates the objects of every cluster,
+// and runs the loops of the instance until lifetime ends. If it returns an error,
+// all goroutines that it began have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.custom.Load(ctx); err != nil {
 		return fmt.Errorf("load the CustomResourceDefinitions: %w", err)
@@ -122,7 +121,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	return nil
 }
 
-// run keeps something of the instance current until ctx ends.
+// run runs a loop until ctx ends. health reports whether it still runs.
 func (i *instance) run(ctx context.Context, what string, health *loop, f func(context.Context) error) {
 	i.running.Go(func() error {
 		if err := health.run(func() error { return f(ctx) }); err != nil {
@@ -132,11 +131,11 @@ func (i *instance) run(ctx context.Context, what string, health *loop, f func(co
 	})
 }
 
-// wait returns when all that start began has ended.
+// wait waits for all goroutines that start began.
 func (i *instance) wait() { _ = i.running.Wait() }
 
-// serveFiltered is what a request meets after the filters: one of the paths that
-// are no resources, or else the API.
+// serveFiltered is the handler behind the filters: non-resource paths, or else the
+// API.
 func (i *instance) serveFiltered(w http.ResponseWriter, r *http.Request) {
 	if own := i.paths.find(r.URL.Path); own != nil {
 		own.ServeHTTP(w, r)

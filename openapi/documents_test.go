@@ -191,7 +191,7 @@ func TestGroupDocument(t *testing.T) {
 	}
 }
 
-// TestWrongDeclarations tells what a part is refused for.
+// TestWrongDeclarations: the errors of malformed parts.
 func TestWrongDeclarations(t *testing.T) {
 	t.Parallel()
 	gv := schema.GroupVersion{Version: "v1"}

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// certificates picks the serving certificate of a connection. It is safe for
+// certificates selects the serving certificate of a connection. It is safe for
 // concurrent use.
 type certificates struct {
-	main tls.Certificate // our own; without a certificate where main is a file
+	main tls.Certificate // issued by our own CA; unused if file is set
 	file *certificateFile
 	sni  []sniCertificate
 	mu   sync.RWMutex // guards main
@@ -23,8 +23,8 @@ type sniCertificate struct {
 	names []string
 }
 
-// newCertificates reads the certificates that were brought along. Without any,
-// setOwn must follow.
+// newCertificates loads the configured certificates. If there is no
+// --tls-cert-file, setOwn must be called before get.
 func newCertificates(config TLSConfig, reloader *fileReloader) (*certificates, error) {
 	c := &certificates{}
 	var err error
@@ -85,8 +85,8 @@ func matchesSNI(host string, names []string, leaf *x509.Certificate) bool {
 	return false
 }
 
-// certificateFile is a certificate with its key in two files. While they cannot
-// be read, the last good certificate serves on. It is safe for concurrent use.
+// certificateFile is a certificate and its key in two files. While they cannot be
+// loaded, the last valid certificate is served. It is safe for concurrent use.
 type certificateFile struct{ now atomic.Pointer[certificate] }
 
 type certificate struct {

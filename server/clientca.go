@@ -17,11 +17,11 @@ import (
 
 var errNoCertificate = errors.New("it holds no PEM certificate")
 
-// clientCA are known by certificates of the server's own authority, by which the
-// administrator is, and of those of --client-ca-file.
+// clientCA authenticates users by client certificates of the server's own CA, which
+// issues the administrator's, and of --client-ca-file.
 type clientCA struct{ now atomic.Pointer[clientCAs] }
 
-// clientCAs are the authorities that may sign users.
+// clientCAs are the CA certificates of clients. It is immutable.
 type clientCAs struct {
 	certificates *authn.Certificates
 	bundle       []byte // in PEM
@@ -32,7 +32,7 @@ func (u *clientCA) Authenticate(r *http.Request) (*request.User, error) {
 	return u.now.Load().certificates.Authenticate(r)
 }
 
-// openClientCA reads which authorities may sign users.
+// openClientCA loads the CA certificates of clients.
 func (h *Host) openClientCA() error {
 	h.clientCA = &clientCA{}
 	own := h.authority.Bundle()
@@ -45,33 +45,35 @@ func (h *Host) openClientCA() error {
 		if !pool.AppendCertsFromPEM(contents[0]) {
 			return errNoCertificate
 		}
-		// A new value, so that who is known on open connections is found out anew.
+		// A new value, so that clients on open connections are authenticated anew.
 		h.clientCA.now.Store(&clientCAs{&authn.Certificates{Authorities: pool}, slices.Concat(own, []byte("\n"), contents[0])})
 		return nil
 	}, h.config.ClientCAFile)
 }
 
-// clientAuthorities are those whose certificates clients are asked for.
+// clientAuthorities returns the CA certificates that the TLS handshake names to
+// clients.
 func (h *Host) clientAuthorities() *x509.CertPool {
 	pool := h.clientCA.now.Load().certificates.Authorities.Clone()
 	pool.AppendCertsFromPEM(h.frontProxy.now.Load().bundle)
 	return pool
 }
 
-// reloadFiles has everything follow that depends on files that have changed.
+// reloadFiles reloads changed files, and updates what depends on them: the TLS
+// configuration, the published cluster authentication and the kubeconfig.
 func (h *Host) reloadFiles(base *tls.Config) error {
 	if !h.reloader.reload() {
 		return nil
 	}
-	// Clients show a certificate of the authorities that they are asked for.
+	// Clients choose a certificate by the CA names of the handshake.
 	next := base.Clone()
 	next.ClientCAs = h.clientAuthorities()
 	h.handshake.Store(next)
 	return errors.Join(h.each((*controlplane.ControlPlane).IdentityChanged), h.renew())
 }
 
-// clusterAuthentication is what other servers need to authenticate clients as
-// this one does.
+// clusterAuthentication returns the data of the ConfigMap
+// extension-apiserver-authentication.
 func (h *Host) clusterAuthentication() (map[string]string, error) {
 	proxies := h.frontProxy.now.Load()
 	headers := proxies.headers

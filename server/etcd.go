@@ -14,7 +14,7 @@ import (
 // etcdTimeout is how long a server that starts waits for etcd.
 const etcdTimeout = 20 * time.Second
 
-// etcdConfig is where the objects are, if they are in etcd.
+// etcdConfig returns the configuration of the etcd backend.
 func (c Config) etcdConfig() etcd.Config {
 	return etcd.Config{
 		Endpoints:          c.EtcdServers,
@@ -39,8 +39,8 @@ func (c Config) checkEtcd() error {
 	return nil
 }
 
-// waitCtx makes etcd the store, once it answers. It is the error of ctx when
-// that ends the wait.
+// openEtcd opens the etcd backend, and waits until etcd answers. It returns the
+// error of ctx if that ends the wait.
 func (h *Host) openEtcd(ctx context.Context) error {
 	config := h.config.etcdConfig()
 	config.Logger, config.Registerer = h.logger, h.registry

@@ -2,10 +2,10 @@ package server
 
 import "path/filepath"
 
-// LockDataDir takes a data directory for this process, as a server does, so that
-// none can run on it meanwhile; ErrInUse is returned when one does. It makes the
-// folder if need be. store is the folder of its store, which may not be there;
-// release gives the directory back.
+// LockDataDir locks a data directory for this process, as a running server does.
+// The error is ErrInUse if another process holds the lock. The directory is
+// created if it does not exist. store is the path of its store, which may not
+// exist; release unlocks the directory.
 func LockDataDir(path string) (store string, release func() error, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return "", nil, err

@@ -10,52 +10,53 @@ import (
 	"time"
 )
 
-// reloadPeriod is how often it is looked whether files have changed.
+// reloadPeriod is how often files are checked for changes.
 const reloadPeriod = 2 * time.Second
 
-// fileReloader are those that flags name and that may change while the server runs:
-// certificates, keys and authorities. They are few and small, so they are read
-// and compared every time; times of changes, and what the file system tells of
-// them, are not to be relied on where files are swapped by links or mounts.
-// It is safe for concurrent use.
+// fileReloader reloads the files that flags name when their content changes:
+// certificates, keys and CA bundles. They are few and small, so they are read and
+// compared every time; modification times and file system events are unreliable
+// for files that are replaced through links or mounts. It is safe for concurrent
+// use.
 type fileReloader struct {
 	logger *slog.Logger
 	mu     struct {
 		sync.Mutex
-		given []*watchedFiles
+		watched []*watchedFiles
 	}
 }
 
-// watchedFiles are files that are taken in together, such as a certificate and its key.
+// watchedFiles are files that are loaded together, such as a certificate and its
+// key.
 type watchedFiles struct {
 	flag     string
 	names    []string
 	load     func(contents [][]byte) error
-	contents [][]byte // that are in force
-	// lastError is what is wrong with what the files hold now; it is told once.
+	contents [][]byte // as last loaded
+	// lastError is the error of the current contents; it is logged once.
 	lastError string
 }
 
-// add reads files, and has take take them in now and whenever they change. What
-// take refuses is not in force; what was taken before is, still. It must not
-// keep waiting.
-func (f *fileReloader) add(flag string, take func(contents [][]byte) error, names ...string) error {
-	g := &watchedFiles{flag: flag, names: names, load: take}
+// add reads files and calls load with their contents, now and whenever they change.
+// If load returns an error, what was loaded before stays in effect. load must not
+// block.
+func (f *fileReloader) add(flag string, load func(contents [][]byte) error, names ...string) error {
+	g := &watchedFiles{flag: flag, names: names, load: load}
 	if _, err := g.reload(); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.given = append(f.mu.given, g)
+	f.mu.watched = append(f.mu.watched, g)
 	return nil
 }
 
-// reload takes in what has changed, and tells whether anything has.
+// reload loads the files that have changed, and reports whether any has.
 func (f *fileReloader) reload() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, g := range f.mu.given {
-		taken, err := g.reload()
+	for _, g := range f.mu.watched {
+		loaded, err := g.reload()
 		switch {
 		case err == nil:
 			g.lastError = ""
@@ -63,7 +64,7 @@ func (f *fileReloader) reload() (changed bool) {
 			g.lastError = err.Error()
 			f.logger.Error("a file has changed but cannot be used: what it held before stays in force", "flag", g.flag, "err", err)
 		}
-		if taken {
+		if loaded {
 			changed = true
 			f.logger.Info("a file has changed and was read again", "flag", g.flag, "files", g.names)
 		}
@@ -71,7 +72,7 @@ func (f *fileReloader) reload() (changed bool) {
 	return changed
 }
 
-func (g *watchedFiles) reload() (taken bool, err error) {
+func (g *watchedFiles) reload() (loaded bool, err error) {
 	contents := make([][]byte, len(g.names))
 	for i, name := range g.names {
 		if contents[i], err = os.ReadFile(name); err != nil {

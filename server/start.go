@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
-// openPKI reads or makes keys and certificates, and writes the administrator's
+// openPKI loads or creates keys and certificates, and writes the administrator's
 // kubeconfig.
 func (h *Host) openPKI() error {
 	var err error
@@ -53,7 +53,7 @@ func (h *Host) openStorage(ctx context.Context) error {
 	return nil
 }
 
-// startFeed lets caches follow the store, until stopFeed.
+// startFeed starts the change feed of the watch caches. stopFeed stops it.
 func (h *Host) startFeed() error {
 	if h.config.WithoutWatchCache {
 		return nil
@@ -74,8 +74,8 @@ func (h *Host) startFeed() error {
 	return nil
 }
 
-// feedPrefix is what caches can be had of: the whole of a store of our own, but
-// of an etcd that may have other users no more than what is below --etcd-prefix.
+// feedPrefix returns the prefix that the feed watches: all of the embedded store,
+// but of etcd, which may have other users, only what is below --etcd-prefix.
 func (h *Host) feedPrefix() string {
 	if len(h.config.EtcdServers) > 0 {
 		return h.config.EtcdPrefix
@@ -83,7 +83,7 @@ func (h *Host) feedPrefix() string {
 	return "/"
 }
 
-// reload listens, answers until ctx ends, and drains.
+// serve serves until ctx ends, then drains.
 func (h *Host) serve(ctx context.Context) error {
 	httpServer, err := h.newHTTPServer(filters.Chain(h.served, filters.HeaderLimit(http2.MaxHeaderFields), filters.CloseChunked))
 	if err != nil {
@@ -121,8 +121,8 @@ func (h *Host) serve(ctx context.Context) error {
 	}
 }
 
-// serverCA makes sure that the server's own certificates are good for some time,
-// and that the administrator's kubeconfig goes with them.
+// renew renews the certificates of the server's own CA that are about to expire,
+// and writes the administrator's kubeconfig to match.
 func (h *Host) renew() error {
 	serverCA := h.authority.Bundle()
 	if h.certs.file == nil {
@@ -146,8 +146,8 @@ func (h *Host) renew() error {
 	return err
 }
 
-// drainCtx drains: from the first line on /readyz fails; after --shutdown-delay
-// nothing new is taken; watches end at once, all else within the request
+// stop drains: /readyz fails from the first line on; after --shutdown-delay new
+// requests are refused; watches end at once, other requests within the request
 // timeout.
 func (h *Host) stop(httpServer *http.Server) error {
 	h.stopping.Store(true)
@@ -158,7 +158,7 @@ func (h *Host) stop(httpServer *http.Server) error {
 	drainCtx, cancel := context.WithTimeout(context.Background(), h.config.RequestTimeout)
 	defer cancel()
 	if h.config.ShutdownRetryAfter {
-		// The listener stays open so that clients hear when to come back.
+		// The listener stays open so that clients get a Retry-After.
 		h.drain.SendRetryAfter()
 		h.drain.EndLongRunning()
 		h.endTunnels()
@@ -170,7 +170,7 @@ func (h *Host) stop(httpServer *http.Server) error {
 		h.endTunnels()
 	}
 	err := httpServer.Shutdown(drainCtx)
-	h.awaitRequests(drainCtx) // those that took over their connection
+	h.awaitRequests(drainCtx) // those that hijacked their connection
 	if err != nil {
 		err = httpServer.Close()
 	}

@@ -47,7 +47,7 @@ func (s *server) updateOpenAPI(ctx context.Context, r *registration, fresh bool)
 	if hash, found := s.cache.openAPIV3.hashes[strings.TrimPrefix(path(r.gv), "/")]; found {
 		remote.ETag, remote.Handler = hash, s.source.documentHandler(r.gv)
 	}
-	remote.Stamp = s.openAPIV2.refresh(ctx, s, fresh)
+	remote.V2Stamp = s.openAPIV2.refresh(ctx, s, fresh)
 	s.source.config.Documents.SetRemote(remote)
 	if s.source.current.Load().remotes[r.gv] == nil { // removed meanwhile
 		s.source.config.Documents.RemoveRemote(r.gv)

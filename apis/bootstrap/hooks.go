@@ -83,13 +83,13 @@ func (h *Hook) Check(context.Context) error {
 }
 
 const (
-	// turn is how often Run looks whether something is to be done; kube-apiserver's
+	// runInterval is how often Run looks whether something is to be done; kube-apiserver's
 	// interval for the service of the API.
-	turn = 10 * time.Second
+	runInterval = 10 * time.Second
 	// retry is how soon Run comes back to what could not be done.
 	retry = time.Second
-	// minutely is a minute in turns.
-	minutely = int(time.Minute / turn)
+	// everyMinute is a minute in turns.
+	everyMinute = int(time.Minute / runInterval)
 )
 
 // New returns a Bootstrap that has done nothing yet.
@@ -97,11 +97,11 @@ func New(config Config) *Bootstrap {
 	b := &Bootstrap{config: config}
 	b.endpoints.bootstrap = b
 	b.hooks = []*Hook{
-		{Name: "start-system-namespaces-controller", every: minutely, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }},
+		{Name: "start-system-namespaces-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }},
 		{Name: "start-legacy-token-tracking-controller", run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }},
 		{Name: "rbac/bootstrap-roles", run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }},
 		{Name: "scheduling/bootstrap-system-priority-classes", run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
-		{Name: "priority-and-fairness-config-producer", every: minutely, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
+		{Name: "priority-and-fairness-config-producer", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
 		{Name: "bootstrap-controller", every: 1, run: b.ensureService},
 		{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR},
 	}
@@ -126,7 +126,7 @@ func (b *Bootstrap) Start(ctx context.Context) {
 // Run keeps what is to be kept, until ctx ends.
 func (b *Bootstrap) Run(ctx context.Context) {
 	for n := 1; ; n++ {
-		wait := turn
+		wait := runInterval
 		if !b.published.Load() || !b.finished() {
 			wait = retry
 		}
@@ -136,10 +136,10 @@ func (b *Bootstrap) Run(ctx context.Context) {
 			return
 		}
 		revision := b.revision(ctx)
-		if wait == turn && revision != 0 && revision == b.seen.Load() {
+		if wait == runInterval && revision != 0 && revision == b.seen.Load() {
 			continue // an idle server stays so
 		}
-		all := n%minutely == 0
+		all := n%everyMinute == 0
 		for _, hook := range b.hooks {
 			if !hook.done.Load() || hook.every == 1 || all && hook.every > 0 {
 				b.runHook(ctx, hook)

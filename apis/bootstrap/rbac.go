@@ -14,9 +14,9 @@ import (
 const (
 	bootstrappingLabel   = "kubernetes.io/bootstrapping"
 	bootstrappingDefault = "rbac-defaults"
-	// gatherLabel and the name of an aggregated role make the label of the roles
+	// aggregateLabelPrefix and the name of an aggregated role make the label of the roles
 	// that it is made of.
-	gatherLabel       = "rbac.authorization.k8s.io/aggregate-to-"
+	aggregateLabelPrefix       = "rbac.authorization.k8s.io/aggregate-to-"
 	controllerPrefix  = "system:controller:"
 	rbacGroup         = rbacv1.GroupName
 	coreGroupInTables = "core"
@@ -78,17 +78,17 @@ func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: rbacMeta("", name), Rules: rules}
 }
 
-// gatheredFrom makes a role of all those that go into name.
-func gatheredFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
+// aggregatedFrom makes a role of all those that go into name.
+func aggregatedFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
-		{MatchLabels: map[string]string{gatherLabel + name: "true"}},
+		{MatchLabels: map[string]string{aggregateLabelPrefix + name: "true"}},
 	}}
 	return role
 }
 
-// goesInto labels a role as a part of the aggregated role name.
-func goesInto(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
-	role.Labels[gatherLabel+name] = "true"
+// aggregatesTo labels a role as a part of the aggregated role name.
+func aggregatesTo(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
+	role.Labels[aggregateLabelPrefix+name] = "true"
 	return role
 }
 

@@ -20,8 +20,8 @@ type entry struct {
 
 	group      string
 	namespaced bool
-	// wanted are the names asked for, accepted those of the status.
-	wanted, accepted names
+	// requested are the names asked for, accepted those of the status.
+	requested, accepted names
 	versions         []entryVersion // in order of preference
 
 	// webhook: what is stored in other versions is converted by asking one;
@@ -53,8 +53,8 @@ type decision struct {
 
 type entryVersion struct {
 	name string
-	// at is where it is among the versions of the definition.
-	at                int
+	// index is where it is among the versions of the definition.
+	index                int
 	served, storage   bool
 	status, scale     bool
 	deprecated        bool
@@ -72,16 +72,16 @@ func namesOf(n *apiextensionsv1.CustomResourceDefinitionNames) names {
 	return names{n.Plural, n.Singular, n.Kind, n.ListKind, n.ShortNames, n.Categories}
 }
 
-// own returns names that share no memory with the text they came from, which
+// clone returns names that share no memory with the text they came from, which
 // would stay for as long as they do.
-func (n names) own() names {
+func (n names) clone() names {
 	return names{
 		strings.Clone(n.plural), strings.Clone(n.singular), strings.Clone(n.kind), strings.Clone(n.listKind),
-		ownAll(n.shortNames), ownAll(n.categories),
+		cloneAll(n.shortNames), cloneAll(n.categories),
 	}
 }
 
-func ownAll(list []string) []string {
+func cloneAll(list []string) []string {
 	var own []string
 	for _, s := range list {
 		own = append(own, strings.Clone(s))
@@ -108,7 +108,7 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 		name: strings.Clone(crd.Name), uid: types.UID(strings.Clone(string(crd.UID))), revision: revision,
 		generation: crd.Generation, group: strings.Clone(crd.Spec.Group),
 		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		wanted:     namesOf(&crd.Spec.Names).own(), accepted: namesOf(&crd.Status.AcceptedNames).own(),
+		requested:     namesOf(&crd.Spec.Names).clone(), accepted: namesOf(&crd.Status.AcceptedNames).clone(),
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 		terminating:   crd.DeletionTimestamp != nil,
@@ -125,7 +125,7 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 }
 
 func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int) entryVersion {
-	out := entryVersion{name: strings.Clone(v.Name), at: at, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
+	out := entryVersion{name: strings.Clone(v.Name), index: at, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
 	if v.DeprecationWarning != nil {
 		out.deprecationNotice = strings.Clone(*v.DeprecationWarning)
 	}
@@ -138,8 +138,8 @@ func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int)
 	return out
 }
 
-// given returns the names that no other definition of the group is given.
-func (e *entry) given() names {
+// reservedNames returns the names that no other definition of the group is given.
+func (e *entry) reservedNames() names {
 	if e.decided != nil {
 		return e.decided.names
 	}
@@ -186,14 +186,14 @@ func (e *entry) storageVersion() *entryVersion {
 	return &e.versions[0] // no definition without one is stored
 }
 
-// same reports whether another entry is of the same definition, as it was.
-func (e *entry) same(other *entry) bool {
+// sameGeneration reports whether another entry is of the same definition, as it was.
+func (e *entry) sameGeneration(other *entry) bool {
 	return e.uid == other.uid && e.generation == other.generation
 }
 
-// endsAs reports that the definition was deleted since, which counts as a generation,
+// isTerminatedBy reports that the definition was deleted since, which counts as a generation,
 // and is otherwise the same.
-func (e *entry) endsAs(marked *entry) bool {
+func (e *entry) isTerminatedBy(marked *entry) bool {
 	return e.uid == marked.uid && !e.terminating && marked.terminating && e.generation+1 == marked.generation
 }
 

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// longestRetry is the longest pause before what failed is done again.
-	longestRetry = time.Second
+	// maxRetry is the longest pause before what failed is done again.
+	maxRetry = time.Second
 	// sweepPeriod is how often it is looked for what is not used any more.
 	sweepPeriod = 30 * time.Second
 	// finalizers is of how many definitions objects are deleted at the same time,
@@ -40,7 +40,7 @@ func (s *Source) Load(ctx context.Context) error { return s.loop.follower.Load(c
 // other; decisions are written by several, so that writes share their syncs.
 func (s *Source) Run(ctx context.Context) error {
 	var sweeper sync.WaitGroup
-	sweeper.Go(func() { s.sweepNowAndThen(ctx) })
+	sweeper.Go(func() { s.runSweeper(ctx) })
 	s.loop.follower.Run(ctx)
 	sweeper.Wait()
 	s.loop.finalizers.Wait()
@@ -84,9 +84,9 @@ func (l *loop) replace(_ context.Context, list *rest.List) error {
 		}
 		there[record.Name().Name] = true
 		if crd, err := headOf(record); err != nil {
-			l.unreadable(record, err)
+			l.logUnreadable(record, err)
 		} else {
-			l.put(newEntry(crd, record.Revision()), true)
+			l.update(newEntry(crd, record.Revision()), true)
 		}
 	}
 	for e := range l.current.Load().all() {
@@ -95,7 +95,7 @@ func (l *loop) replace(_ context.Context, list *rest.List) error {
 			l.remove(e.name, list.Revision)
 		}
 	}
-	l.replaced(list.Revision)
+	l.markReplaced(list.Revision)
 	return nil
 }
 
@@ -113,11 +113,11 @@ func (l *loop) apply(ctx context.Context, events []rest.Event) error {
 	for i := range events {
 		event := &events[i]
 		var err error
-		if e := l.noted(event.Record); e != nil && event.Type != apiwatch.Deleted {
-			l.seen(e)
+		if e := l.currentEntry(event.Record); e != nil && event.Type != apiwatch.Deleted {
+			l.markFollowed(e)
 			err = l.syncRecord(ctx, e, event.Record)
 		} else {
-			err = l.takeNews(ctx, event)
+			err = l.applyEvent(ctx, event)
 		}
 		if err != nil {
 			return err
@@ -126,11 +126,11 @@ func (l *loop) apply(ctx context.Context, events []rest.Event) error {
 	return nil
 }
 
-// takeNews takes in what is not in the snapshot yet.
-func (l *loop) takeNews(ctx context.Context, event *rest.Event) error {
+// applyEvent takes in what is not in the snapshot yet.
+func (l *loop) applyEvent(ctx context.Context, event *rest.Event) error {
 	crd, err := headOf(event.Record)
 	if err != nil {
-		l.unreadable(event.Record, err)
+		l.logUnreadable(event.Record, err)
 		return nil
 	}
 	if event.Type == apiwatch.Deleted {
@@ -138,7 +138,7 @@ func (l *loop) takeNews(ctx context.Context, event *rest.Event) error {
 		l.remove(crd.Name, event.Record.Revision())
 		return l.syncGroup(ctx, crd.Spec.Group)
 	}
-	l.put(newEntry(crd, event.Record.Revision()), true)
+	l.update(newEntry(crd, event.Record.Revision()), true)
 	return l.sync(ctx, crd, event.Record)
 }
 
@@ -148,7 +148,7 @@ func (l *loop) forget(uid types.UID) {
 	delete(l.structures, uid)
 }
 
-func (l *loop) unreadable(record *codec.Record, err error) {
+func (l *loop) logUnreadable(record *codec.Record, err error) {
 	l.logger.Error("a definition cannot be read and is not taken up", "name", record.Name().Name, "err", err)
 }
 
@@ -181,7 +181,7 @@ func (l *loop) syncEntry(ctx context.Context, e *entry) error {
 // isSynced reports that nothing is to be written of a definition's names, nor
 // anything to be cleaned up.
 func (e *entry) isSynced() bool {
-	return !e.terminating && (e.decided != nil && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.wanted))
+	return !e.terminating && (e.decided != nil && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.requested))
 }
 
 // syncRecord is syncEntry with the record of the definition at hand.
@@ -227,7 +227,7 @@ func (l *loop) sync(ctx context.Context, crd *apiextensionsv1.CustomResourceDefi
 
 // retry does something, with pauses, until it is done or ctx ends.
 func retry(ctx context.Context, do func() (done bool)) {
-	pauses := follow.Pauses{Longest: longestRetry}
+	pauses := follow.Pauses{Longest: maxRetry}
 	for !do() && pauses.Wait(ctx) == nil {
 	}
 }
@@ -246,12 +246,12 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool)
 	}
 	e := *old
 	e.decided = &decision{
-		names:         namesOf(&crd.Status.AcceptedNames).own(),
+		names:         namesOf(&crd.Status.AcceptedNames).clone(),
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 	}
-	l.exchangeLocked(now.with(e.group, e.wanted.plural, &e), old, &e)
-	return old.given().kind != "" && !e.given().equal(old.given())
+	l.swapLocked(now.with(e.group, e.requested.plural, &e), old, &e)
+	return old.reservedNames().kind != "" && !e.reservedNames().equal(old.reservedNames())
 }
 
 // writeConditions writes what was decided of a definition's names. It reports
@@ -269,7 +269,7 @@ func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid ty
 		return true
 	}
 	if err == nil {
-		l.put(newEntry(written, now.Revision()), false)
+		l.update(newEntry(written, now.Revision()), false)
 	}
 	if err != nil && ctx.Err() == nil {
 		l.logger.Warn("the status of a definition cannot be written yet", "definition", record.Name().Name, "err", err)
@@ -299,7 +299,7 @@ func (l *loop) write(ctx context.Context, name string, known *codec.Record, chan
 	}, storage.UpdateOptions{Cached: known})
 }
 
-func (s *Source) sweepNowAndThen(ctx context.Context) {
+func (s *Source) runSweeper(ctx context.Context) {
 	ticker := time.NewTicker(sweepPeriod)
 	defer ticker.Stop()
 	for {

@@ -229,8 +229,8 @@ func TestManyInOneGroup(t *testing.T) {
 	const many = 2000
 	for i := range many {
 		name := fmt.Sprintf("kind%ds", i)
-		e := &entry{name: name + ".example.com", group: "example.com", revision: int64(i), wanted: names{plural: name, kind: fmt.Sprint("Kind", i)}}
-		given, why := now.takenBeside(e.group, e.name).give(e.wanted, names{})
+		e := &entry{name: name + ".example.com", group: "example.com", revision: int64(i), requested: names{plural: name, kind: fmt.Sprint("Kind", i)}}
+		given, why := now.takenBeside(e.group, e.name).give(e.requested, names{})
 		if why != nil {
 			t.Fatal(why)
 		}

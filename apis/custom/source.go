@@ -33,14 +33,18 @@ type Config struct {
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(storage.Spec) (storage.Interface, error)
-	// OthersPath reports whether another resource stores its objects under a path as
+	// PathShared reports whether another resource stores its objects under a path as
 	// well: they do not go with a definition. nil: none does.
-	OthersPath func(path string) bool
+	PathShared func(path string) bool
 	// Changed receives group versions whose resources are not what they were.
 	// It is called with a lock held: it may read the Source, and not wait for
 	// it; may be nil.
 	Changed func([]schema.GroupVersion)
-	// Services finds services, for webhooks behind them.
+	// Lifetime bounds work whose result requests share, such as compiling a
+	// schema, and interfaces without a context. It is done when the control plane
+	// closes; nil: never.
+	Lifetime context.Context
+	// Services resolves the services of conversion webhooks.
 	Services egress.Resolver
 	// Conversions counts calls of webhooks, and Following how definitions are
 	// followed; either may be nil.
@@ -83,8 +87,11 @@ func New(config Config) (*Source, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}
-	if config.OthersPath == nil {
-		config.OthersPath = func(string) bool { return false }
+	if config.PathShared == nil {
+		config.PathShared = func(string) bool { return false }
+	}
+	if config.Lifetime == nil {
+		config.Lifetime = context.Background()
 	}
 	if config.Idle == 0 {
 		config.Idle = DefaultIdle
@@ -150,34 +157,34 @@ func (s *Source) Observe(record *codec.Record) error {
 	if err != nil {
 		return err
 	}
-	s.put(newEntry(crd, record.Revision()), false)
+	s.update(newEntry(crd, record.Revision()), false)
 	return nil
 }
 
-// noted returns the entry of a definition, if it was made of this very record.
-func (s *Source) noted(record *codec.Record) *entry {
+// currentEntry returns the entry of a definition, if it was made of this very record.
+func (s *Source) currentEntry(record *codec.Record) *entry {
 	if e := s.current.Load().named(record.Name().Name); e != nil && e.revision == record.Revision() {
 		return e
 	}
 	return nil
 }
 
-// seen notes that the watch has come to an entry that is in effect already.
-func (s *Source) seen(e *entry) {
+// markFollowed notes that the watch has come to an entry that is in effect already.
+func (s *Source) markFollowed(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.news.Followed(e.name, e.revision)
 }
 
-// replaced notes that all definitions of a revision were taken in.
-func (s *Source) replaced(revision int64) {
+// markReplaced notes that all definitions of a revision were taken in.
+func (s *Source) markReplaced(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.news.Replaced(revision)
 }
 
-// put takes an entry in, if it is news. watched reports that the watch reports it.
-func (s *Source) put(e *entry, watched bool) {
+// update takes an entry in, if it is news. watched reports that the watch reports it.
+func (s *Source) update(e *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	news := s.mu.news.Written
@@ -185,11 +192,11 @@ func (s *Source) put(e *entry, watched bool) {
 		news = s.mu.news.Followed
 	}
 	now := s.current.Load()
-	old := now.find(e.group, e.wanted.plural)
+	old := now.find(e.group, e.requested.plural)
 	if !news(e.name, e.revision) || old != nil && old.revision >= e.revision {
 		return
 	}
-	if old != nil && (old.same(e) || old.endsAs(e)) {
+	if old != nil && (old.sameGeneration(e) || old.isTerminatedBy(e)) {
 		e.state = old.state
 		if d := old.decided; d != nil && d.namesAccepted && !e.established && !e.terminating {
 			e.decided = d // still being written
@@ -198,7 +205,7 @@ func (s *Source) put(e *entry, watched bool) {
 			e.state.markReady()
 		}
 	} else {
-		e.state = newGenerationState(e.established || e.terminating)
+		e.state = newGenerationState(s.config.Lifetime, e.established || e.terminating)
 		if old != nil {
 			old.state.retire()
 		}
@@ -209,7 +216,7 @@ func (s *Source) put(e *entry, watched bool) {
 	if e.terminating {
 		e.barrier.close()
 	}
-	s.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
+	s.swapLocked(now.with(e.group, e.requested.plural, e), old, e)
 }
 
 // remove takes an entry out, as the watch reports.
@@ -222,7 +229,7 @@ func (s *Source) remove(name string, revision int64) {
 		return
 	}
 	old.state.retire()
-	s.exchangeLocked(now.with(old.group, old.wanted.plural, nil), old, nil)
+	s.swapLocked(now.with(old.group, old.requested.plural, nil), old, nil)
 }
 
 // setHidden keeps a definition from being served, or not, whatever its conditions
@@ -236,20 +243,20 @@ func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
 	if e == nil || e.uid != uid {
 		return
 	}
-	next := now.with(e.group, e.wanted.plural, e)
+	next := now.with(e.group, e.requested.plural, e)
 	if !hidden {
 		e.barrier.hidden.Store(false)
-		s.exchangeLocked(next, nil, e)
+		s.swapLocked(next, nil, e)
 		return
 	}
 	was := *e
 	was.barrier = nil
 	e.barrier.hidden.Store(true)
-	s.exchangeLocked(next, &was, nil)
+	s.swapLocked(next, &was, nil)
 }
 
-func (s *Source) exchangeLocked(next *snapshot, old, e *entry) {
-	if old != nil && e != nil && looksSame(old, e) {
+func (s *Source) swapLocked(next *snapshot, old, e *entry) {
+	if old != nil && e != nil && discoveredAlike(old, e) {
 		next.generation-- // nothing that discovery shows
 		s.current.Store(next)
 		return
@@ -275,9 +282,9 @@ func compareGroupVersions(a, b schema.GroupVersion) int {
 	return 1
 }
 
-// looksSame reports whether discovery shows two entries alike.
-func looksSame(a, b *entry) bool {
-	return a.same(b) && a.terminating == b.terminating && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
+// discoveredAlike reports whether discovery shows two entries alike.
+func discoveredAlike(a, b *entry) bool {
+	return a.sameGeneration(b) && a.terminating == b.terminating && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
 }
 
 // stored returns a definition as it is stored.

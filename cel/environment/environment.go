@@ -53,8 +53,8 @@ func options() []cel.EnvOption {
 		// A longer range would cost too much, but be made first.
 		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(PerCallLimit)),
 		library.All(),
-		cel.Lib(texts{}),
-		cel.Lib(&products{}),
+		cel.Lib(stringGuard{}),
+		cel.Lib(&pairGuard{}),
 		cel.Lib(iterations{}),
 	}
 }

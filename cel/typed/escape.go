@@ -2,7 +2,7 @@ package typed
 
 import "strings"
 
-// isReserved tells whether CEL keeps a word to itself.
+// isReserved reports whether CEL keeps a word to itself.
 func isReserved(word string) bool {
 	switch word {
 	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",

@@ -18,12 +18,12 @@ const (
 	returnBytes = 32 << 20
 )
 
-// later is how many periods after memory was given back that is done again: what
+// laterPeriods is how many periods after memory was given back that is done again: what
 // the server itself lets go of when it is not used, a while later, goes then.
-var later = [...]int{8, 72} //nolint:gochecknoglobals // constant
+var laterPeriods = [...]int{8, 72} //nolint:gochecknoglobals // constant
 
-// quiet finds the moments in which a server that was busy is so no longer.
-type quiet struct {
+// idleDetector finds the moments in which a server that was busy is so no longer.
+type idleDetector struct {
 	seen, returned uint64
 	// periods since memory was given back after work, and how often later.
 	periods, again int
@@ -31,7 +31,7 @@ type quiet struct {
 
 // tick is told every quietPeriod how many bytes were ever allocated. It tells
 // whether memory should be given back.
-func (q *quiet) tick(allocated uint64) bool {
+func (q *idleDetector) tick(allocated uint64) bool {
 	busy := allocated-q.seen > quietBytes
 	q.seen = allocated
 	q.periods++
@@ -40,7 +40,7 @@ func (q *quiet) tick(allocated uint64) bool {
 		return false
 	case allocated-q.returned >= returnBytes:
 		q.periods, q.again = 0, 0
-	case q.again < len(later) && q.periods >= later[q.again]:
+	case q.again < len(laterPeriods) && q.periods >= laterPeriods[q.again]:
 		q.again++
 	default:
 		return false
@@ -56,7 +56,7 @@ func returnMemory(ctx context.Context, logger *slog.Logger) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	ticker := time.NewTicker(quietPeriod)
 	defer ticker.Stop()
-	var q quiet
+	var q idleDetector
 	for {
 		select {
 		case <-ctx.Done():

@@ -99,8 +99,8 @@ func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Re
 	return result, moved, err
 }
 
-// reachable is how long etcd may take to answer.
-const reachable = 10 * time.Second
+// etcdTimeout is how long etcd may take to answer.
+const etcdTimeout = 10 * time.Second
 
 // place opens what a flag names.
 func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
@@ -118,7 +118,7 @@ func (m *migration) place(ctx context.Context, name string, target bool) (migrat
 	if err != nil {
 		return nil, nil, fmt.Errorf("use etcd at %s: %w", name, err)
 	}
-	waiting, cancel := context.WithTimeout(ctx, reachable)
+	waiting, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	if err := store.Await(waiting); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("use etcd at %s: %w", name, err), store.Close())

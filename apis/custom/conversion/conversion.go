@@ -86,9 +86,9 @@ func (e *Error) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: e.Message}
 }
 
-// InWatch words an error for the last event of a watch: as kube-apiserver, a
+// WatchError words an error for the last event of a watch: as kube-apiserver, a
 // conversion that failed has a reason there.
-func InWatch(err error) error {
+func WatchError(err error) error {
 	var failed *Error
 	if !errors.As(err, &failed) {
 		return err
@@ -106,7 +106,7 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 	for _, obj := range objects {
 		switch {
 		case obj.GroupVersionKind().GroupVersion() == to:
-		case empty(obj):
+		case isEmpty(obj):
 			obj.SetAPIVersion(to.String()) // nothing to ask about
 		default:
 			asked = append(asked, obj)
@@ -116,13 +116,13 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 		return objects, nil
 	}
 	start, from := time.Now(), asked[0].GroupVersionKind()
-	converted, fault := c.ask(ctx, asked, to)
+	converted, fault := c.callWebhook(ctx, asked, to)
 	c.metrics.observe(c.definition, from.Version, to.Version, fault, time.Since(start))
 	if fault != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("conversion webhook for %v: %w", from, context.Cause(ctx))
 		}
-		return nil, &Error{fmt.Sprintf("conversion webhook for %v %s", from, webhook.Quote(fault.text))}
+		return nil, &Error{fmt.Sprintf("conversion webhook for %v %s", from, webhook.Truncate(fault.text))}
 	}
 	if len(asked) == len(objects) {
 		return converted, nil
@@ -137,8 +137,8 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 	return out, nil
 }
 
-// empty objects, such as library code converts, are the same in all versions.
-func empty(obj *unstructured.Unstructured) bool {
+// isEmpty objects, such as library code converts, are the same in all versions.
+func isEmpty(obj *unstructured.Unstructured) bool {
 	_, hasKind := obj.Object["kind"]
 	_, hasVersion := obj.Object["apiVersion"]
 	return len(obj.Object) == 2 && hasKind && hasVersion
@@ -152,17 +152,17 @@ func faultf(class, format string, args ...any) *fault {
 	return &fault{class, fmt.Sprintf(format, args...)}
 }
 
-// ask converts objects that are all to be converted.
-func (c *Converter) ask(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, *fault) {
-	review, uid, err := c.question(objects, to)
+// callWebhook converts objects that are all to be converted.
+func (c *Converter) callWebhook(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, *fault) {
+	review, uid, err := c.newReview(objects, to)
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
 	}
-	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Answer: answerBytes + answerFactor*int64(len(review))})
+	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Response: answerBytes + answerFactor*int64(len(review))})
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
 	}
-	answers, failed := c.read(body, uid)
+	answers, failed := c.readReview(body, uid)
 	if failed != nil {
 		return nil, failed
 	}
@@ -171,7 +171,7 @@ func (c *Converter) ask(ctx context.Context, objects []*unstructured.Unstructure
 	}
 	converted := make([]*unstructured.Unstructured, len(objects))
 	for i, raw := range answers {
-		if converted[i], err = accept(objects[i], raw, to); err != nil {
+		if converted[i], err = checkConverted(objects[i], raw, to); err != nil {
 			return nil, invalidObject(i, len(objects), err)
 		}
 		answers[i] = nil
@@ -182,7 +182,7 @@ func (c *Converter) ask(ctx context.Context, objects []*unstructured.Unstructure
 // invalidObject words what is wrong with one object of an answer. Like
 // kube-apiserver it names no index where there is but one object.
 func invalidObject(i, of int, err error) *fault {
-	var bad unacceptable
+	var bad objectError
 	errors.As(err, &bad)
 	var what string
 	switch {

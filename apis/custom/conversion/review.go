@@ -42,9 +42,9 @@ func (c *Converter) reviewKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: apiextensionsv1.GroupName, Version: c.version, Kind: "ConversionReview"}
 }
 
-// question makes a review: that of kube-apiserver, byte by byte, with the
+// newReview makes a review: that of kube-apiserver, byte by byte, with the
 // objects put in as they are written, so that none is encoded twice.
-func (c *Converter) question(objects []*unstructured.Unstructured, to schema.GroupVersion) (review []byte, uid string, err error) {
+func (c *Converter) newReview(objects []*unstructured.Unstructured, to schema.GroupVersion) (review []byte, uid string, err error) {
 	uid = uuid.NewString()
 	review = fmt.Appendf(nil, `{"kind":"ConversionReview","apiVersion":%q,"request":{"uid":%q,"desiredAPIVersion":%q,"objects":[`,
 		c.reviewKind().GroupVersion(), uid, to)
@@ -68,8 +68,8 @@ type answer struct {
 	} `json:"response"`
 }
 
-// read returns the objects in an answer to the review of a uid.
-func (c *Converter) read(body []byte, uid string) ([]json.RawMessage, *fault) {
+// readReview returns the objects in an answer to the review of a uid.
+func (c *Converter) readReview(body []byte, uid string) ([]json.RawMessage, *fault) {
 	document, gvk, err := webhook.Document(body)
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)

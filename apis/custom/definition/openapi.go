@@ -56,7 +56,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 	} else {
 		start.site = checker.Root(root, schemaAt)
 	}
-	w := openAPI{ctx: v.ctx}
+	w := schemaValidator{ctx: v.ctx}
 	w.node(root, schemaAt, start)
 	v.add(w.errs...)
 	if !w.unsupported {
@@ -112,9 +112,9 @@ func (v *validator) rootFields(root *props, at *field.Path) {
 	}
 }
 
-// openAPI gathers what is not supported in a schema, and what is wrong with
+// schemaValidator gathers what is not supported in a schema, and what is wrong with
 // extensions.
-type openAPI struct {
+type schemaValidator struct {
 	ctx  context.Context
 	errs field.ErrorList
 	// ruleErrs are those of rules as CEL finds them. They do not count where
@@ -144,9 +144,9 @@ func (p place) at(site rules.Site) place {
 	return p
 }
 
-func (w *openAPI) add(err *field.Error) { w.errs = append(w.errs, err) }
+func (w *schemaValidator) add(err *field.Error) { w.errs = append(w.errs, err) }
 
-func (w *openAPI) node(s *props, at *field.Path, p place) {
+func (w *schemaValidator) node(s *props, at *field.Path, p place) {
 	if s == nil {
 		return
 	}
@@ -193,7 +193,7 @@ func (w *openAPI) node(s *props, at *field.Path, p place) {
 }
 
 // supported checks that a node has nothing that is not supported at all.
-func (w *openAPI) supported(s *props, at *field.Path, p place) {
+func (w *schemaValidator) supported(s *props, at *field.Path, p place) {
 	types := []string{"array", "boolean", "integer", "number", "object", "string"}
 	if s.Type != "" && !slices.Contains(types, s.Type) {
 		w.add(field.NotSupported(at.Child("type"), s.Type, types))
@@ -224,7 +224,7 @@ func (w *openAPI) supported(s *props, at *field.Path, p place) {
 	}
 }
 
-func (w *openAPI) members(s *props, at *field.Path, p place) {
+func (w *schemaValidator) members(s *props, at *field.Path, p place) {
 	if additional := s.AdditionalProperties; additional != nil {
 		if len(s.Properties) > 0 && (!additional.Allows || additional.Schema != nil) {
 			w.add(field.Forbidden(at.Child("additionalProperties"), "additionalProperties and properties are mutual exclusive"))
@@ -250,18 +250,18 @@ func (w *openAPI) members(s *props, at *field.Path, p place) {
 	}
 }
 
-func (w *openAPI) mapType(s *props, at *field.Path) {
+func (w *schemaValidator) mapType(s *props, at *field.Path) {
 	if s.XMapType == nil {
 		return
 	}
-	w.mustBe(s, "object", "x-kubernetes-map-type", at)
+	w.requireType(s, "object", "x-kubernetes-map-type", at)
 	if t := *s.XMapType; t != "atomic" && t != "granular" {
 		w.add(field.NotSupported(at.Child("x-kubernetes-map-type"), t, []string{"atomic", "granular"}))
 	}
 }
 
-// mustBe requires the type that an extension is for.
-func (w *openAPI) mustBe(s *props, want, extension string, at *field.Path) bool {
+// requireType requires the type that an extension is for.
+func (w *schemaValidator) requireType(s *props, want, extension string, at *field.Path) bool {
 	detail := fmt.Sprintf("must be %s if %s is specified", want, extension)
 	switch s.Type {
 	case want:
@@ -274,11 +274,11 @@ func (w *openAPI) mustBe(s *props, want, extension string, at *field.Path) bool 
 	return false
 }
 
-func (w *openAPI) listType(s *props, at *field.Path) {
+func (w *schemaValidator) listType(s *props, at *field.Path) {
 	listType := ""
 	if s.XListType != nil {
 		listType = *s.XListType
-		if w.mustBe(s, "array", "x-kubernetes-list-type", at) && listType == "set" {
+		if w.requireType(s, "array", "x-kubernetes-list-type", at) && listType == "set" {
 			w.setItems(itemsOf(s), at.Child("items"))
 		}
 		if listType != "atomic" && listType != "set" && listType != "map" {
@@ -305,7 +305,7 @@ func (w *openAPI) listType(s *props, at *field.Path) {
 }
 
 // setItems requires that the elements of a set are atomic.
-func (w *openAPI) setItems(items *props, at *field.Path) {
+func (w *schemaValidator) setItems(items *props, at *field.Path) {
 	if items == nil {
 		return
 	}
@@ -319,7 +319,7 @@ func (w *openAPI) setItems(items *props, at *field.Path) {
 }
 
 // mapItems checks the keys of a list map.
-func (w *openAPI) mapItems(s *props, at *field.Path) {
+func (w *schemaValidator) mapItems(s *props, at *field.Path) {
 	keysAt := at.Child("x-kubernetes-list-map-keys")
 	if len(s.XListMapKeys) == 0 {
 		w.add(field.Required(keysAt, "must not be empty if x-kubernetes-list-type is map"))
@@ -351,7 +351,7 @@ func (w *openAPI) mapItems(s *props, at *field.Path) {
 }
 
 // keyDefaults requires that every entry of a list map has its keys.
-func (w *openAPI) keyDefaults(s *props, at *field.Path) {
+func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 	items := itemsOf(s)
 	if items == nil {
 		return
@@ -372,10 +372,10 @@ func (w *openAPI) keyDefaults(s *props, at *field.Path) {
 }
 
 // rules checks what can be said of rules without CEL.
-func (w *openAPI) rules(s *props, at *field.Path) {
+func (w *schemaValidator) rules(s *props, at *field.Path) {
 	for i := range s.XValidations {
 		rule, at := &s.XValidations[i], at.Child("x-kubernetes-validations").Index(i)
-		w.ruleWords(rule, at)
+		w.ruleText(rule, at)
 		if rule.FieldPath != "" {
 			if _, _, err := rules.FieldAt(s, rule.FieldPath, true); err != nil {
 				w.add(field.Invalid(at.Child("fieldPath"), rule.FieldPath, "must be a valid path"))
@@ -384,7 +384,7 @@ func (w *openAPI) rules(s *props, at *field.Path) {
 	}
 }
 
-func (w *openAPI) ruleWords(rule *apiextensions.ValidationRule, at *field.Path) {
+func (w *schemaValidator) ruleText(rule *apiextensions.ValidationRule, at *field.Path) {
 	text, message := strings.TrimSpace(rule.Rule), strings.TrimSpace(rule.Message)
 	switch {
 	case text == "":

@@ -27,21 +27,21 @@ type Checker struct {
 
 	types    typed.Maker
 	envs     environments
-	verdicts map[expressionKey]verdict
+	verdicts map[expressionKey]compiledCost
 
 	total  uint64
-	costly []costly // the most expensive first
+	expensive []expensive // the most expensive first
 }
 
-// verdict is what is known of an expression. cost is that of one evaluation.
-type verdict struct {
+// compiledCost is what is known of an expression. cost is that of one evaluation.
+type compiledCost struct {
 	usesOldSelf bool
 	cost        uint64
 	err         error
 }
 
-// costly is an expression that is a good part of the cost of a schema.
-type costly struct {
+// expensive is an expression that is a good part of the cost of a schema.
+type expensive struct {
 	at   *field.Path
 	cost uint64
 }
@@ -161,7 +161,7 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 	var errs field.ErrorList
 	ruleAt, messageAt := at.Child("rule"), at.Child("messageExpression")
 	sees := scopeOf(s.typ, rule)
-	v := s.checker.verdict(expressionKey{sees, rule.Rule, asRule})
+	v := s.checker.compile(expressionKey{sees, rule.Rule, asRule})
 	cost := multiply(v.cost, s.count)
 	if !s.bounded {
 		cost = multiply(v.cost, s.typ.MaxCount())
@@ -171,7 +171,7 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 		errs = append(errs, field.Invalid(ruleAt, *rule, v.err.Error()))
 	}
 	if rule.MessageExpression != "" && v.err == nil {
-		if m := s.checker.verdict(expressionKey{sees, rule.MessageExpression, asMessage}); m.err != nil {
+		if m := s.checker.compile(expressionKey{sees, rule.MessageExpression, asMessage}); m.err != nil {
 			errs = append(errs, field.Invalid(messageAt, *rule, m.err.Error()))
 		} else {
 			// As kube-apiserver: how often it may be made does not count.
@@ -187,14 +187,14 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 	return errs
 }
 
-// verdict compiles an expression and estimates its cost, once for all like it.
+// compiledCost compiles an expression and estimates its cost, once for all like it.
 // The expression itself is not kept.
-func (c *Checker) verdict(key expressionKey) verdict {
+func (c *Checker) compile(key expressionKey) compiledCost {
 	if have, found := c.verdicts[key]; found {
 		return have
 	}
 	e := c.envs.compile(key)
-	v := verdict{usesOldSelf: e.usesOldSelf, err: e.err}
+	v := compiledCost{usesOldSelf: e.usesOldSelf, err: e.err}
 	if v.err == nil {
 		cost, err := e.cost(key.typ)
 		if v.cost = cost; err != nil {
@@ -203,7 +203,7 @@ func (c *Checker) verdict(key expressionKey) verdict {
 		}
 	}
 	if c.verdicts == nil {
-		c.verdicts = map[expressionKey]verdict{}
+		c.verdicts = map[expressionKey]compiledCost{}
 	}
 	c.verdicts[key] = v
 	return v
@@ -215,9 +215,9 @@ func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost
 	const kept = 4
 	// What is less than a hundredth of the limit is not worth telling.
 	if cost >= environment.EstimatedDefinitionLimit/100 {
-		c.costly = append(c.costly, costly{at, cost})
-		slices.SortStableFunc(c.costly, func(a, b costly) int { return cmp.Compare(b.cost, a.cost) })
-		c.costly = c.costly[:min(len(c.costly), kept)]
+		c.expensive = append(c.expensive, expensive{at, cost})
+		slices.SortStableFunc(c.expensive, func(a, b expensive) int { return cmp.Compare(b.cost, a.cost) })
+		c.expensive = c.expensive[:min(len(c.expensive), kept)]
 	}
 	if cost > environment.EstimatedRuleLimit && (c.Unchanged == nil || !c.Unchanged()) {
 		errs = append(errs, field.Forbidden(at, tooMuch(what, cost, environment.EstimatedRuleLimit)))
@@ -232,7 +232,7 @@ func (c *Checker) Total(at *field.Path) field.ErrorList {
 		return nil
 	}
 	var errs field.ErrorList
-	for _, e := range c.costly {
+	for _, e := range c.expensive {
 		errs = append(errs, field.Forbidden(e.at, "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"))
 	}
 	return append(errs, field.Forbidden(at, tooMuch("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", c.total, environment.EstimatedDefinitionLimit)))

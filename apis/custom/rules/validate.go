@@ -37,13 +37,13 @@ func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Optio
 	if r == nil {
 		return nil, o.Budget
 	}
-	j := judge{ctx: ctx, rules: r, schema: o.Schema, at: at, left: o.Budget}
+	j := validation{ctx: ctx, rules: r, schema: o.Schema, at: at, left: o.Budget}
 	j.value(r.root, &place{value: value, old: o.Old, correlated: o.Ratchet})
 	return j.errs, j.left
 }
 
-// judge is one walk over a value.
-type judge struct {
+// validation is one walk over a value.
+type validation struct {
 	ctx    context.Context
 	rules  *Rules
 	schema *schema.Schema
@@ -122,7 +122,7 @@ const maxFaults = 1 << 10
 
 // value judges a value and all below it. It returns false when the budget is
 // used up, or there are enough faults.
-func (j *judge) value(n *node, p *place) bool {
+func (j *validation) value(n *node, p *place) bool {
 	if len(j.errs) >= maxFaults {
 		return false
 	}
@@ -143,7 +143,7 @@ func (j *judge) value(n *node, p *place) bool {
 	return true
 }
 
-func (j *judge) members(n *node, p *place, object, old map[string]any) bool {
+func (j *validation) members(n *node, p *place, object, old map[string]any) bool {
 	if n.elements != nil {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if !j.member(n.elements, p, name, true, object[name], old) {
@@ -159,7 +159,7 @@ func (j *judge) members(n *node, p *place, object, old map[string]any) bool {
 	return true
 }
 
-func (j *judge) member(n *node, p *place, name string, free bool, value any, old map[string]any) bool {
+func (j *validation) member(n *node, p *place, name string, free bool, value any, old map[string]any) bool {
 	was, found := old[name]
 	return j.value(n, &place{
 		above: p, name: name, free: free, value: value, old: was, correlated: p.correlated && found,
@@ -170,7 +170,7 @@ func (j *judge) member(n *node, p *place, name string, free bool, value any, old
 
 // elements judges those of a list. Which element was which before is known of
 // list maps alone.
-func (j *judge) elements(n *node, p *place, list, old []any) bool {
+func (j *validation) elements(n *node, p *place, list, old []any) bool {
 	if n.elements == nil {
 		return true
 	}

@@ -47,10 +47,10 @@ func statusFields(status, same *apiextensionsv1.CustomResourceDefinitionStatus) 
 	return set
 }
 
-// shareOut returns which manager owns which fields once the server has changed a status: the
+// splitManagedFields returns which manager owns which fields once the server has changed a status: the
 // server has what it changed, and what it had that is still there; others have
 // lost what was changed.
-func shareOut(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFieldsEntry) bool, was, now *apiextensionsv1.CustomResourceDefinitionStatus) (own *metav1.FieldsV1, others []metav1.ManagedFieldsEntry) {
+func splitManagedFields(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFieldsEntry) bool, was, now *apiextensionsv1.CustomResourceDefinitionStatus) (own *metav1.FieldsV1, others []metav1.ManagedFieldsEntry) {
 	changed := statusFields(now, was)
 	mine := changed
 	for i := range entries {

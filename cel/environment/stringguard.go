@@ -20,7 +20,7 @@ import (
 // evaluation may cost.
 const maxText = 10 * PerCallLimit
 
-// texts keeps functions from making texts that no memory holds, and from matching
+// stringGuard keeps functions from making texts that no memory holds, and from matching
 // texts for minutes.
 //
 // A call is charged for what it reads, when it has made its result. Replacing ""
@@ -28,18 +28,18 @@ const maxText = 10 * PerCallLimit
 // hold the same text many times; two texts of an object of 1 MB are enough to end
 // the process. So both functions look at the length first, and end the evaluation
 // as one that costs too much.
-type texts struct{}
+type stringGuard struct{}
 
-var _ cel.SingletonLibrary = texts{}
+var _ cel.SingletonLibrary = stringGuard{}
 
 // LibraryName is what the environment knows the library by.
-func (texts) LibraryName() string { return "mainstay.texts" }
+func (stringGuard) LibraryName() string { return "mainstay.texts" }
 
 // CompileOptions are none: the functions are those of cel-go's strings.
-func (texts) CompileOptions() []cel.EnvOption { return nil }
+func (stringGuard) CompileOptions() []cel.EnvOption { return nil }
 
 // ProgramOptions exchange what is behind calls of the functions.
-func (texts) ProgramOptions() []cel.ProgramOption {
+func (stringGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
 		if !ok {
@@ -47,19 +47,19 @@ func (texts) ProgramOptions() []cel.ProgramOption {
 		}
 		switch function := call.Function(); function {
 		case overloads.Matches:
-			return exchanged(call, matches), nil
+			return replaceCall(call, matches), nil
 		case "replace":
-			return exchanged(call, replace), nil
+			return replaceCall(call, replace), nil
 		case "join":
-			return exchanged(call, join), nil
+			return replaceCall(call, join), nil
 		}
 		return i, nil
 	}), cel.OptimizeRegex(literal(overloads.Matches), literal(overloads.MatchesString))}
 }
 
-// exchanged is a call of another function with the same arguments. Where that has
+// replaceCall is a call of another function with the same arguments. Where that has
 // no result, there is no such overload.
-func exchanged(call interpreter.InterpretableCall, f func(args []ref.Val) ref.Val) interpreter.InterpretableCall {
+func replaceCall(call interpreter.InterpretableCall, f func(args []ref.Val) ref.Val) interpreter.InterpretableCall {
 	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
 		if result := f(args); result != nil {
 			return result
@@ -100,7 +100,7 @@ func literal(overload string) *interpreter.RegexOptimization {
 			if err != nil {
 				return nil, err
 			}
-			return exchanged(call, func(args []ref.Val) ref.Val {
+			return replaceCall(call, func(args []ref.Val) ref.Val {
 				words, ok := stringsOf(args)
 				if !ok || len(words) != 2 {
 					return nil

@@ -13,22 +13,22 @@ import (
 	"mainstay.dev/mainstay/cel/library"
 )
 
-// products keeps functions from work that would be found too expensive when it is
+// pairGuard keeps functions from work that would be found too expensive when it is
 // done. Those on sets compare all pairs of elements, and nothing interrupts them:
 // two lists of 100,000 are a minute's work, charged for at its end. As the charge
 // is known before, it is looked at before.
-type products struct {
+type pairGuard struct {
 	bindings map[string]*functions.Overload // by overload
 }
 
-var _ cel.SingletonLibrary = (*products)(nil)
+var _ cel.SingletonLibrary = (*pairGuard)(nil)
 
 // LibraryName is what the environment knows the library by.
-func (*products) LibraryName() string { return "mainstay.products" }
+func (*pairGuard) LibraryName() string { return "mainstay.products" }
 
 // CompileOptions look up what is behind the functions, which must have been
 // declared before.
-func (p *products) CompileOptions() []cel.EnvOption {
+func (p *pairGuard) CompileOptions() []cel.EnvOption {
 	return []cel.EnvOption{func(env *cel.Env) (*cel.Env, error) {
 		p.bindings = map[string]*functions.Overload{}
 		for _, name := range []string{"distinct", "sets.contains", "sets.equivalent", "sets.intersects"} {
@@ -45,7 +45,7 @@ func (p *products) CompileOptions() []cel.EnvOption {
 }
 
 // ProgramOptions put the look before the calls of the functions.
-func (p *products) ProgramOptions() []cel.ProgramOption {
+func (p *pairGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
 		if !ok {
