@@ -2,8 +2,8 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// userRoles are those that people are given. Three of them are made of others,
-// which carry a label that says where they go.
+// userRoles returns the roles for users. Three of them are aggregated from others by a
+// label.
 func userRoles() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		aggregatedFrom("admin", clusterRole("admin")),

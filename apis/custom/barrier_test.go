@@ -110,7 +110,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestHidden: what is hidden is not served, whatever is told of it later, until it is
+// TestHidden: what is hidden is not served, whatever is reported later, until it is
 // shown again.
 func TestHidden(t *testing.T) {
 	t.Parallel()

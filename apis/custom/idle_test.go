@@ -111,7 +111,7 @@ func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
 	return weak.Pointer[openHandler]{}
 }
 
-// TestIdle: what use has made goes after disuse, unless somebody watches, and
+// TestIdle: what use has made goes after disuse, unless there is a watch, and
 // comes back with use.
 func TestIdle(t *testing.T) {
 	t.Parallel()

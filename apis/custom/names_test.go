@@ -122,7 +122,7 @@ func TestColumns(t *testing.T) {
 }
 
 // TestIsSynced: a definition whose status is of before a change is not in sync,
-// whoever tells of it first.
+// whichever reports it first.
 func TestIsSynced(t *testing.T) {
 	t.Parallel()
 	synced := func(edit func(*apiextensionsv1.CustomResourceDefinition)) bool {

@@ -29,13 +29,13 @@ const (
 type schemaTarget int
 
 const (
-	v3Target  schemaTarget = iota
-	v2Target       // has no alternatives and no null
-	mergeTarget      // as version 3, with the references of version 2
+	v3Target    schemaTarget = iota
+	v2Target                 // has no alternatives and no null
+	mergeTarget              // as version 3, with the references of version 2
 )
 
-// Digest identifies what the OpenAPI documents say of a group version. It costs
-// no reading of definitions.
+// Digest identifies the OpenAPI schemas and paths of a group version. It reads no
+// definition.
 func (s *Source) Digest(gv schema.GroupVersion) string {
 	h := sha256.New()
 	for _, e := range s.discoveredIn(gv) {
@@ -54,9 +54,8 @@ func (s *Source) discoveredIn(gv schema.GroupVersion) []*entry {
 	return served
 }
 
-// Schemas returns the OpenAPI schemas of a group version, by model name, written
-// for version 2 or 3. They are made of the stored definitions, and nothing is kept
-// of them.
+// Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3.
+// It reads the stored definitions, and caches nothing. The caller owns the result.
 func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
 	as := v3Target
 	if v2 {
@@ -88,11 +87,11 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	return all, nil
 }
 
-// bulkWorkers is how many goroutines share work on many definitions: one less than
-// run at a time, so that requests find a processor free.
+// bulkWorkers returns how many goroutines share work on many definitions: one less than
+// GOMAXPROCS, which leaves a processor to requests.
 func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// models returns the schemas of one definition, none if the version has just gone.
+// models returns the schemas of one definition, none if the version was just removed.
 func (s *Source) models(ctx context.Context, e *entry, version string, p *schemaWriter) (map[string]openapi.Schema, error) {
 	record, err := s.stored(ctx, e.name)
 	if err != nil {
@@ -105,20 +104,20 @@ func (s *Source) models(ctx context.Context, e *entry, version string, p *schema
 	return m.models(p)
 }
 
-// modelBuilder makes the models of a version: of its kind, and of the list.
+// modelBuilder builds the models of a version: of its kind and of the list.
 type modelBuilder struct {
 	group   string
 	names   names
 	version entryVersion
-	// schema is a text in which the schema of the version is, at a position.
+	// schema is a JSON text that has the schema of the version at an offset.
 	schema *jsonplan.Cursor
 	at     int
-	// keepsUnknown: the definition is an old one, without pruning.
+	// keepsUnknown: an old definition, without pruning.
 	keepsUnknown bool
 }
 
-// newModelBuilder finds the schema of a version where it stands in the stored
-// definition, if that looks as expected. It is nil where there is no such version.
+// newModelBuilder returns the builder of a version, which uses the schema in the stored
+// JSON in place if that has the expected form. It is nil if there is no such version.
 func newModelBuilder(e *entry, v *entryVersion, record *codec.Record) (*modelBuilder, error) {
 	in, start := jsonplan.NewCursor(record.Stored())
 	at := in.Seek(start, "spec", "versions", v.index)
@@ -139,7 +138,7 @@ func newModelBuilder(e *entry, v *entryVersion, record *codec.Record) (*modelBui
 	return nil, nil
 }
 
-// modelBuilderOf returns one for a version of a decoded definition.
+// modelBuilderOf returns the builder of a version of a decoded definition.
 func modelBuilderOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (*modelBuilder, error) {
 	encoded := []byte(`{"type":"object"}`)
 	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
@@ -175,7 +174,7 @@ func (m *modelBuilder) models(p *schemaWriter) (map[string]openapi.Schema, error
 	}, nil
 }
 
-// object is the model of the kind.
+// object returns the model of the kind.
 func (m *modelBuilder) object(p *schemaWriter) ([]byte, error) {
 	marks := map[string]any{}
 	m.setKind(marks, m.names.kind)
@@ -205,7 +204,7 @@ func (m *modelBuilder) list(as schemaTarget) map[string]any {
 	return doc
 }
 
-// setKind says of which kind a model is.
+// setKind sets the kind of a model.
 func (m *modelBuilder) setKind(doc map[string]any, kind string) {
 	doc["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": m.group, "version": m.version.name, "kind": kind}}
 	if len(m.version.selectable) == 0 {
@@ -229,7 +228,7 @@ func refOf(model string, as schemaTarget) string {
 	return "#/definitions/" + model
 }
 
-// reference refers to another model, with a description of its own.
+// reference returns a reference to another model, with a description of its own.
 func reference(description, model string, as schemaTarget) map[string]any {
 	ref := map[string]any{"$ref": refOf(model, as)}
 	if as == v3Target {

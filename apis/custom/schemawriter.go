@@ -11,12 +11,12 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// schemaWriter writes structural schemas as ones that clients of OpenAPI understand.
-// It does so in one pass over their JSON: what stays as it is is copied.
+// schemaWriter writes structural schemas as OpenAPI schemas that clients support. It
+// works in one pass over their JSON, and copies what does not change.
 type schemaWriter struct {
 	target schemaTarget
-	// rootMembers and embeddedMembers are the properties that each resource
-	// has, and each embedded one, as members of an object.
+	// rootMembers and embeddedMembers are the properties that all resources, and
+	// all embedded ones, have, as members of a JSON object.
 	rootMembers, embeddedMembers []byte
 
 	in  *jsonplan.Cursor
@@ -48,10 +48,9 @@ func membersOf(object map[string]any) []byte {
 	return encoded[1 : len(encoded)-1]
 }
 
-// root returns the schema of a resource, which is at a position of a text. It has
-// the members of an object in addition. Of a resource that keeps what its schema
-// does not know, version 2 has no more than that it is an object: kubectl would
-// refuse all that is not among its properties.
+// root returns the schema of a resource, which is at an offset of a text, with the
+// members of the object more in addition. In v2, a resource that preserves unknown
+// fields has no more than a type: kubectl would reject all but its properties.
 func (p *schemaWriter) root(in *jsonplan.Cursor, at int, keepsUnknown bool, more []byte) ([]byte, error) {
 	p.in, p.out = in, p.out[:0]
 	s := openSchema{members: p.rootMembers}
@@ -70,7 +69,7 @@ func (p *schemaWriter) root(in *jsonplan.Cursor, at int, keepsUnknown bool, more
 	return bytes.Clone(p.out), nil
 }
 
-// keyword is one whose value may have to go again, for what comes after it.
+// keyword is a keyword that may have to be removed again after it was written.
 type keyword int
 
 const (
@@ -104,27 +103,26 @@ func keywordOf(name string) (keyword, bool) {
 	return 0, false
 }
 
-// openSchema is a schema that is being written: members, each after a comma.
+// openSchema is a schema that is being written: its members, each after a comma.
 type openSchema struct {
 	start int
-	// members are properties that it has in any case, in place of its own.
+	// members are properties that it always has, in place of its own.
 	members []byte
-	// spans are where members are in the output.
+	// spans are the offsets of members in the output.
 	spans [keywords]struct{ from, to int }
-	// intOrString, embedded, nullable and keepsUnknown are what it says of itself,
-	// as is typeName.
+	// The values of its own keywords.
 	intOrString, embedded, nullable, keepsUnknown bool
 	typeName                                      string
-	// nullableMembers are the properties that may be null; freeNullable says that
-	// additional ones may.
+	// nullableMembers are the properties that may be null; freeNullable:
+	// additionalProperties may.
 	nullableMembers []string
 	freeNullable    bool
 }
 
 func (s *openSchema) has(k keyword) bool { return s.spans[k].to > 0 }
 
-// schema writes the schema at i, or the value that is in place of one. It returns
-// where it ends, and whether null is of the schema.
+// schema writes the schema at i, or the value in place of one. It returns its end, and
+// whether it is nullable.
 func (p *schemaWriter) schema(i int) (end int, nullable bool) {
 	if p.in.At(i) != '{' {
 		return p.copy(i), false
@@ -165,7 +163,7 @@ func (p *schemaWriter) open(s *openSchema, i int) (end int) {
 	return i
 }
 
-// member writes a member, of which the name is at i.
+// member writes a member with its name at i and its value at at.
 func (p *schemaWriter) member(s *openSchema, name string, i, at int) int {
 	isTrue := p.in.At(at) == 't'
 	switch name {
@@ -205,8 +203,8 @@ func (p *schemaWriter) member(s *openSchema, name string, i, at int) int {
 	return p.copy(at)
 }
 
-// properties writes the properties at i, and the members that a schema has in any
-// case in place of those that each resource has.
+// properties writes the properties at i, with s.members in place of those that all
+// resources have.
 func (p *schemaWriter) properties(s *openSchema, i int) int {
 	members := s.members
 	if p.in.At(i) != '{' {
@@ -240,10 +238,10 @@ func (p *schemaWriter) properties(s *openSchema, i int) int {
 	return i
 }
 
-// isOfEach reports whether a property is one of those that each resource has.
+// isOfEach reports whether a property is one of those that all resources have.
 func isOfEach(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
 
-// adapt does to a schema what it says of itself.
+// adapt rewrites a schema by its extensions.
 func (p *schemaWriter) adapt(s *openSchema) {
 	if s.intOrString && p.target != v2Target {
 		p.cut(s, typeKeyword)
@@ -254,7 +252,7 @@ func (p *schemaWriter) adapt(s *openSchema) {
 	if p.target == v2Target {
 		p.adaptV2(s)
 	}
-	// In version 2, kubectl would refuse unknown fields beside these.
+	// In v2, kubectl would reject unknown fields beside these.
 	if s.embedded && !(s.keepsUnknown && p.target == v2Target) {
 		if s.members == nil {
 			p.withMembers(s, p.embeddedMembers)
@@ -263,9 +261,8 @@ func (p *schemaWriter) adapt(s *openSchema) {
 	}
 }
 
-// adaptV2 takes out of a schema what kubectl reads wrongly in version 2: it knows
-// no null, and refuses what an object with properties does not have. As
-// kube-apiserver.
+// adaptV2 removes what kubectl does not support in v2: it has no null, and rejects
+// unknown fields of an object with properties. As kube-apiserver.
 func (p *schemaWriter) adaptV2(s *openSchema) {
 	if s.nullable || s.keepsUnknown {
 		p.cut(s, itemsKeyword)
@@ -298,8 +295,8 @@ func (p *schemaWriter) close(s *openSchema) {
 	p.out = append(p.out, '}')
 }
 
-// cut takes a member out of what was written, and returns it with the comma before
-// it; nothing where there is none.
+// cut removes a member from the output, and returns it with the comma before it; nil if
+// there is none.
 func (p *schemaWriter) cut(s *openSchema, k keyword) []byte {
 	if !s.has(k) {
 		return nil
@@ -317,8 +314,7 @@ func (p *schemaWriter) cut(s *openSchema, k keyword) []byte {
 	return was
 }
 
-// withMembers gives a schema the three properties of every resource, in place of
-// its own.
+// withMembers sets the three properties of every resource, in place of the schema's own.
 func (p *schemaWriter) withMembers(s *openSchema, members []byte) {
 	was := p.cut(s, propertiesKeyword)
 	from := len(p.out)
@@ -337,15 +333,15 @@ func (p *schemaWriter) withMembers(s *openSchema, members []byte) {
 	s.spans[propertiesKeyword].from, s.spans[propertiesKeyword].to = from, len(p.out)
 }
 
-// valueOf returns the value of a member with a comma before it, which may be
-// nothing at all.
+// valueOf returns a cursor at the value of a member with a comma before it, which may be
+// empty.
 func valueOf(member []byte) (*jsonplan.Cursor, int) {
 	in, _ := jsonplan.NewCursor(member)
 	_, at := in.Name(1)
 	return in, at
 }
 
-// require makes properties required, and others not.
+// require adds names to the required properties, and removes others.
 func (p *schemaWriter) require(s *openSchema, others []string, names ...string) {
 	in, i := valueOf(p.cut(s, requiredKeyword))
 	var list []any

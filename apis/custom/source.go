@@ -23,22 +23,22 @@ import (
 	"mainstay.dev/mainstay/webhook"
 )
 
-// DefaultIdle is how long what use has made of a definition is kept.
+// DefaultIdle is the default of Config.Idle.
 const DefaultIdle = 5 * time.Minute
 
-// Config is what a Source is made of.
+// Config configures a Source.
 type Config struct {
 	// Definitions keeps the CustomResourceDefinitions. It is read and watched
 	// all the time, so it should not be a cache of its own. Required.
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(storage.Spec) (storage.Interface, error)
-	// PathShared reports whether another resource stores its objects under a path as
-	// well: they do not go with a definition. nil: none does.
+	// PathShared reports whether a built-in resource stores objects under a path
+	// too: those are not deleted with a definition. nil: none does.
 	PathShared func(path string) bool
-	// Changed receives group versions whose resources are not what they were.
-	// It is called with a lock held: it may read the Source, and not wait for
-	// it; may be nil.
+	// Changed is called with the group versions whose resources have changed. It
+	// is called with a lock held: it may read the Source, but must not wait for
+	// it. It may be nil.
 	Changed func([]schema.GroupVersion)
 	// Lifetime bounds work whose result requests share, such as compiling a
 	// schema, and interfaces without a context. It is done when the control plane
@@ -46,36 +46,35 @@ type Config struct {
 	Lifetime context.Context
 	// Services resolves the services of conversion webhooks.
 	Services egress.Resolver
-	// Conversions counts calls of webhooks, and Following how definitions are
-	// followed; either may be nil.
+	// Conversions and Following may be nil.
 	Conversions *conversion.Metrics
 	Following   *follow.Metrics
-	// Idle is how long what use has made is kept unused; 0 means DefaultIdle.
+	// Idle is how long compiled schemas and open handlers are kept unused; 0
+	// means DefaultIdle.
 	Idle   time.Duration
 	Logger *slog.Logger
 }
 
-// Source has the resources that stored definitions define. It is safe for
-// concurrent use.
+// Source is the route source of custom resources. It is safe for concurrent use.
 type Source struct {
 	config Config
 	logger *slog.Logger
-	// webhooks are the connections to conversion webhooks.
+	// webhooks are the clients of conversion webhooks.
 	webhooks    *webhook.Clients
 	conversions *conversion.Metrics
 
 	current atomic.Pointer[snapshot]
 	loop    *loop
 
-	// mu is held while the snapshot is exchanged and Changed called.
+	// mu is held while the snapshot is swapped and Changed is called.
 	mu struct {
 		sync.Mutex
 		news follow.News // of definitions, by their names
 	}
 }
 
-// New returns a source without resources. Load gives it those that are stored;
-// Run keeps it current.
+// New returns a source without resources. Load reads the stored definitions; Run
+// keeps them current.
 func New(config Config) (*Source, error) {
 	var errs []error
 	if config.Definitions == nil {
@@ -121,7 +120,7 @@ func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Re
 	return s.resource(e, v, subresource)
 }
 
-// Groups returns all there is, in order of names.
+// Groups returns all groups, sorted by name.
 func (s *Source) Groups() []rest.Group {
 	var groups []rest.Group
 	for name, entries := range s.current.Load().groups() {
@@ -132,7 +131,7 @@ func (s *Source) Groups() []rest.Group {
 	return groups
 }
 
-// Group returns one group.
+// Group returns one group; false if there is none.
 func (s *Source) Group(name string) (rest.Group, bool) {
 	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }
@@ -147,11 +146,11 @@ func (s *Source) Serves(gv schema.GroupVersion) bool {
 	return false
 }
 
-// Generation grows with every change of what is served.
+// Generation returns a number that grows with every change of the resources.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Observe takes note of a definition that was just written, so that the client
-// that wrote it finds it in effect. Older revisions than the known one are ignored.
+// Observe applies a definition that was just written, so that it is in effect before
+// its writer has the response. Revisions older than the known one are ignored.
 func (s *Source) Observe(record *codec.Record) error {
 	crd, err := headOf(record)
 	if err != nil {
@@ -161,7 +160,8 @@ func (s *Source) Observe(record *codec.Record) error {
 	return nil
 }
 
-// currentEntry returns the entry of a definition, if it was made of this very record.
+// currentEntry returns the entry of a definition if it is of the record's revision,
+// nil otherwise.
 func (s *Source) currentEntry(record *codec.Record) *entry {
 	if e := s.current.Load().named(record.Name().Name); e != nil && e.revision == record.Revision() {
 		return e
@@ -169,21 +169,23 @@ func (s *Source) currentEntry(record *codec.Record) *entry {
 	return nil
 }
 
-// markFollowed notes that the watch has come to an entry that is in effect already.
+// markFollowed records that the watch has delivered the revision of an entry that is
+// in effect already.
 func (s *Source) markFollowed(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.news.Followed(e.name, e.revision)
 }
 
-// markReplaced notes that all definitions of a revision were taken in.
+// markReplaced records that a list of all definitions at a revision was applied.
 func (s *Source) markReplaced(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.news.Replaced(revision)
 }
 
-// update takes an entry in, if it is news. watched reports that the watch reports it.
+// update applies an entry, unless a newer revision is known. watched says that it
+// comes from the list or the watch, not from a writer.
 func (s *Source) update(e *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +221,7 @@ func (s *Source) update(e *entry, watched bool) {
 	s.swapLocked(now.with(e.group, e.requested.plural, e), old, e)
 }
 
-// remove takes an entry out, as the watch reports.
+// remove removes an entry that the watch reports as deleted.
 func (s *Source) remove(name string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,9 +234,9 @@ func (s *Source) remove(name string, revision int64) {
 	s.swapLocked(now.with(old.group, old.requested.plural, nil), old, nil)
 }
 
-// setHidden keeps a definition from being served, or not, whatever its conditions
-// are. One that is about to be removed is hidden: no client that finds it gone finds
-// its resources there.
+// setHidden sets whether a definition is hidden, which means not served whatever its
+// conditions are. One is hidden before it is removed, so that no client that finds it
+// deleted is served its resources.
 func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +284,7 @@ func compareGroupVersions(a, b schema.GroupVersion) int {
 	return 1
 }
 
-// discoveredAlike reports whether discovery shows two entries alike.
+// discoveredAlike reports whether discovery is the same for two entries.
 func discoveredAlike(a, b *entry) bool {
 	return a.sameGeneration(b) && a.terminating == b.terminating && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
 }
@@ -296,7 +298,7 @@ func (s *Source) stored(ctx context.Context, name string) (*codec.Record, error)
 	return record, nil
 }
 
-// read returns a definition less what stands under a name, as without does.
+// read returns a definition without the members of a name; see without.
 func (s *Source) read(ctx context.Context, name, less string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	record, err := s.stored(ctx, name)
 	if err != nil {

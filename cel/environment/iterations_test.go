@@ -32,7 +32,7 @@ func withVariables(t testing.TB, base func() (*cel.Env, error)) *cel.Env {
 	return env
 }
 
-// outcome is all that is told of an expression: what it is estimated to cost, what
+// outcome is all that is known of an expression: what it is estimated to cost, what
 // it has cost and given.
 func outcome(t testing.TB, env *cel.Env, expression string) string {
 	t.Helper()

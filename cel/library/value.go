@@ -127,7 +127,7 @@ func binary[A, B any](f func(A, B) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// checked binds a function that reports whether a string can be read.
+// checked binds a function that reports whether a string can be parsed.
 func checked[T any](read func(string) (T, error)) cel.OverloadOpt {
 	return unary(func(s string) ref.Val {
 		_, err := read(s)

@@ -101,7 +101,7 @@ func (w *Watch) FindAll(re *regexp.Regexp, text string, limit int) (found []stri
 	return found, true
 }
 
-// looksAround reports whether an expression asks what is before a place.
+// looksAround reports whether an expression has assertions on the preceding text.
 func looksAround(re *regexp.Regexp) bool {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {

@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// quietPeriod is how often the server is looked at; it is quiet when it
-	// allocated less than quietBytes in one.
+	// quietPeriod is how often allocations are sampled; the server is idle when it
+	// allocated less than quietBytes in one period.
 	quietPeriod = 5 * time.Second
 	quietBytes  = 4 << 20
-	// returnBytes is what must have been allocated since memory was last given
-	// back for it to be worth a collection.
+	// returnBytes is what must have been allocated since memory was last returned
+	// for another collection to be worth it.
 	returnBytes = 32 << 20
 )
 
-// laterPeriods is how many periods after memory was given back that is done again: what
-// the server itself lets go of when it is not used, a while later, goes then.
+// laterPeriods are the numbers of periods after which memory is returned again: by then
+// the server has dropped caches that are not used.
 var laterPeriods = [...]int{8, 72} //nolint:gochecknoglobals // constant
 
-// idleDetector finds the moments in which a server that was busy is so no longer.
+// idleDetector detects when a server that was busy becomes idle.
 type idleDetector struct {
 	seen, returned uint64
 	// periods since memory was given back after work, and how often later.
 	periods, again int
 }
 
-// tick is told every quietPeriod how many bytes were ever allocated. It tells
-// whether memory should be given back.
+// tick receives the total of allocated bytes every quietPeriod. It reports whether memory
+// should be returned.
 func (q *idleDetector) tick(allocated uint64) bool {
 	busy := allocated-q.seen > quietBytes
 	q.seen = allocated
@@ -49,9 +49,8 @@ func (q *idleDetector) tick(allocated uint64) bool {
 	return true
 }
 
-// returnMemory gives the memory of a burst of work back to the operating system
-// once the work is done, until ctx ends. The runtime by itself would keep as much
-// as the next burst may need: twice heapFloor and more.
+// returnMemory returns memory to the operating system when the server becomes idle, until
+// ctx ends. The runtime by itself would keep twice heapFloor and more.
 func returnMemory(ctx context.Context, logger *slog.Logger) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	ticker := time.NewTicker(quietPeriod)

@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseCode gives back the pages of the program's own code and constants, most
-// of which were used once, at the start. What is used again is mapped again when
-// it is, out of the page cache. Only what cannot differ from the file is given
-// back: mappings that are read-only and of which no page is our own.
+// releaseCode releases the pages of the program's code and constants, most of which are
+// used only at the start. Pages that are used again are mapped again from the page cache.
+// Only read-only mappings without private pages are released.
 func releaseCode() error {
 	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {

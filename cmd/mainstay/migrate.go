@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/storage/migrate"
 )
 
-// migration is what the command was asked to do.
+// migration is the options of the command.
 type migration struct {
 	from, to string
 	etcd     etcd.Config // without endpoints
@@ -72,7 +72,7 @@ its keys are deleted from etcd.`,
 	return command
 }
 
-// run copies. moved tells that the source was written to meanwhile.
+// run copies. moved reports whether the source was written to meanwhile.
 func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Result, moved bool, err error) {
 	from, closeFrom, err := m.place(ctx, m.from, false)
 	if err != nil {
@@ -105,7 +105,7 @@ const etcdTimeout = 10 * time.Second
 // place opens what a flag names.
 func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
 	if !strings.Contains(name, "://") {
-		take := takeStore
+		take := lockStore
 		if target {
 			take = server.LockDataDir
 		}

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// objectError says what is wrong with an object of an answer, and where.
+// objectError is the error of an object in a response, and the part that it is in.
 type objectError struct {
 	where place
 	text  string
@@ -32,9 +32,9 @@ func objectErrorf(where place, format string, args ...any) error {
 	return objectError{where, fmt.Sprintf(format, args...)}
 }
 
-// checkConverted makes of one object of an answer what the original is in version to:
-// it must be the same object. Of metadata, only labels and annotations are the
-// answer's. The result shares memory with the original.
+// checkConverted decodes an object of the response and returns it as the converted
+// original: it must be the same object. Of the metadata, only labels and annotations are
+// taken from the response. The result shares memory with the original.
 func checkConverted(original *unstructured.Unstructured, raw []byte, to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	converted, err := decode(raw)
 	if err != nil {
@@ -79,8 +79,8 @@ func decode(raw []byte) (*unstructured.Unstructured, error) {
 	return converted, nil
 }
 
-// keepMetadata puts the original's metadata into what it was converted to, but
-// for labels and annotations.
+// keepMetadata replaces the metadata of the converted object by the original's, except
+// labels and annotations.
 func keepMetadata(original, converted *unstructured.Unstructured) error {
 	answered, found := converted.Object["metadata"]
 	if !found {
@@ -103,7 +103,8 @@ func keepMetadata(original, converted *unstructured.Unstructured) error {
 	return nil
 }
 
-// replaceStringMap replaces a map of strings. What has changed in it must be valid.
+// replaceStringMap replaces a map of strings of the metadata. Changed entries must be
+// valid.
 func replaceStringMap(ours, theirs map[string]any, name string) error {
 	answered := theirs[name]
 	if answered == nil {

@@ -17,7 +17,7 @@ import (
 
 const outOfBudget = "failed due to running out of cost budget, no further validation rules will be run"
 
-// rulesOf judges a value by the rules about itself.
+// rulesOf evaluates the rules of a value itself.
 func (j *validation) rulesOf(n *node, p *place) bool {
 	n.once.Do(func() { n.ready = j.rules.compiled.compile(n) })
 	if j.left <= 0 {
@@ -46,14 +46,14 @@ func (j *validation) rulesOf(n *node, p *place) bool {
 	return true
 }
 
-// abort notes a fault after which nothing is judged any more.
+// abort adds an error after which no rule is evaluated.
 func (j *validation) abort(at *field.Path, n *node, detail string) bool {
 	j.errs = append(j.errs, field.Invalid(at, n.jsonType, detail))
 	j.left = -1
 	return false
 }
 
-// rule judges a value by one rule. plain is what its message sees.
+// rule evaluates a rule. plain are the variables of its message expression.
 func (j *validation) rule(n *node, i int, p *place, vars, plain *variables) bool {
 	written, made := &n.rules[i], &n.ready.rules[i]
 	switch {
@@ -63,7 +63,7 @@ func (j *validation) rule(n *node, i int, p *place, vars, plain *variables) bool
 		j.errs = append(j.errs, field.Invalid(p.path(j.at), n.jsonType, fmt.Sprintf("rule compile error: %v", made.rule.err)))
 		return true
 	case made.rule.usesOldSelf && vars.oldSelf == nil:
-		return true // there is no change
+		return true // a transition rule without an old value
 	}
 	r := made.rule.eval(j.ctx, vars)
 	if !r.counted {
@@ -105,7 +105,7 @@ func isTooExpensive(err error) bool {
 	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
 }
 
-// ruleName is how messages name a rule.
+// ruleName returns a rule as messages quote it.
 func ruleName(rule *apiextensions.ValidationRule) string {
 	if rule.Message != "" {
 		return strings.TrimSpace(rule.Message)
@@ -113,7 +113,7 @@ func ruleName(rule *apiextensions.ValidationRule) string {
 	return strings.TrimSpace(rule.Rule)
 }
 
-// addRuleFault notes that a value breaks a rule.
+// addRuleFault adds the error of a rule that evaluated to false.
 func (j *validation) addRuleFault(n *node, i int, p *place, vars *variables) bool {
 	written, made := &n.rules[i], &n.ready.rules[i]
 	at := p.path(j.at)
@@ -144,8 +144,7 @@ func (j *validation) addRuleFault(n *node, i int, p *place, vars *variables) boo
 	return true
 }
 
-// addFault tells the client of a fault: as one, or as a warning where the value has
-// always been like that.
+// addFault adds an error, or a warning if ratcheting applies to the value.
 func (j *validation) addFault(made *compiledRule, p *place, fault *field.Error) {
 	if !made.rule.usesOldSelf && p.isUnchanged(j.schema) {
 		request.AddWarning(j.ctx, fault.Error())
@@ -169,8 +168,8 @@ func faultFor(reason *apiextensions.FieldValueErrorReason, at *field.Path, value
 	return field.Invalid(at, value, detail)
 }
 
-// message makes the text of a message expression; empty where that gives none, or
-// none that can be shown. fault ends the walk.
+// message returns the result of a message expression; empty if it has none that can be
+// shown. A fault aborts the validation.
 func (j *validation) message(e *expression, source string, vars *variables) (text, fault string) {
 	if e.err != nil {
 		return "", ""

@@ -11,28 +11,27 @@ import (
 	"mainstay.dev/mainstay/cel/environment"
 )
 
-// Budget is what judging one object may cost.
+// Budget is the cost budget of validating one object.
 const Budget int64 = environment.RuntimeBudget
 
-// Options are how a value is judged.
+// Options are the options of Validate.
 type Options struct {
-	// Old is what the value was, nil where it was not there. Rules about changes
-	// are for values that were.
+	// Old is the old value, nil if there is none. Transition rules apply only to
+	// values that have one.
 	Old any
-	// Ratchet leaves values that are what they were alone, whatever rules say
-	// (KEP-4008), but for those about changes. The client is warned of them.
+	// Ratchet turns errors of unchanged values into warnings (KEP-4008), except those
+	// of transition rules.
 	Ratchet bool
-	// Schema is that of the value, by which it is compared with what it was; nil
-	// compares without one.
+	// Schema is that of the value, for comparing it with Old; nil compares without
+	// one.
 	Schema *schema.Schema
-	// Budget is what the rules may cost together.
+	// Budget is the cost budget of all rules together.
 	Budget int64
 }
 
-// Validate returns what is wrong with a value by the rules, with paths below at,
-// and what is left of the budget: less than zero where it did not suffice, which
-// is a fault as well. The value is of the schema, apart from its rules, and does
-// not change meanwhile.
+// Validate returns the errors of a value by the rules, with paths below at, and the
+// remaining budget: negative if it was exceeded, which is an error as well. The value must
+// be valid by the schema apart from its rules, and must not be changed meanwhile.
 func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Options) (field.ErrorList, int64) {
 	if r == nil {
 		return nil, o.Budget
@@ -42,7 +41,7 @@ func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Optio
 	return j.errs, j.left
 }
 
-// validation is one walk over a value.
+// validation is one validation of a value.
 type validation struct {
 	ctx    context.Context
 	rules  *Rules
@@ -52,19 +51,18 @@ type validation struct {
 	errs   field.ErrorList
 }
 
-// place is a value and where it is. It lives on the stack of the walk.
+// place is a value and its path. It is a list on the stack of the walk.
 type place struct {
 	above *place
-	// name, or index if inList, is where in what is above. free tells that the name
-	// is a key of an object with free names.
+	// name, or index if inList, is the last element of the path. free: name is a key
+	// of additionalProperties.
 	name         string
 	index        int
 	inList, free bool
 	value, old   any
-	// correlated: old is known to be what this very value was.
+	// correlated: old is the old value of this one.
 	correlated bool
-	// hidden: expressions cannot see it change, so that being the same means
-	// nothing.
+	// hidden: expressions cannot access it, so that equality means nothing.
 	hidden bool
 	// compared reports that unchanged is known.
 	compared, unchanged bool
@@ -84,8 +82,8 @@ func (p *place) path(at *field.Path) *field.Path {
 	return at.Child(p.name)
 }
 
-// isUnchanged reports whether the value, or the nearest around it of which that can
-// be told, is what it was.
+// isUnchanged reports whether the value, or the nearest correlated one around it, is
+// unchanged.
 func (p *place) isUnchanged(root *schema.Schema) bool {
 	for ; p != nil && !p.hidden; p = p.above {
 		if !p.correlated {
@@ -206,7 +204,7 @@ func byKeys(keys []string, list []any) map[any]any {
 	return entries
 }
 
-// keyOf is what tells an entry of a list map from others; false for what is no
+// keyOf returns the key of a list map's entry; false for what is no
 // entry, or has not all keys.
 func keyOf(keys []string, entry any) (any, bool) {
 	members, ok := entry.(map[string]any)
