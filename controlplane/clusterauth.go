@@ -36,7 +36,7 @@ type clusterAuth struct {
 	resource *rest.Resource // configmaps
 	managers apply.Managers
 	wanted   atomic.Pointer[map[string]string]
-	changed  chan struct{} // holds one token while wanted is to be published
+	changed  chan struct{}    // holds one token while wanted is to be published
 	follower *follow.Follower // publishes whenever the ConfigMap changes
 	logger   *slog.Logger
 }

@@ -98,12 +98,12 @@ func (i *instance) serveIndex(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // a client that went away cannot be told
+	_, _ = w.Write(body) // the client is gone
 }
 
 func static(contentType string, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(body) // a client that went away cannot be told
+		_, _ = w.Write(body) // the client is gone
 	})
 }

@@ -106,11 +106,11 @@ func (d *Document) ETag() (string, error) {
 		d.tag = d.digest()
 	}
 	if d.tag == "" {
-		drawn, err := d.build()
+		built, err := d.build()
 		if err != nil {
 			return "", err
 		}
-		d.tag = drawn.etag()
+		d.tag = built.etag()
 	}
 	return d.tag, nil
 }
@@ -195,11 +195,11 @@ func (d *Document) evict(f *representation) {
 
 // buildLocked builds the document and returns it as JSON.
 func (d *Document) buildLocked() ([]byte, error) {
-	drawn, err := d.build()
+	built, err := d.build()
 	if err != nil {
 		return nil, err
 	}
-	plain, err := drawn.json()
+	plain, err := built.json()
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (d *Document) buildLocked() ([]byte, error) {
 		d.tag = d.digest()
 	}
 	if d.tag == "" {
-		d.tag = drawn.etag()
+		d.tag = built.etag()
 	}
 	return plain, nil
 }

@@ -31,7 +31,7 @@ func TestKeepPlain(t *testing.T) {
 	}
 	again, err := document.PlainJSON()
 	if err != nil || string(again) != want {
-		t.Errorf("drawn again: %v\n%s\n%s", err, want, again)
+		t.Errorf("built again: %v\n%s\n%s", err, want, again)
 	}
 	d = New(Config{})
 	d.cache.free.Store(0)

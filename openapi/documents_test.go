@@ -216,7 +216,7 @@ func TestWrongDeclarations(t *testing.T) {
 			_, jsonErr := document.JSON()
 			_, protobufErr := d.V2().Protobuf()
 			errs := []error{jsonErr, protobufErr}
-			if test.part.Schemas != nil { // so that it takes a drawing to identify it
+			if test.part.Schemas != nil { // so that it must be built to be identified
 				_, etagErr := document.ETag()
 				_, _, indexErr := d.V3Index()
 				errs = append(errs, etagErr, indexErr)

@@ -24,7 +24,7 @@ const remoteDocument = `{"paths":{
 		"com.example.Tree":{"type":"object"},"com.example.Unused":{"type":"object"},
 		"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta":{"type":"object","description":"another"}}}`
 
-func drawn(t *testing.T, d *Documents) (paths, definitions map[string]json.RawMessage) {
+func built(t *testing.T, d *Documents) (paths, definitions map[string]json.RawMessage) {
 	t.Helper()
 	content, err := d.V2().JSON()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestRemote(t *testing.T) {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("remote " + r.URL.Path)) }),
 	}
 	d.SetRemote(remote)
-	paths, definitions := drawn(t, d)
+	paths, definitions := built(t, d)
 	const meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 	if paths["/apis/fruit.example.com/v1/apples"] == nil || paths["/apis/fruit.example.com/v10/apples"] != nil || paths["/healthz"] != nil {
 		t.Error("the paths are not those of the group version")
@@ -77,7 +77,7 @@ func TestRemote(t *testing.T) {
 	}
 	failure, remote.V2Stamp, remote.ETag = errors.New("down"), "2", "E2"
 	d.SetRemote(remote)
-	if paths, _ := drawn(t, d); len(paths) == 0 || paths["/apis/fruit.example.com/v1/apples"] != nil {
+	if paths, _ := built(t, d); len(paths) == 0 || paths["/apis/fruit.example.com/v1/apples"] != nil {
 		t.Error("one that cannot be read is not left out, or all is")
 	}
 	if _, again, err := d.V3Index(); err != nil || again == etag {

@@ -166,7 +166,7 @@ func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *D
 }
 
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
-	h.logger.ErrorContext(r.Context(), "cannot draw OpenAPI document", "path", r.URL.Path, "err", err)
+	h.logger.ErrorContext(r.Context(), "cannot build OpenAPI document", "path", r.URL.Path, "err", err)
 	for name := range w.Header() {
 		w.Header().Del(name)
 	}

@@ -65,7 +65,7 @@ func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([
 		}
 	}
 	if m.err != nil {
-		return nil, fmt.Errorf("draw paths of %s: %w", p.GroupVersion, m.err)
+		return nil, fmt.Errorf("build paths of %s: %w", p.GroupVersion, m.err)
 	}
 	sortPathItems(m.items)
 	return m.items, nil

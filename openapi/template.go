@@ -144,7 +144,7 @@ func (l *library) newTemplate(s templateKey, verbs []string) (*template, error) 
 			err = writeV3Paths(&w, m.items[i:i+1])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("draw a custom resource: %w", err)
+			return nil, fmt.Errorf("build a custom resource: %w", err)
 		}
 		text := strings.ReplaceAll(w.String(), kind, placeholderKind.String())
 		t.paths = append(t.paths, templatePath{splitPlaceholders(m.items[i].path), splitPlaceholders(text[1 : len(text)-1])})

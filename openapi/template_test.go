@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestTemplates compares what is copied from templates with what is drawn.
+// TestTemplates compares what is copied from templates with what is built.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	l := openLibrary(modelsFile)
@@ -33,21 +33,21 @@ func TestTemplates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drawn := drawAll(t, l, p, schemas, v)
-			if diff := cmp.Diff(documentOf(t, drawn, v), documentOf(t, copied, v)); diff != "" {
-				t.Errorf("%v %v (-drawn +copied):\n%.2000s", v, gv, diff)
+			built := buildAll(t, l, p, schemas, v)
+			if diff := cmp.Diff(documentOf(t, built, v), documentOf(t, copied, v)); diff != "" {
+				t.Errorf("%v %v (-built +copied):\n%.2000s", v, gv, diff)
 			}
-			for i := range drawn {
-				if drawn[i].template != nil || copied[i].template == nil {
-					t.Fatalf("%s was not drawn, or not copied", drawn[i].path)
+			for i := range built {
+				if built[i].template != nil || copied[i].template == nil {
+					t.Fatalf("%s was not built, or not copied", built[i].path)
 				}
 			}
 		}
 	}
 }
 
-// drawAll draws a part without templates.
-func drawAll(t *testing.T, l *library, p *Part, schemas map[string]Schema, v version) []pathItem {
+// buildAll builds a part without templates.
+func buildAll(t *testing.T, l *library, p *Part, schemas map[string]Schema, v version) []pathItem {
 	t.Helper()
 	open := *p
 	open.Resources = nil

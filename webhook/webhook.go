@@ -30,7 +30,7 @@ type Target struct {
 }
 
 // Clients are the connections of a server to webhooks. Those to one target are
-// shared by all who call it, and closed when nobody does any more. The zero
+// shared by its Clients, and closed with the last of them. The zero
 // value, with Resolver set, is ready; it must not be copied.
 type Clients struct {
 	// Resolver finds services. Without one, webhooks behind services cannot be
