@@ -15,13 +15,13 @@ import (
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
-// apiServices is where registrations are.
+// apiServices is the resource of registrations.
 var apiServices = apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")
 
-// manager is whom managed fields name for what this server itself writes.
+// manager is the field manager of the server's own writes.
 const manager = "kube-apiserver"
 
-// openAggregated makes the source of what other servers answer for.
+// openAggregated creates the source of aggregated group versions.
 func (i *instance) openAggregated() error {
 	services, err := i.uncached(apiServices.GroupResource())
 	if err != nil {
@@ -32,7 +32,7 @@ func (i *instance) openAggregated() error {
 		Account: func(live, obj codec.Object, subresource string) (codec.Object, error) {
 			return account(i.managers, i.static.Find(apiServices.GroupVersion(), apiServices.Resource, subresource), live, obj)
 		},
-		Cluster: cluster{i.static.Find}, Resolver: i.services, Behind: behind(i.rows),
+		Cluster: cluster{i.static.Find}, Resolver: i.services, Endpoints: serviceCollections(i.rows),
 		Certificate: i.env.Identity.ProxyCertificate, PassRedirects: i.options.PassRedirects, Stopping: i.env.Tunnels,
 		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Following: i.env.Metrics.Following,
 	})
@@ -49,8 +49,8 @@ func groupVersions(source route.Source) []schema.GroupVersion {
 	return all
 }
 
-// behind are the services and what is behind them.
-func behind(env *builtin.Env) map[schema.GroupResource]reflector.Collection {
+// serviceCollections returns the stores of services and their endpoints.
+func serviceCollections(env *builtin.Env) map[schema.GroupResource]reflector.Collection {
 	found := map[schema.GroupResource]reflector.Collection{}
 	for _, resource := range []schema.GroupResource{
 		corev1.Resource("services"), corev1.Resource("endpoints"), discoveryv1.Resource("endpointslices"),
@@ -62,13 +62,13 @@ func behind(env *builtin.Env) map[schema.GroupResource]reflector.Collection {
 	return found
 }
 
-// account records that this server wrote obj, which becomes the result, in place
-// of live.
+// account updates the managed fields of obj for a write by this server that replaces
+// live, and returns obj.
 func account(managers apply.Managers, resource *rest.Resource, live, obj codec.Object) (codec.Object, error) {
 	return accountFor(managers, resource, live, obj, manager)
 }
 
-// accountFor is account for a part of this server that has a name of its own.
+// accountFor is account for another field manager.
 func accountFor(managers apply.Managers, resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	fields, err := managers.For(resource)
 	if err != nil || fields == nil {

@@ -28,23 +28,23 @@ import (
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
-// clusterAuth publishes what other servers need to authenticate clients as this
-// one does: the ConfigMap kube-system/extension-apiserver-authentication, which
-// is put right whenever it is changed. Several servers share it, so what is
-// there already stays.
+// clusterAuth publishes the cluster authentication configuration, by which other
+// servers authenticate clients as this one does, in the ConfigMap
+// kube-system/extension-apiserver-authentication. It is updated whenever it
+// changes. Several servers share it, so that values of others are kept.
 type clusterAuth struct {
 	resource *rest.Resource // configmaps
 	managers apply.Managers
 	wanted   atomic.Pointer[map[string]string]
-	renewed  chan struct{} // holds one token while wanted is to be published
-	// reflector puts it right whenever the ConfigMap is not as it was.
+	changed  chan struct{} // holds one token while wanted is to be published
+	// reflector publishes whenever the ConfigMap changes.
 	reflector *reflector.Reflector
 	logger    *slog.Logger
 }
 
 var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
 
-// openClusterAuth prepares what is published for other servers.
+// openClusterAuth creates i.clusterAuth.
 func (i *instance) openClusterAuth() error {
 	wanted, err := i.env.Identity.ClusterAuthentication()
 	if err != nil {
@@ -56,7 +56,7 @@ func (i *instance) openClusterAuth() error {
 	}
 	c := &clusterAuth{
 		resource: i.static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: i.managers,
-		renewed: make(chan struct{}, 1), logger: i.env.Logger,
+		changed: make(chan struct{}, 1), logger: i.env.Logger,
 	}
 	c.wanted.Store(&wanted)
 	c.reflector, err = reflector.New(reflector.Config{
@@ -70,8 +70,8 @@ func (i *instance) openClusterAuth() error {
 	return err
 }
 
-// publish writes what is wanted, where it is not there. That somebody else
-// writes at the same time is no error: following it tells what they wrote.
+// publish writes the ConfigMap if it lacks wanted data. A conflict with another
+// writer is no error: the follower publishes again after its write.
 func (c *clusterAuth) publish(ctx context.Context) error {
 	err := c.publishOnce(ctx)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -91,7 +91,7 @@ func (c *clusterAuth) publishOnce(ctx context.Context) error {
 	record, err := getter.Get(ctx, clusterAuthName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		obj, err := account(c.managers, c.resource, &corev1.ConfigMap{}, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: merged(nil, wanted),
+			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: mergeData(nil, wanted),
 		})
 		if err != nil {
 			return err
@@ -103,34 +103,34 @@ func (c *clusterAuth) publishOnce(ctx context.Context) error {
 		return err
 	}
 	published, err := sharedAs[*corev1.ConfigMap](record)
-	if err != nil || maps.Equal(published.Data, merged(published.Data, wanted)) {
+	if err != nil || maps.Equal(published.Data, mergeData(published.Data, wanted)) {
 		return err
 	}
 	_, _, err = updater.Update(ctx, clusterAuthName, func(_ context.Context, current codec.Object) (codec.Object, error) {
 		updated := current.DeepCopyObject().(*corev1.ConfigMap)
-		updated.Data = merged(updated.Data, wanted)
+		updated.Data = mergeData(updated.Data, wanted)
 		return account(c.managers, c.resource, current.DeepCopyObject().(codec.Object), updated)
 	}, rest.UpdateOptions{})
 	return err
 }
 
-// publishSoon changes what is published.
-func (c *clusterAuth) publishSoon(wanted map[string]string) {
+// setWanted changes the data to publish. It does not block.
+func (c *clusterAuth) setWanted(wanted map[string]string) {
 	c.wanted.Store(&wanted)
 	select {
-	case c.renewed <- struct{}{}:
+	case c.changed <- struct{}{}:
 	default:
 	}
 }
 
-// run keeps what is wanted published, until ctx ends.
+// run publishes changes until ctx ends, with backoff on errors.
 func (c *clusterAuth) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { c.reflector.Run(ctx) })
 	defer running.Wait()
 	for {
 		select {
-		case <-c.renewed:
+		case <-c.changed:
 		case <-ctx.Done():
 			return nil
 		}
@@ -148,21 +148,21 @@ func (c *clusterAuth) run(ctx context.Context) error {
 	}
 }
 
-// merged adds what is wanted to what is there. What is wrong there, or has
-// expired, goes.
-func merged(there, wanted map[string]string) map[string]string {
+// mergeData returns the wanted data merged with that of other servers. Malformed
+// values and expired certificates are dropped.
+func mergeData(there, wanted map[string]string) map[string]string {
 	data := make(map[string]string, len(wanted))
 	for key, value := range wanted {
 		if bytes.HasPrefix([]byte(value), []byte("[")) {
-			data[key] = mergedNames(there[key], value)
+			data[key] = mergeNames(there[key], value)
 		} else {
-			data[key] = mergedCertificates(there[key], value)
+			data[key] = mergeCertificates(there[key], value)
 		}
 	}
 	return data
 }
 
-func mergedNames(there, wanted string) string {
+func mergeNames(there, wanted string) string {
 	var all, more []string
 	if json.Unmarshal([]byte(there), &all) != nil {
 		all = nil
@@ -182,11 +182,11 @@ func mergedNames(there, wanted string) string {
 	return string(encoded)
 }
 
-// expirySlack is how long after its end a certificate is still published: not
-// all clocks are right.
+// expirySlack is how long after its expiry a certificate is still published, for
+// clocks that are behind.
 const expirySlack = 5 * time.Minute
 
-func mergedCertificates(there, wanted string) string {
+func mergeCertificates(there, wanted string) string {
 	var out bytes.Buffer
 	var seen [][]byte
 	for _, rest := range [][]byte{[]byte(there), []byte(wanted)} {

@@ -36,10 +36,11 @@ type ControlPlane struct {
 	prefix  string
 	options Options
 
-	// lifetime ends with Close, and with it whatever runs for the control plane.
+	// lifetime is done with Close; all goroutines of the control plane end with
+	// it.
 	lifetime context.Context
 	end      context.CancelFunc
-	// opening is held by whoever opens or closes.
+	// opening is held during Open and Close.
 	opening *semaphore.Weighted
 	opened  atomic.Pointer[instance]
 }
@@ -61,10 +62,10 @@ func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Open makes the control plane ready to serve: it loads what is stored that the
-// server itself must know, and creates what every cluster has. It does nothing
-// if that has been done; a request does it where nobody did before. When it
-// fails, or ctx ends first, nothing is left behind, and it may be tried again.
+// Open makes the control plane ready to serve: it loads definitions and
+// registrations, and creates the objects of every cluster. It returns nil if the
+// control plane is open; ServeHTTP calls it otherwise. If it fails, or ctx ends
+// first, nothing keeps running, and it may be called again.
 func (c *ControlPlane) Open(ctx context.Context) error {
 	if c.opened.Load() != nil {
 		return nil
@@ -90,8 +91,8 @@ func (c *ControlPlane) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what runs for the control plane, and waits for that. Requests under
-// way must have ended; later ones are refused. The backend stays open.
+// Close ends the goroutines of the control plane and waits for them. Requests must
+// have ended before. The backend stays open.
 func (c *ControlPlane) Close() {
 	c.end()
 	_ = c.opening.Acquire(context.Background(), 1) // an Open under way ends with lifetime
@@ -101,7 +102,8 @@ func (c *ControlPlane) Close() {
 	}
 }
 
-// ServeHTTP answers a request by way of all filters.
+// ServeHTTP serves a request through the filters. It opens the control plane first,
+// and responds with 503 if that fails.
 func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	opened := c.opened.Load()
 	if opened == nil {
@@ -115,8 +117,8 @@ func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	opened.handler.ServeHTTP(w, r)
 }
 
-// Withdraw takes back what tells clients to come to this process, before it
-// stops. It does nothing before the control plane is open.
+// Withdraw removes this process from the endpoints of default/kubernetes, before it
+// stops. It does nothing if the control plane is not open.
 func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	if opened := c.opened.Load(); opened != nil {
 		return opened.cluster.Withdraw(ctx)
@@ -124,7 +126,8 @@ func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	return nil
 }
 
-// IdentityChanged takes up an Env.Identity that answers otherwise than before.
+// IdentityChanged publishes the cluster authentication configuration after
+// Env.Identity has changed.
 func (c *ControlPlane) IdentityChanged() error {
 	opened := c.opened.Load()
 	if opened == nil {
@@ -134,6 +137,6 @@ func (c *ControlPlane) IdentityChanged() error {
 	if err != nil {
 		return err
 	}
-	opened.clusterAuth.publishSoon(data)
+	opened.clusterAuth.setWanted(data)
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// definitionsResource is where definitions are.
+// definitionsResource is the resource of CustomResourceDefinitions.
 var definitionsResource = schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
 
-// openCustom makes the source of the resources that definitions define.
+// openCustom creates the source of custom resources.
 func (i *instance) openCustom() error {
 	definitions, err := i.uncached(definitionsResource)
 	if err != nil {
@@ -24,27 +24,28 @@ func (i *instance) openCustom() error {
 	i.custom, err = custom.New(custom.Config{
 		Definitions: definitions,
 		Storage:     i.factory.Open,
-		OthersPath:  i.rows.Keeps,
+		PathShared:  i.rows.Keeps,
 		Changed: func(versions []schema.GroupVersion) {
-			describeCustom(i.documents, i.static, i.custom, versions)
+			describeCustom(i.lifetime, i.documents, i.static, i.custom, versions)
 			i.aggregated.LocalChanged(versions)
 		},
-		Services: i.services, Conversions: i.env.Metrics.Conversions, Following: i.env.Metrics.Following, Logger: i.env.Logger,
+		Lifetime: i.lifetime, Services: i.services, Conversions: i.env.Metrics.Conversions, Following: i.env.Metrics.Following, Logger: i.env.Logger,
 	})
 	return err
 }
 
-// uncached opens the storage of a built-in resource once more, to be followed by
-// the server itself.
+// uncached returns the storage of a built-in resource without its watch cache, for
+// the server itself to follow.
 func (i *instance) uncached(resource schema.GroupResource) (storage.Interface, error) {
 	spec := i.rows.Spec(resource)
 	spec.Uncached, spec.Observer = true, nil
 	return i.factory.Open(spec)
 }
 
-// describeCustom updates the OpenAPI documents of group versions that changed.
-// Those that are built in are described as they are.
-func describeCustom(documents *openapi.Documents, static *route.Static, source *custom.Source, versions []schema.GroupVersion) {
+// describeCustom updates the OpenAPI documents of custom group versions that
+// changed; built-in ones do not. ctx bounds reading definitions for a document,
+// which requests share: it is the lifetime of the control plane.
+func describeCustom(ctx context.Context, documents *openapi.Documents, static *route.Static, source *custom.Source, versions []schema.GroupVersion) {
 	for _, gv := range versions {
 		if isStatic(static, gv) {
 			continue
@@ -58,7 +59,7 @@ func describeCustom(documents *openapi.Documents, static *route.Static, source *
 			Describe: func() []openapi.Resource { return customResources(source, gv) },
 			Digest:   func() string { return source.Digest(gv) },
 			Schemas: func(v2 bool) (map[string]openapi.Schema, error) {
-				return source.Schemas(context.Background(), gv, v2)
+				return source.Schemas(ctx, gv, v2)
 			},
 		})
 	}

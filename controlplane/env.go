@@ -26,18 +26,18 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// Env is what control planes need of the host that they are opened on. All of a
-// host share one; it does not change once the first has been opened. Fields are
-// required but where said.
+// Env is what control planes get from their host. All control planes of a host share
+// one; it does not change once the first has been opened. Fields are required unless
+// said otherwise.
 type Env struct {
-	// Backend keeps the objects; the host closes it, after its control planes.
+	// Backend stores the objects; the host closes it after its control planes.
 	Backend kv.Backend
-	// Feed follows Backend for the watch caches, and must see what is below the
-	// prefix of every control plane. nil: nothing is cached.
+	// Feed is the change feed of the watch caches. It must watch the prefix of
+	// every control plane. nil: no watch caches.
 	Feed *cache.Feed
 	// Encodings bounds the memory for encoded objects; nil sets no bound.
 	Encodings *codec.Memory
-	// TypeConverter has the merge schemas of built-in kinds.
+	// TypeConverter is that of built-in kinds.
 	TypeConverter managedfields.TypeConverter
 	// Limiter limits how many validations that take milliseconds run at a time;
 	// nil sets no limit.
@@ -47,24 +47,22 @@ type Env struct {
 	Gates feature.Gates
 
 	Identity Identity
-	// Address is host:port as this process reaches itself; PublicURL is where
-	// other machines do.
+	// Address is the host:port by which this process reaches itself, PublicURL
+	// the URL for other machines.
 	Address, PublicURL string
-	// Endpoint, with Port, is what the service default/kubernetes leads to; zero
-	// where there is no address that others could use.
+	// Endpoint and Port are the endpoint of the service default/kubernetes; zero:
+	// none is published.
 	Endpoint netip.Addr
 	Port     int
-	// Shared says that other processes may serve the same objects.
+	// Shared: other processes may serve the same objects.
 	Shared bool
-	// Paths are what the process answers for besides any API, such as /metrics.
-	// A path that ends in a slash stands for all below it.
+	// Paths are handlers of the process, such as /metrics. A path that ends in a
+	// slash is a prefix.
 	Paths map[string]http.Handler
-	// Live and Ready are checks of the process. Those of Live are checks of
-	// readiness, too.
+	// Live and Ready are health checks of the process. Readiness includes Live.
 	Live, Ready []telemetry.Check
 
-	// Drain ends requests when the host stops, and Tunnels the connections that
-	// have left HTTP.
+	// Drain ends requests when the host stops, Tunnels upgraded connections.
 	Drain   *filters.Drain
 	Tunnels context.Context
 
@@ -76,22 +74,22 @@ type Env struct {
 	Version string
 }
 
-// Identity is the keys and certificates by which a host knows its clients and
-// is known itself. What its functions return may change; IdentityChanged must
-// then be called.
+// Identity is the keys and certificates of a host. When the results of its functions
+// change, IdentityChanged must be called.
 type Identity struct {
-	// Authenticator finds users by certificates, their own or a front proxy's.
+	// Authenticator authenticates client certificates, of users and front proxies.
 	Authenticator authn.Authenticator
 	// ClusterAuthentication returns the data of the ConfigMap
 	// kube-system/extension-apiserver-authentication. The caller may keep it.
 	ClusterAuthentication func() (map[string]string, error)
-	// ProxyCertificate is shown to aggregated servers; nil shows none.
+	// ProxyCertificate returns the client certificate for aggregated servers; nil:
+	// none is presented.
 	ProxyCertificate func() (*tls.Certificate, error)
 	// Signer signs service account tokens.
 	Signer crypto.Signer
 }
 
-// Metrics counts what control planes do. One is shared by all of a host.
+// Metrics are the metrics of control planes. All of a host share one.
 type Metrics struct {
 	Storage     *storage.Metrics
 	Following   *reflector.Metrics

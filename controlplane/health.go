@@ -13,17 +13,17 @@ import (
 
 var errEnded = errors.New("it has ended")
 
-// loop is a part of a control plane that begins before it serves and runs for as
-// long as it does.
+// loop is the health of a loop of a control plane, which must run for as long as
+// the control plane serves.
 type loop struct{ ended atomic.Bool }
 
-// run calls work and notes when it ends.
+// run calls work and records when it returns.
 func (l *loop) run(work func() error) error {
 	defer l.ended.Store(true)
 	return work()
 }
 
-// check returns nil while the loop runs.
+// check returns nil unless the loop has ended.
 func (l *loop) check(context.Context) error {
 	if l.ended.Load() {
 		return errEnded
@@ -31,8 +31,8 @@ func (l *loop) check(context.Context) error {
 	return nil
 }
 
-// checks are the health checks by path, under kube-apiserver's names and in its
-// order. Names of what this server does not have are left out:
+// checks returns the health checks by path, under kube-apiserver's names and in its
+// order. Checks of features that this server does not have are left out:
 // loopback-serving-certificate and the hooks of flow control's queues, identity
 // leases, address repair, peer proxies, object counts and admission's informers.
 func (i *instance) checks() map[string][]telemetry.Check {
@@ -40,7 +40,7 @@ func (i *instance) checks() map[string][]telemetry.Check {
 	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
 	live = append(live, alive(i.storageCheck("etcd", i.options.EtcdHealthTimeout)))
 	ready := append(slices.Clone(live), i.storageCheck("etcd-readiness", i.options.EtcdReadyTimeout))
-	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.followed})
+	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.informersRunning})
 	ready = append(ready, hooks...)
 	for _, hook := range hooks {
 		live = append(live, alive(hook))
@@ -57,17 +57,17 @@ func (i *instance) storageCheck(name string, timeout time.Duration) telemetry.Ch
 	}}
 }
 
-// followed returns nil while what the server follows in the store was loaded and
-// is being followed.
-func (i *instance) followed(ctx context.Context) error {
+// informersRunning returns nil while the followers of definitions and registrations
+// run; they are loaded before that.
+func (i *instance) informersRunning(ctx context.Context) error {
 	return errors.Join(i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
 }
 
-// postStartHooks are the parts of the start that go on while the server serves.
-// Several names of kube-apiserver's stand for what is one loop here.
+// postStartHooks returns the checks of the post-start hooks. Several of
+// kube-apiserver's are one loop here.
 func (i *instance) postStartHooks() []telemetry.Check {
 	definitions, registrations := i.customLoop.check, i.aggregatedLoop.check
-	// What is done before the server serves is done whenever it is asked for.
+	// Hooks that are done before the server serves.
 	done := func(context.Context) error { return nil }
 	hook := func(name string) func(context.Context) error {
 		at := slices.IndexFunc(i.cluster.Hooks(), func(h *bootstrap.Hook) bool { return h.Name == name })

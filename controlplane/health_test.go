@@ -18,7 +18,7 @@ func TestHealthIsTrue(t *testing.T) {
 	i := &instance{cluster: bootstrap.New(bootstrap.Config{})}
 	failing := func() []string {
 		var names []string
-		for _, check := range append(i.postStartHooks(), telemetry.Check{Name: "informer-sync", Run: i.followed}) {
+		for _, check := range append(i.postStartHooks(), telemetry.Check{Name: "informer-sync", Run: i.informersRunning}) {
 			if check.Run(t.Context()) != nil {
 				names = append(names, strings.TrimPrefix(check.Name, "poststarthook/"))
 			}

@@ -27,19 +27,19 @@ import (
 
 // instance is an open control plane. What newInstance sets does not change.
 type instance struct {
-	env     *Env
-	prefix  string
-	options Options
+	env      *Env
+	prefix   string
+	options  Options
+	lifetime context.Context // of the control plane
 
 	authorizer authorizer.Authorizer
 
-	factory  *factory.Factory
-	rows     *builtin.Env
-	static   *route.Static  // built-in resources
-	catalog  *route.Catalog // all of this control plane's own
-	services egress.Resolver
-	// managers keep the account of who owns which field.
-	managers    apply.Managers
+	factory     *factory.Factory
+	rows        *builtin.Env
+	static      *route.Static  // built-in resources
+	catalog     *route.Catalog // all of this control plane's own
+	services    egress.Resolver
+	managers    apply.Managers // field managers
 	documents   *openapi.Documents
 	custom      *custom.Source
 	aggregated  *aggregated.Source
@@ -49,19 +49,21 @@ type instance struct {
 	api         *endpoints.API
 	paths       *paths
 	checkPaths  []string // of single health checks
-	// resources answers for the API, handler for everything, after all filters.
+	// resources handles API requests, handler all requests, with the filters.
 	resources, handler http.Handler
 
-	// stop ends what start began; running is all of that.
+	// stop ends the goroutines that start began; running waits for them.
 	stop                       context.CancelFunc
 	running                    errgroup.Group
 	customLoop, aggregatedLoop loop
 }
 
-// newInstance puts a control plane together, from the store up. It reads and
-// writes nothing yet.
+// newInstance builds a control plane, from the store up. It does no I/O.
 func newInstance(c *ControlPlane) (*instance, error) {
-	i := &instance{env: c.env, prefix: c.prefix, options: c.options, paths: newPaths(), authorizer: newAuthorizer(c.options.AuthorizationModes)}
+	i := &instance{
+		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
+		authorizer: newAuthorizer(c.options.AuthorizationModes),
+	}
 	for _, step := range []func() error{
 		i.openFactory, i.buildRows, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.installPaths,
 	} {
@@ -95,9 +97,9 @@ func (i *instance) buildRows() error {
 	return err
 }
 
-// start loads what is stored, creates what every cluster has, and runs what
-// keeps the instance current until lifetime ends. Where it fails, all that it
-// began has ended.
+// start loads definitions and registrations, creates the objects of every cluster,
+// and runs the loops of the instance until lifetime ends. If it returns an error,
+// all goroutines that it began have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.custom.Load(ctx); err != nil {
 		return fmt.Errorf("load the CustomResourceDefinitions: %w", err)
@@ -125,7 +127,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	return nil
 }
 
-// run keeps something of the instance current until ctx ends.
+// run runs a loop until ctx ends. health reports whether it still runs.
 func (i *instance) run(ctx context.Context, what string, health *loop, f func(context.Context) error) {
 	i.running.Go(func() error {
 		if err := health.run(func() error { return f(ctx) }); err != nil {
@@ -135,11 +137,11 @@ func (i *instance) run(ctx context.Context, what string, health *loop, f func(co
 	})
 }
 
-// wait returns when all that start began has ended.
+// wait waits for all goroutines that start began.
 func (i *instance) wait() { _ = i.running.Wait() }
 
-// serveFiltered is what a request meets after the filters: one of the paths that
-// are no resources, or else the API.
+// serveFiltered is the handler behind the filters: non-resource paths, or else the
+// API.
 func (i *instance) serveFiltered(w http.ResponseWriter, r *http.Request) {
 	if own := i.paths.find(r.URL.Path); own != nil {
 		own.ServeHTTP(w, r)

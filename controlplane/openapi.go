@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/route"
 )
 
-// openAPIParts describes what is always served for the OpenAPI documents.
+// openAPIParts returns the OpenAPI parts of the built-in group versions.
 func openAPIParts(source route.Source) []openapi.Part {
 	var parts []openapi.Part
 	for _, group := range source.Groups() {

@@ -16,14 +16,14 @@ import (
 	"mainstay.dev/mainstay/endpoints"
 )
 
-// Where the keys of service account tokens are published, for those who verify
-// tokens without asking this server.
+// Paths of service account issuer discovery, for verifying tokens without a
+// TokenReview.
 const (
 	openIDConfigurationPath = "/.well-known/openid-configuration"
 	openIDKeysPath          = "/openid/v1/jwks"
 )
 
-// defaultIssuer is who signs service account tokens.
+// defaultIssuer is the issuer of service account tokens.
 const defaultIssuer = "https://kubernetes.default.svc.cluster.local"
 
 // openIDConfiguration has its fields in kube-apiserver's order.
@@ -46,7 +46,7 @@ type webKey struct {
 	Y         string `json:"y"`
 }
 
-// installOpenID publishes the key that signs service account tokens.
+// installOpenID serves the issuer and the public key of service account tokens.
 func (i *instance) installOpenID() error {
 	key, err := newWebKey(i.env.Identity.Signer.Public())
 	if err != nil {
@@ -63,8 +63,8 @@ func (i *instance) installOpenID() error {
 	if err != nil {
 		return fmt.Errorf("publish the issuer of service account tokens: %w", err)
 	}
-	i.paths.handle(openIDConfigurationPath, published("application/json", configuration))
-	i.paths.handle(openIDKeysPath, published("application/jwk-set+json", keys))
+	i.paths.handle(openIDConfigurationPath, openIDHandler("application/json", configuration))
+	i.paths.handle(openIDKeysPath, openIDHandler("application/jwk-set+json", keys))
 	return nil
 }
 
@@ -91,8 +91,9 @@ func newWebKey(public any) (webKey, error) {
 	}, nil
 }
 
-// published answers with a document of one media type, to those who take it.
-func published(contentType string, body []byte) http.Handler {
+// openIDHandler serves a document of one media type, and 406 to clients that do not
+// accept it.
+func openIDHandler(contentType string, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !accepts(r.Header.Get("Accept"), contentType) {
 			endpoints.WriteStatus(w, r, &metav1.Status{
@@ -103,7 +104,7 @@ func published(contentType string, body []byte) http.Handler {
 		}
 		w.Header().Set("Content-Type", contentType)
 		w.Header().Set("Cache-Control", "public, max-age=3600")
-		_, _ = w.Write(body) // a client that went away cannot be told
+		_, _ = w.Write(body) // the client is gone
 	})
 }
 

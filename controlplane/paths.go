@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// paths are what is answered for besides API resources. They are set before the
-// first request and do not change afterwards.
+// paths are the handlers of non-resource paths. They are set before the first
+// request and do not change afterwards.
 type paths struct {
 	exact    map[string]http.Handler
 	prefixes []prefix // the longest that fits is taken
@@ -24,7 +24,8 @@ type prefix struct {
 
 func newPaths() *paths { return &paths{exact: make(map[string]http.Handler)} }
 
-// handle answers for a path, and, where it ends in a slash, for all below it.
+// handle registers a handler for a path, and for all paths below one that ends in a
+// slash.
 func (p *paths) handle(path string, handler http.Handler) {
 	if strings.HasSuffix(path, "/") && path != "/" {
 		p.prefixes = append(p.prefixes, prefix{path, handler})
@@ -48,8 +49,8 @@ func (p *paths) find(path string) http.Handler {
 	return nil
 }
 
-// shownPaths lists what installPaths answers for, where the host adds some.
-func shownPaths(host map[string]http.Handler) []string {
+// indexPaths returns the paths that the index at / lists, with those of the host.
+func indexPaths(host map[string]http.Handler) []string {
 	list := []string{"/", openIDConfigurationPath, openIDKeysPath, "/healthz", "/livez", "/readyz", "/version"}
 	for path := range host {
 		if !strings.HasSuffix(path, "/") {
@@ -87,9 +88,9 @@ func (i *instance) installPaths() error {
 	return nil
 }
 
-// serveIndex lists all paths under which something is found, as of now.
+// serveIndex lists all paths that are handled now.
 func (i *instance) serveIndex(w http.ResponseWriter, _ *http.Request) {
-	list := slices.Concat(shownPaths(i.env.Paths), i.checkPaths, documentPaths(i.catalog))
+	list := slices.Concat(indexPaths(i.env.Paths), i.checkPaths, documentPaths(i.catalog))
 	slices.Sort(list)
 	body, err := json.MarshalIndent(map[string][]string{"paths": list}, "", "  ")
 	if err != nil {
@@ -97,12 +98,12 @@ func (i *instance) serveIndex(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // a client that went away cannot be told
+	_, _ = w.Write(body) // the client is gone
 }
 
 func static(contentType string, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(body) // a client that went away cannot be told
+		_, _ = w.Write(body) // the client is gone
 	})
 }

@@ -13,19 +13,19 @@ import (
 
 // Route is one line of the route table.
 type Route struct {
-	// Action is LIST, POST, WATCHLIST, ...; Verb is what it is authorized as.
+	// Action is LIST, POST, WATCHLIST, ...; Verb is the verb of authorization.
 	Action, Verb string
 	// Method of HTTP, and the path with its variables in braces.
 	Method, Path string
-	// Kind of the objects, empty for paths that are no resources.
+	// Kind of the objects, empty for non-resource paths.
 	Kind string
 }
 
-// Routes lists what a control plane answers for, without opening one, and the
-// paths that its host adds.
+// Routes returns the routes of a control plane, without opening one, and the paths
+// of its host.
 func Routes(host map[string]http.Handler) ([]Route, error) {
 	var routes []Route
-	for _, path := range shownPaths(host) {
+	for _, path := range indexPaths(host) {
 		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
 	}
 	env := (&instance{env: &Env{}}).rowEnv()
@@ -63,8 +63,8 @@ func resourceRoutes(r *rest.Resource) []Route {
 	return routes
 }
 
-// resourcePaths are the paths of one verb: within a namespace, over all of
-// them, and, for connections, with whatever follows.
+// resourcePaths returns the paths of one verb: in a namespace, in all namespaces,
+// and, for connect, with a path behind it.
 func resourcePaths(r *rest.Resource, prefix string, verb rest.Verb) []string {
 	if verb.Action == "WATCH" || verb.Action == "WATCHLIST" {
 		prefix += "/watch"

@@ -16,10 +16,10 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// find returns what answers for a resource.
+// find returns a resource, nil if there is none.
 type find func(gv schema.GroupVersion, name, subresource string) *rest.Resource
 
-// cluster implements egress.Cluster by the resources that this server has.
+// cluster implements egress.Cluster with this server's resources.
 type cluster struct{ find find }
 
 // Service implements egress.Cluster.
@@ -60,7 +60,7 @@ func (c cluster) EndpointSlices(ctx context.Context, namespace, service string) 
 	return found, nil
 }
 
-// storageOf returns the storage of a resource where it can do what is asked.
+// storageOf returns the storage of a resource as a T; false if it is none.
 func storageOf[T any](find find, gvr schema.GroupVersionResource) (T, bool) {
 	var none T
 	resource := find(gvr.GroupVersion(), gvr.Resource, "")
@@ -71,7 +71,7 @@ func storageOf[T any](find find, gvr schema.GroupVersionResource) (T, bool) {
 	return storage, ok
 }
 
-// readShared returns an object of this server, which must not be changed.
+// readShared returns an object, which is shared and must not be changed.
 func readShared[T codec.Object](ctx context.Context, find find, gvr schema.GroupVersionResource, namespace, name string) (T, error) {
 	var none T
 	getter, ok := storageOf[rest.Getter](find, gvr)

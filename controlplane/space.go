@@ -12,9 +12,8 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// alive returns a check that passes where a restart would not help:
-// a full disk or a damaged file is there afterwards, too, and until then what can
-// be read is.
+// alive returns a liveness check that passes for faults that a restart
+// would not cure, such as a full disk or a damaged file: reads still work.
 func alive(check telemetry.Check) telemetry.Check {
 	return telemetry.Check{Name: check.Name, Run: func(ctx context.Context) error {
 		err := check.Run(ctx)
@@ -31,8 +30,8 @@ func lacksSpace(err error) bool {
 	return errors.Is(err, kv.ErrNoSpace) || errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
 }
 
-// bootstrapLater creates what every cluster has once there is room for it, and
-// then goes on. What is stored is served meanwhile.
+// bootstrapLater creates the objects of every cluster once the disk has room, and then
+// calls keepUp. Stored objects are served meanwhile.
 func (i *instance) bootstrapLater(ctx context.Context, err error, then func()) error {
 	i.env.Logger.Error("what every cluster has is not all there, and is created when there is room", "prefix", i.prefix, "err", err)
 	for backoff := reflector.Backoff(reflector.MaxBackoff); err != nil; err = i.bootstrap(ctx) {

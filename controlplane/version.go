@@ -9,8 +9,7 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// The Kubernetes version whose API is served, and the oldest one whose clients
-// and peers it is made to go with.
+// The Kubernetes version whose API is served, and the minimum compatibility version.
 const (
 	kubernetesMajor    = "1"
 	kubernetesMinor    = "37"
@@ -20,15 +19,15 @@ const (
 // KubernetesVersion is the version as people write it.
 const KubernetesVersion = "v" + kubernetesMajor + "." + kubernetesMinor + ".0"
 
-// What /version says of a binary that was built outside of a git tree, with the
-// words of Kubernetes' own builds.
+// Values of /version for a binary built outside of a git tree, as in Kubernetes'
+// own builds.
 const (
 	unknownTree = "archive"
 	unknownDate = "1970-01-01T00:00:00Z"
 )
 
-// Build describes this binary, whose version is own. Clients parse the version as a semantic one, so
-// our own stands where those have their build metadata.
+// Build returns the build info of this binary. Clients parse GitVersion as a
+// semantic version, so own, our version, is its build metadata.
 func Build(own string) telemetry.Build {
 	b := telemetry.Build{
 		Major: kubernetesMajor, Minor: kubernetesMinor,

@@ -1,6 +1,6 @@
-// Package discovery tells clients what is served: the plain documents of
-// groups, versions and resources, and the aggregated ones that hold all in one
-// (KEP-3352). They are drawn from the catalogue.
+// Package discovery serves API discovery: the documents of groups, versions and
+// resources, and aggregated discovery, which has all in one (KEP-3352). They are
+// built from the catalogue.
 //
 // Imports: codec, endpoints, rest, route.
 package discovery
@@ -18,12 +18,11 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// groupVersion is a version of a group as plain discovery names it.
 func groupVersion(gv schema.GroupVersion) metav1.GroupVersionForDiscovery {
 	return metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 }
 
-// apiGroup is the document of one group.
+// apiGroup returns the document of a group.
 func apiGroup(g group) metav1.APIGroup {
 	out := metav1.APIGroup{Name: g.name}
 	for _, v := range g.versions {
@@ -33,9 +32,9 @@ func apiGroup(g group) metav1.APIGroup {
 	return out
 }
 
-// resourceList is the document of one version: resources by name, subresources of
-// built-in ones as well; those of custom resources are in the order they come in,
-// which is kube-apiserver's: status, then scale.
+// resourceList returns the document of a version. Resources and the subresources of
+// built-in ones are sorted by name; those of custom resources are in
+// kube-apiserver's order: status, then scale.
 func resourceList(v rest.Version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{GroupVersion: v.GroupVersion.String(), APIResources: []metav1.APIResource{}}
 	sortedAs := map[string]string{}
@@ -65,7 +64,7 @@ func apiResource(r *rest.Resource) metav1.APIResource {
 	return out
 }
 
-// aggregated is the document of several groups in one.
+// aggregated returns the aggregated document of groups.
 func aggregated(groups []group) *apidiscovery.APIGroupDiscoveryList {
 	list := &apidiscovery.APIGroupDiscoveryList{Items: []apidiscovery.APIGroupDiscovery{}}
 	for _, g := range groups {
@@ -110,8 +109,8 @@ func discoveryResources(v rest.Version) []apidiscovery.APIResourceDiscovery {
 	return out
 }
 
-// responseKind leaves group and version empty where they are those of a
-// built-in resource.
+// responseKind returns the kind of a resource, with empty group and version if they
+// are those of a built-in resource.
 func responseKind(r *rest.Resource) *metav1.GroupVersionKind {
 	gvk := r.Version.GVK
 	if gvk.GroupVersion() == r.GroupVersion && !r.Version.Untyped {
@@ -120,8 +119,8 @@ func responseKind(r *rest.Resource) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 
-// serverAddress tells clients of any address where to reach the server: where
-// they have reached it.
+// serverAddress returns the address of the server for all clients: the one that the
+// request was sent to.
 func serverAddress(r *http.Request) []metav1.ServerAddressByClientCIDR {
 	address := r.Host
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {

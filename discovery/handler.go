@@ -19,25 +19,25 @@ import (
 	"mainstay.dev/mainstay/route"
 )
 
-// Handler answers /api, /apis and the paths of groups and versions below them.
-// Aggregated documents are made when first asked for and kept until the
-// catalogue or the registry changes.
+// Handler serves /api, /apis and the paths of groups and versions below them.
+// Aggregated documents are built when first requested and cached until the catalogue
+// or the registry changes.
 type Handler struct {
 	catalog  *route.Catalog
 	registry Registry
-	core     kept
-	grouped  kept
+	core     cachedDocument
+	grouped  cachedDocument
 }
 
-// kept is the document of a generation.
-type kept struct {
+// cachedDocument is the document of a generation.
+type cachedDocument struct {
 	mu         sync.Mutex
 	generation uint64
 	document   *document
 }
 
-// at returns the document of a generation, a new one where there is none yet.
-func (k *kept) at(generation uint64) *document {
+// at returns the document of a generation, an empty one if that is new.
+func (k *cachedDocument) at(generation uint64) *document {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.document == nil || k.generation != generation {
@@ -46,7 +46,7 @@ func (k *kept) at(generation uint64) *document {
 	return k.document
 }
 
-// document is an aggregated document in the media types asked for.
+// document is an aggregated document in the media types requested so far.
 type document struct {
 	once   sync.Once
 	list   *apidiscovery.APIGroupDiscoveryList
@@ -55,14 +55,13 @@ type document struct {
 	bodies sync.Map // codec.Media -> []byte
 }
 
-// NewHandler returns the discovery of a catalogue, and of what other servers
-// have by a registry; nil: there are no others, and the catalogue's order is
-// kept.
+// NewHandler returns a handler for the discovery of a catalogue and of the aggregated
+// servers in a registry. The registry may be nil: then the order is the catalogue's.
 func NewHandler(catalog *route.Catalog, registry Registry) *Handler {
 	return &Handler{catalog: catalog, registry: registry}
 }
 
-// Handles tells whether a path is discovery's.
+// Handles reports whether a path is one of discovery.
 func Handles(path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	return path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/")
@@ -84,14 +83,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveRoot answers /api and /apis, aggregated or plain.
+// serveRoot serves /api and /apis, aggregated or not.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
 	if media, ok := wantsAggregated(r); ok {
 		kept, filter := &h.grouped, func(g group) bool { return g.name != "" }
 		if core {
 			kept, filter = &h.core, func(g group) bool { return g.name == "" }
 		}
-		// A change while the document is made makes the next one anew.
+		// Read first, so that a change while the document is built invalidates it.
 		h.serveAggregated(w, r, kept.at(h.generation()), media, filter)
 		return
 	}
@@ -138,7 +137,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, gv schema
 			list := resourceList(v)
 			list.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
 			if gv.Group == "" {
-				list.APIVersion = "" // as kube-apiserver's of the core group, since its first day
+				list.APIVersion = "" // as kube-apiserver's of the core group
 			}
 			endpoints.WriteObject(w, r, list)
 			return
@@ -156,8 +155,8 @@ func aggregatedType(media codec.Media) string {
 	return media.String() + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 }
 
-// wantsAggregated reads the Accept header: the first clause that can be met
-// decides.
+// wantsAggregated reports whether the Accept header prefers aggregated discovery, and
+// in which media type. The first clause that can be met decides.
 func wantsAggregated(r *http.Request) (codec.Media, bool) {
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		fields := strings.Split(part, ";")

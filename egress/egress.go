@@ -1,6 +1,6 @@
-// Package egress is how this server calls others: aggregated API servers and
-// webhooks. It finds where a service is and makes the HTTP client that talks
-// to it, with the certificates that are to be trusted and shown.
+// Package egress makes the HTTP transports by which this server calls others,
+// aggregated API servers and webhooks: it resolves services to addresses, and
+// configures the CA certificates to trust and the client certificate to present.
 //
 // Imports: nothing of ours.
 package egress
@@ -18,14 +18,13 @@ import (
 	"time"
 )
 
-// Resolver finds where a service is to be reached.
+// Resolver resolves services to addresses. It must be safe for concurrent use.
 type Resolver interface {
-	// Resolve returns host:port of a service of the cluster. Errors are for
-	// people: what is missing, by name.
+	// Resolve returns the host:port of a service. Its errors reach users.
 	Resolve(ctx context.Context, service Service) (string, error)
 }
 
-// ResolveError is the error of calls whose service could not be found.
+// ResolveError is the error of a request whose service could not be resolved.
 type ResolveError struct {
 	Service Service
 	Err     error
@@ -40,7 +39,7 @@ type Service struct {
 	Port            int32
 }
 
-// ServerName is the name that the service's certificate is for.
+// ServerName returns the name in the service's certificate.
 func (s Service) ServerName() string { return s.Name + "." + s.Namespace + ".svc" }
 
 func (s Service) String() string {
@@ -49,28 +48,26 @@ func (s Service) String() string {
 
 // Target is a server to call: at a URL, or behind a service.
 type Target struct {
-	// URL is where requests go. Behind a service only its path is looked at.
+	// URL is the base URL. With Service only its path is used.
 	URL *url.URL
-	// Service is set for a server behind a service; Resolver then finds it for
-	// each new connection.
+	// Service, if set, is resolved by Resolver for each new connection.
 	Service  *Service
 	Resolver Resolver
-	// CABundle are PEM certificates that the server's must come from; the
-	// machine's own when empty.
+	// CABundle are the CA certificates to trust, in PEM; empty: the operating
+	// system's.
 	CABundle []byte
-	// Insecure: the server's certificate is not looked at.
+	// Insecure: the server's certificate is not verified.
 	Insecure bool
-	// Certificate, where set, returns what this server shows of itself.
+	// Certificate, if set, returns the client certificate.
 	Certificate func() (*tls.Certificate, error)
-	// HTTP1 alone is spoken, for requests that change the protocol.
+	// HTTP1 disables HTTP/2, for requests that upgrade the connection.
 	HTTP1 bool
 }
 
-// dialTimeout bounds the wait for a connection.
+// dialTimeout bounds establishing a TCP connection.
 const dialTimeout = 30 * time.Second
 
-// Base returns the URL that paths are added to: https://name.namespace.svc:port
-// for a service.
+// Base returns the base URL: https://name.namespace.svc:port for a service.
 func (t *Target) Base() *url.URL {
 	if t.Service == nil {
 		return t.URL
@@ -82,9 +79,8 @@ func (t *Target) Base() *url.URL {
 	return base
 }
 
-// Transport returns a transport for the target, which keeps connections. Its
-// owner closes idle ones when it is done with it. Redirects are not its
-// affair: clients that should not follow them say so.
+// Transport returns a new transport for the target. The caller closes its idle
+// connections when done.
 func (t *Target) Transport() (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure}
 	if t.Service != nil {
@@ -109,7 +105,8 @@ func (t *Target) Transport() (*http.Transport, error) {
 	}, nil
 }
 
-// proxy: services are near, all else is called as the environment says.
+// proxy returns the Proxy of the transport: none for services, that of the
+// environment for URLs.
 func (t *Target) proxy() func(*http.Request) (*url.URL, error) {
 	if t.Service != nil {
 		return nil

@@ -13,33 +13,33 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Cluster has what is known of services. Its objects are shared and must not be
-// changed. It is safe for concurrent use.
+// Cluster returns services and their endpoints. The objects are shared and must not
+// be changed. It must be safe for concurrent use.
 type Cluster interface {
-	// Service returns an API error where there is none.
+	// Service returns a NotFound API error if there is none.
 	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
 	// EndpointSlices returns those of a service; none is no error.
 	EndpointSlices(ctx context.Context, namespace, service string) ([]*discoveryv1.EndpointSlice, error)
-	// Endpoints returns an API error where there are none of that name.
+	// Endpoints returns a NotFound API error if there are none.
 	Endpoints(ctx context.Context, namespace, name string) (*corev1.Endpoints, error)
 }
 
-// Services is a Resolver by the Services of a cluster and what is behind them.
-// It keeps nothing: each call looks at the cluster as it is.
+// Services is a Resolver that looks up services and their endpoints in a cluster. It
+// caches nothing.
 type Services struct {
 	Cluster Cluster
-	// ToEndpoints: services are not reached at their cluster IP but at one of
-	// their endpoints.
+	// ToEndpoints: services resolve to one of their endpoints instead of their
+	// cluster IP.
 	ToEndpoints bool
-	// Self, where set, is host:port of the service default/kubernetes:443, this
-	// very server.
+	// Self, if set, is the host:port of default/kubernetes:443, which is this
+	// server.
 	Self string
 }
 
 var _ Resolver = (*Services)(nil)
 
-// Resolve implements Resolver. Its errors are API errors: 404 for a service that
-// is not there, 503 for one that cannot be reached.
+// Resolve implements Resolver. Its errors are API errors: NotFound for a missing
+// service, ServiceUnavailable for one without the port or without ready endpoints.
 func (s *Services) Resolve(ctx context.Context, service Service) (string, error) {
 	if s.Self != "" && service == (Service{Namespace: corev1.NamespaceDefault, Name: "kubernetes", Port: 443}) {
 		return s.Self, nil
@@ -49,14 +49,14 @@ func (s *Services) Resolve(ctx context.Context, service Service) (string, error)
 		return "", err
 	}
 	if found.Spec.Type == corev1.ServiceTypeExternalName {
-		return join(found.Spec.ExternalName, service.Port), nil
+		return hostPort(found.Spec.ExternalName, service.Port), nil
 	}
 	port, err := servicePort(found, service.Port)
 	if err != nil {
 		return "", err
 	}
 	if ip := found.Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone && !s.ToEndpoints {
-		return join(ip, port.Port), nil
+		return hostPort(ip, port.Port), nil
 	}
 	return s.endpoint(ctx, found, port.Name)
 }
@@ -70,7 +70,7 @@ func servicePort(service *corev1.Service, number int32) (*corev1.ServicePort, er
 	return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service.Name))
 }
 
-// endpoint picks one of the ready endpoints of a port, at random.
+// endpoint returns one of the ready endpoints of a port, at random.
 func (s *Services) endpoint(ctx context.Context, service *corev1.Service, port string) (string, error) {
 	found, err := s.Cluster.EndpointSlices(ctx, service.Namespace, service.Name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Services) endpoint(ctx context.Context, service *corev1.Service, port s
 	return ready[rand.IntN(len(ready))], nil
 }
 
-// primaryFamily is the kind of addresses that a service is reached by first.
+// primaryFamily returns the address type of a service's first IP family.
 func primaryFamily(service *corev1.Service) discoveryv1.AddressType {
 	if families := service.Spec.IPFamilies; len(families) > 0 {
 		return discoveryv1.AddressType(families[0])
@@ -100,8 +100,8 @@ func primaryFamily(service *corev1.Service) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// readyInSlices returns the ready endpoints of the primary family, or those of
-// others where it has none.
+// readyInSlices returns the ready endpoints of the primary address type, or, if there
+// are none, those of others.
 func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.AddressType, port string) []string {
 	var preferred, others []string
 	for _, slice := range all {
@@ -116,7 +116,7 @@ func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.Address
 			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready {
 				continue
 			}
-			address := join(e.Addresses[0], *slice.Ports[i].Port) // further addresses are of the same endpoint
+			address := hostPort(e.Addresses[0], *slice.Ports[i].Port) // further addresses belong to the same endpoint
 			if slice.AddressType == primary {
 				preferred = append(preferred, address)
 			} else {
@@ -142,11 +142,11 @@ func readyEndpoints(endpoints *corev1.Endpoints, port string) []string {
 				continue
 			}
 			for k := range subset.Addresses {
-				ready = append(ready, join(subset.Addresses[k].IP, subset.Ports[j].Port))
+				ready = append(ready, hostPort(subset.Addresses[k].IP, subset.Ports[j].Port))
 			}
 		}
 	}
 	return ready
 }
 
-func join(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
+func hostPort(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }

@@ -11,53 +11,53 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Document is one OpenAPI document. It is drawn when first asked for; what is
-// sent compressed is then kept so, and what is sent plain for a while. It never
-// changes: a change of what it describes makes another Document. Safe for
-// concurrent use.
+// Document is an OpenAPI document, built on first use. The compressed form is kept
+// once made, the uncompressed one while it is used. A Document is immutable: a
+// change of what it describes makes a new one. It is safe for concurrent use.
 type Document struct {
-	draw    func() (*drawing, error)
+	build   func() (*document, error)
 	version version
 	// message describes the protobuf form.
 	message func() *message
-	// digest makes the ETag without drawing; it may be nil, or return nothing.
+	// digest returns the ETag without building the document, or ""; it may be
+	// nil.
 	digest func() string
-	// Modified is when the resources it describes became as they are.
+	// Modified is when the resources that it describes last changed.
 	Modified time.Time
-	kept     *keeping
+	cache    *plainCache
 
-	mu       sync.Mutex
-	tag      string // empty until known
-	json, pb form
+	mu             sync.Mutex
+	tag            string // empty until known
+	json, protobuf representation
 }
 
-// form is a document in a media type. Either may be there, or both, or none.
-type form struct {
-	packed Content
-	plain  []byte
-	// asked is when plain was asked for last.
-	asked time.Time
+// representation is a document in a media type: compressed, plain, both, or not
+// made yet.
+type representation struct {
+	gzipped  Content
+	plain    []byte
+	lastUsed time.Time // of plain
 }
 
-// keeping is what all documents have in common: it bounds those that are kept
-// plain.
-type keeping struct {
+// plainCache bounds the memory of the documents that are kept uncompressed. All
+// documents of a server share one.
+type plainCache struct {
 	idle time.Duration
-	// free is how many bytes more may be kept.
+	// free is how many more bytes may be kept.
 	free atomic.Int64
-	// compressors are used again: each takes up most of a megabyte.
+	// compressors are reused: each takes most of a megabyte.
 	compressors sync.Pool
 }
 
 // Content is a document in one media type.
 type Content struct {
-	// Gzip is the content compressed, not to be changed.
+	// Gzip is the compressed content, which must not be changed.
 	Gzip []byte
-	// Size is the length of the content, in bytes, when not compressed.
+	// Size is the length of the uncompressed content in bytes.
 	Size int
 }
 
-// Bytes returns the content not compressed. The caller owns the slice.
+// Bytes returns the uncompressed content. The caller owns the slice.
 func (c Content) Bytes() ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(c.Gzip))
 	if err != nil {
@@ -70,12 +70,12 @@ func (c Content) Bytes() ([]byte, error) {
 	return plain, nil
 }
 
-// gzipLevel makes half of what the fastest level makes of text that repeats itself
-// that much, and takes no longer.
+// gzipLevel is the lowest level that compresses such repetitive text to half of
+// what level 1 does; it takes no longer.
 const gzipLevel = 3
 
 // pack compresses a document.
-func (k *keeping) pack(plain []byte) (Content, error) {
+func (k *plainCache) pack(plain []byte) (Content, error) {
 	var packed bytes.Buffer
 	w, ok := k.compressors.Get().(*gzip.Writer)
 	if ok {
@@ -92,13 +92,13 @@ func (k *keeping) pack(plain []byte) (Content, error) {
 	if err := w.Close(); err != nil {
 		return Content{}, fmt.Errorf("compress document: %w", err)
 	}
-	w.Reset(io.Discard) // lets go of the buffer
+	w.Reset(io.Discard) // releases the buffer
 	k.compressors.Put(w)
 	return Content{Gzip: bytes.Clone(packed.Bytes()), Size: len(plain)}, nil
 }
 
-// ETag identifies the document, whatever its media type. It is not quoted. It
-// costs less than the document itself.
+// ETag returns the ETag of the document in all media types, not quoted. It is
+// cheaper than building the document.
 func (d *Document) ETag() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,42 +106,42 @@ func (d *Document) ETag() (string, error) {
 		d.tag = d.digest()
 	}
 	if d.tag == "" {
-		drawn, err := d.draw()
+		built, err := d.build()
 		if err != nil {
 			return "", err
 		}
-		d.tag = drawn.etag()
+		d.tag = built.etag()
 	}
 	return d.tag, nil
 }
 
 // JSON returns the document as JSON.
-func (d *Document) JSON() (Content, error) { return d.packed(&d.json, d.drawLocked) }
+func (d *Document) JSON() (Content, error) { return d.gzipped(&d.json, d.buildLocked) }
 
 // Protobuf returns the document in the protobuf form of its version.
-func (d *Document) Protobuf() (Content, error) { return d.packed(&d.pb, d.convertLocked) }
+func (d *Document) Protobuf() (Content, error) { return d.gzipped(&d.protobuf, d.convertLocked) }
 
-// PlainJSON returns the document as JSON, not compressed and not to be changed.
-func (d *Document) PlainJSON() ([]byte, error) { return d.plain(&d.json, d.drawLocked) }
+// PlainJSON returns the document as uncompressed JSON, which must not be changed.
+func (d *Document) PlainJSON() ([]byte, error) { return d.plain(&d.json, d.buildLocked) }
 
 // PlainProtobuf is to Protobuf what PlainJSON is to JSON.
-func (d *Document) PlainProtobuf() ([]byte, error) { return d.plain(&d.pb, d.convertLocked) }
+func (d *Document) PlainProtobuf() ([]byte, error) { return d.plain(&d.protobuf, d.convertLocked) }
 
-func (d *Document) packed(f *form, makePlain func() ([]byte, error)) (Content, error) {
+func (d *Document) gzipped(f *representation, makePlain func() ([]byte, error)) (Content, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if f.packed.Gzip != nil {
-		return f.packed, nil
+	if f.gzipped.Gzip != nil {
+		return f.gzipped, nil
 	}
 	plain, err := f.read(makePlain)
 	if err != nil {
 		return Content{}, err
 	}
-	f.packed, err = d.kept.pack(plain)
-	return f.packed, err
+	f.gzipped, err = d.cache.pack(plain)
+	return f.gzipped, err
 }
 
-func (d *Document) plain(f *form, makePlain func() ([]byte, error)) ([]byte, error) {
+func (d *Document) plain(f *representation, makePlain func() ([]byte, error)) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	plain, err := f.read(makePlain)
@@ -149,55 +149,57 @@ func (d *Document) plain(f *form, makePlain func() ([]byte, error)) ([]byte, err
 		return nil, err
 	}
 	if f.plain != nil {
-		f.asked = time.Now()
+		f.lastUsed = time.Now()
 	} else {
-		d.keepLocked(f, plain)
+		d.cacheLocked(f, plain)
 	}
 	return plain, nil
 }
 
-// read returns the form plain, which is made if it is not there.
-func (f *form) read(makePlain func() ([]byte, error)) ([]byte, error) {
+// read returns the uncompressed content, made by makePlain if neither form is
+// kept.
+func (f *representation) read(makePlain func() ([]byte, error)) ([]byte, error) {
 	switch {
 	case f.plain != nil:
 		return f.plain, nil
-	case f.packed.Gzip != nil:
-		return f.packed.Bytes()
+	case f.gzipped.Gzip != nil:
+		return f.gzipped.Bytes()
 	default:
 		return makePlain()
 	}
 }
 
-// keepLocked keeps a plain form for those who ask for it next.
-func (d *Document) keepLocked(f *form, plain []byte) {
+// cacheLocked keeps uncompressed content until it has not been used for idle, if
+// there is room.
+func (d *Document) cacheLocked(f *representation, plain []byte) {
 	size := int64(len(plain))
-	if d.kept.free.Add(-size) < 0 {
-		d.kept.free.Add(size)
+	if d.cache.free.Add(-size) < 0 {
+		d.cache.free.Add(size)
 		return
 	}
-	f.plain, f.asked = plain, time.Now()
-	time.AfterFunc(d.kept.idle, func() { d.forget(f) })
+	f.plain, f.lastUsed = plain, time.Now()
+	time.AfterFunc(d.cache.idle, func() { d.evict(f) })
 }
 
-// forget drops a plain form, once it has not been asked for a while.
-func (d *Document) forget(f *form) {
+// evict drops uncompressed content that has not been used for idle.
+func (d *Document) evict(f *representation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if rest := d.kept.idle - time.Since(f.asked); rest > 0 {
-		time.AfterFunc(rest, func() { d.forget(f) })
+	if rest := d.cache.idle - time.Since(f.lastUsed); rest > 0 {
+		time.AfterFunc(rest, func() { d.evict(f) })
 		return
 	}
-	d.kept.free.Add(int64(len(f.plain)))
+	d.cache.free.Add(int64(len(f.plain)))
 	f.plain = nil
 }
 
-// drawLocked draws the document and returns it as JSON.
-func (d *Document) drawLocked() ([]byte, error) {
-	drawn, err := d.draw()
+// buildLocked builds the document and returns it as JSON.
+func (d *Document) buildLocked() ([]byte, error) {
+	built, err := d.build()
 	if err != nil {
 		return nil, err
 	}
-	plain, err := drawn.json()
+	plain, err := built.json()
 	if err != nil {
 		return nil, err
 	}
@@ -205,15 +207,15 @@ func (d *Document) drawLocked() ([]byte, error) {
 		d.tag = d.digest()
 	}
 	if d.tag == "" {
-		d.tag = drawn.etag()
+		d.tag = built.etag()
 	}
 	return plain, nil
 }
 
-// convertLocked makes the protobuf form. The JSON that it takes is not kept for
-// that: who reads one form seldom reads the other.
+// convertLocked returns the document as protobuf. The JSON that it is made of is
+// not kept: clients seldom read both.
 func (d *Document) convertLocked() ([]byte, error) {
-	plain, err := d.json.read(d.drawLocked)
+	plain, err := d.json.read(d.buildLocked)
 	if err != nil {
 		return nil, err
 	}

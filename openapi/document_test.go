@@ -21,7 +21,7 @@ func TestKeepPlain(t *testing.T) {
 	until := time.Now().Add(time.Minute)
 	for {
 		runtime.GC()
-		if held.Value() == nil && d.kept.free.Load() == maxPlain {
+		if held.Value() == nil && d.cache.free.Load() == maxPlain {
 			break
 		}
 		if time.Now().After(until) {
@@ -31,13 +31,13 @@ func TestKeepPlain(t *testing.T) {
 	}
 	again, err := document.PlainJSON()
 	if err != nil || string(again) != want {
-		t.Errorf("drawn again: %v\n%s\n%s", err, want, again)
+		t.Errorf("built again: %v\n%s\n%s", err, want, again)
 	}
 	d = New(Config{})
-	d.kept.free.Store(0)
+	d.cache.free.Store(0)
 	document, _ = d.V3("apis")
 	for range 2 {
-		if _, err := document.PlainJSON(); err != nil || document.json.plain != nil || d.kept.free.Load() != 0 {
+		if _, err := document.PlainJSON(); err != nil || document.json.plain != nil || d.cache.free.Load() != 0 {
 			t.Errorf("kept although there is no room: %v", err)
 		}
 	}

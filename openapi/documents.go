@@ -13,47 +13,46 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Config says what the documents describe.
+// Config configures Documents.
 type Config struct {
 	// Version is the version in the documents, such as 1.37.
 	Version string
 	// Parts are the group versions served from the start.
 	Parts []Part
-	// Issuer says that the server publishes the keys of its service account
-	// tokens, which has two documents of its own.
+	// Issuer adds the two documents of service account issuer discovery.
 	Issuer bool
-	// KeepPlain is how long documents are kept as they are sent to those who do
-	// not want them compressed; 0 means DefaultKeepPlain.
+	// KeepPlain is how long uncompressed documents are kept after their last
+	// use; 0 means DefaultKeepPlain.
 	KeepPlain time.Duration
 }
 
-// DefaultKeepPlain is as Config.KeepPlain where that does not say.
+// DefaultKeepPlain is the default of Config.KeepPlain.
 const DefaultKeepPlain = 20 * time.Second
 
-// maxPlain is how many bytes of documents are kept plain, at most.
+// maxPlain bounds the uncompressed documents that are kept, in bytes.
 const maxPlain = 96 << 20
 
-// Documents are the OpenAPI documents of a server: one v3 document per group
-// version and a few small ones beside, one v2 document of everything. Nothing
-// is drawn before it is asked for. Safe for concurrent use.
+// Documents are the OpenAPI documents of a server: a v3 document per group version
+// and a few small ones, and one v2 document of everything. Each is built on first
+// use. It is safe for concurrent use.
 type Documents struct {
 	library *library
 	about   info
-	kept    *keeping
+	cache   *plainCache
 
 	mu sync.RWMutex
-	// sources and documents have the paths of the v3 documents as keys.
-	sources   map[string]*source
+	// sources and documents are keyed by the path of the v3 document.
+	sources   map[string]*documentSource
 	documents map[string]*Document
-	// remotes are the group versions that others describe, by the same keys.
+	// remotes are the group versions of other servers, by the same keys.
 	remotes map[string]*Remote
-	// parts counts the described group versions of a group.
+	// parts counts the group versions of a group.
 	parts map[string]int
-	// What covers all parts is nil until it is asked for after a change.
+	// v2 and index cover all parts; a change resets them to nil.
 	v2      *Document
 	index   *v3Index
 	changed time.Time
-	changes uint64 // counts them
+	changes uint64 // number of changes
 }
 
 type v3Index struct {
@@ -69,21 +68,21 @@ func New(c Config) *Documents {
 	}
 	d := &Documents{
 		library:   openLibrary(modelsFile),
-		kept:      &keeping{idle: c.KeepPlain},
+		cache:     &plainCache{idle: c.KeepPlain},
 		about:     info{Title: "Kubernetes", Version: c.Version},
-		sources:   map[string]*source{},
+		sources:   map[string]*documentSource{},
 		documents: map[string]*Document{},
 		remotes:   map[string]*Remote{},
 		parts:     map[string]int{},
 	}
-	d.kept.free.Store(maxPlain)
+	d.cache.free.Store(maxPlain)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.putLocked("apis", &source{items: groupsItems()})
-	d.putLocked("version", &source{items: versionItems()})
+	d.putLocked("apis", &documentSource{items: groupsPaths()})
+	d.putLocked("version", &documentSource{items: versionPaths()})
 	if c.Issuer {
-		d.putLocked(".well-known/openid-configuration", &source{items: issuerItems()})
-		d.putLocked("openid/v1/jwks", &source{items: keysItems()})
+		d.putLocked(".well-known/openid-configuration", &documentSource{items: issuerPaths()})
+		d.putLocked("openid/v1/jwks", &documentSource{items: keysPaths()})
 	}
 	for i := range c.Parts {
 		d.setLocked(c.Parts[i])
@@ -92,8 +91,8 @@ func New(c Config) *Documents {
 	return d
 }
 
-// Set adds parts, or replaces those of the same group versions. Of v3, only
-// their own documents change.
+// Set adds parts, or replaces those of the same group versions. The v3 documents
+// of other group versions do not change.
 func (d *Documents) Set(parts ...Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,13 +114,13 @@ func (d *Documents) Remove(versions ...schema.GroupVersion) {
 
 func (d *Documents) setLocked(p Part) {
 	d.removeLocked(p.GroupVersion)
-	d.putLocked(p.path(), &source{part: &p})
+	d.putLocked(p.path(), &documentSource{part: &p})
 	if p.Custom {
 		return
 	}
 	path, items := groupDocument(p.GroupVersion.Group)
 	if d.parts[p.GroupVersion.Group]++; d.parts[p.GroupVersion.Group] == 1 {
-		d.putLocked(path, &source{items: items})
+		d.putLocked(path, &documentSource{items: items})
 	}
 }
 
@@ -144,34 +143,35 @@ func (d *Documents) removeLocked(gv schema.GroupVersion) {
 	}
 }
 
-// groupDocument is the document of a group: what versions it has.
-func groupDocument(group string) (string, []item) {
+// groupDocument returns the path and the paths of the document of a group's
+// discovery.
+func groupDocument(group string) (string, []pathItem) {
 	if group == "" {
-		return "api", coreVersionsItems()
+		return "api", coreVersionsPaths()
 	}
-	return "apis/" + group, groupItems(group)
+	return "apis/" + group, groupPaths(group)
 }
 
-func (d *Documents) putLocked(path string, s *source) {
+func (d *Documents) putLocked(path string, s *documentSource) {
 	d.sources[path] = s
 	d.documents[path] = &Document{
 		version:  v3,
 		message:  d.library.messages[v3],
-		kept:     d.kept,
-		draw:     func() (*drawing, error) { return drawV3(d.library, s, d.about) },
-		digest:   func() string { return digestOf(d.library, []*source{s}, nil, d.about) },
+		cache:    d.cache,
+		build:    func() (*document, error) { return buildV3(d.library, s, d.about) },
+		digest:   func() string { return digestOf(d.library, []*documentSource{s}, nil, d.about) },
 		Modified: time.Now(),
 	}
 }
 
-// changedLocked forgets what covers all parts.
+// changedLocked resets the documents that cover all parts.
 func (d *Documents) changedLocked() {
 	d.v2, d.index = nil, nil
 	d.changed = time.Now()
 	d.changes++
 }
 
-// V3 returns the v3 document of a path such as apis/apps/v1, false if there is
+// V3 returns the v3 document at a path such as apis/apps/v1; false if there is
 // none.
 func (d *Documents) V3(path string) (*Document, bool) {
 	d.mu.RLock()
@@ -185,12 +185,12 @@ func (d *Documents) V2() *Document {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.v2 == nil {
-		sources, remotes := d.sharesLocked()
+		sources, remotes := d.sourcesLocked()
 		d.v2 = &Document{
 			version:  v2,
 			message:  d.library.messages[v2],
-			kept:     d.kept,
-			draw:     func() (*drawing, error) { return drawV2(d.library, sources, remotes, d.about) },
+			cache:    d.cache,
+			build:    func() (*document, error) { return buildV2(d.library, sources, remotes, d.about) },
 			digest:   func() string { return digestOf(d.library, sources, remotes, d.about) },
 			Modified: d.changed,
 		}
@@ -198,10 +198,10 @@ func (d *Documents) V2() *Document {
 	return d.v2
 }
 
-// digestOf identifies the document of sources by what they say of themselves,
-// which costs a thousandth of the document. It returns nothing where one does not,
-// or others have a say: what they describe is not known before it is read.
-func digestOf(l *library, sources []*source, remotes []*Remote, about info) string {
+// digestOf returns an ETag made of the digests of the sources, at a thousandth of
+// the cost of building the document. It is empty if a source has no digest, or if
+// there are remotes, whose documents would have to be read.
+func digestOf(l *library, sources []*documentSource, remotes []*Remote, about info) string {
 	if len(remotes) > 0 {
 		return ""
 	}
@@ -220,8 +220,8 @@ func digestOf(l *library, sources []*source, remotes []*Remote, about info) stri
 	return fmt.Sprintf("%X", h.Sum(nil))
 }
 
-// V3Index returns the index of the v3 documents as JSON, not to be changed, and
-// its ETag, not quoted.
+// V3Index returns the index of the v3 documents as JSON, which must not be
+// changed, and its ETag, not quoted.
 func (d *Documents) V3Index() ([]byte, string, error) {
 	index, err := d.currentIndex()
 	if err != nil {
@@ -230,7 +230,7 @@ func (d *Documents) V3Index() ([]byte, string, error) {
 	return index.json, index.etag, nil
 }
 
-// currentIndex returns the index, which it makes without holding the lock.
+// currentIndex returns the index. It is built without holding the lock.
 func (d *Documents) currentIndex() (*v3Index, error) {
 	d.mu.RLock()
 	index, changes, changed := d.index, d.changes, d.changed
@@ -287,7 +287,7 @@ func makeIndex(documents map[string]*Document, remotes map[string]*Remote) (*v3I
 	return &v3Index{json: data, etag: contentTag(data)}, nil
 }
 
-// hashedURL is the URL under which a v3 document may be cached for ever.
+// hashedURL returns the URL at which a v3 document is immutable.
 func hashedURL(path, etag string) string {
 	u := url.URL{Path: "/openapi/v3/" + path, RawQuery: url.Values{"hash": {etag}}.Encode()}
 	return u.String()

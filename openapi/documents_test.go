@@ -212,7 +212,7 @@ func TestGroupDocument(t *testing.T) {
 	}
 }
 
-// TestWrongDeclarations tells what a part is refused for.
+// TestWrongDeclarations: the errors of malformed parts.
 func TestWrongDeclarations(t *testing.T) {
 	t.Parallel()
 	gv := schema.GroupVersion{Version: "v1"}
@@ -237,7 +237,7 @@ func TestWrongDeclarations(t *testing.T) {
 			_, jsonErr := document.JSON()
 			_, protobufErr := d.V2().Protobuf()
 			errs := []error{jsonErr, protobufErr}
-			if test.part.Schemas != nil { // so that it takes a drawing to identify it
+			if test.part.Schemas != nil { // so that it must be built to be identified
 				_, etagErr := document.ETag()
 				_, _, indexErr := d.V3Index()
 				errs = append(errs, etagErr, indexErr)

@@ -14,17 +14,17 @@ import (
 // Media types of documents.
 const (
 	mediaJSON = "application/json"
-	// The protobuf types are asked for in either spelling, the first being the
-	// one of old, and answered in the second: clients look for it.
+	// The protobuf types are accepted in either spelling, of which the first is
+	// the older, and served in the second: clients test for it.
 	mediaV2At       = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 	mediaV2Protobuf = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 	mediaV3At       = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
 	mediaV3Protobuf = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 )
 
-// Handler serves /openapi/v2, /openapi/v3 and the documents below it; what is
-// not there is answered with 404. Whether a caller may read them was decided
-// before. A document that cannot be drawn is logged and answered with 503.
+// Handler serves /openapi/v2, /openapi/v3 and the documents below it, and 404 for
+// other paths. It does not authorize. For a document that cannot be built it logs
+// the error and responds with 503.
 func (d *Documents) Handler(logger *slog.Logger) http.Handler {
 	return &handler{documents: d, logger: logger}
 }
@@ -63,13 +63,13 @@ func (h *handler) serveIndex(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Etag", strconv.Quote(index.etag))
-	// As kube-apiserver, which leaves the type of the index to be guessed.
+	// As kube-apiserver, where net/http detects it.
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	http.ServeContent(w, r, "", index.modified, bytes.NewReader(index.json))
 }
 
-// serveHashed serves a v3 document. Asked for by its hash it may be cached for
-// ever; by another hash, the client is sent on to the present one.
+// serveHashed serves a v3 document. With its current hash the response is
+// immutable; with another one it is a redirect to the current hash.
 func (h *handler) serveHashed(w http.ResponseWriter, r *http.Request, name string, document *Document) {
 	hash := r.URL.Query().Get("hash")
 	if hash == "" {
@@ -92,7 +92,7 @@ func (h *handler) serveHashed(w http.ResponseWriter, r *http.Request, name strin
 	h.serve(w, r, document)
 }
 
-// serve serves a document in the media type that the client likes best.
+// serve serves a document in the media type that the client prefers.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, document *Document) {
 	w.Header().Set("Vary", "Accept")
 	media := negotiate(r.Header.Get("Accept"), document.version)
@@ -102,37 +102,36 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, document *Docume
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	content := func() (sent, error) { return packed(document.JSON()) }
+	content := func() (responseBody, error) { return gzippedBody(document.JSON()) }
 	gzip := acceptsGzip(r.Header.Get("Accept-Encoding"))
 	switch {
 	case media != mediaJSON && gzip:
-		content = func() (sent, error) { return packed(document.Protobuf()) }
+		content = func() (responseBody, error) { return gzippedBody(document.Protobuf()) }
 	case media != mediaJSON:
-		content = func() (sent, error) { return unpacked(document.PlainProtobuf()) }
+		content = func() (responseBody, error) { return plainBody(document.PlainProtobuf()) }
 	case !gzip:
-		content = func() (sent, error) { return unpacked(document.PlainJSON()) }
+		content = func() (responseBody, error) { return plainBody(document.PlainJSON()) }
 	}
 	if err := h.serveMedia(w, r, document, media, content); err != nil {
 		h.fail(w, r, err)
 	}
 }
 
-// sent is a document as it is sent.
-type sent struct {
+// responseBody is the body of a response.
+type responseBody struct {
 	data   []byte
 	isGzip bool
 }
 
-func packed(c Content, err error) (sent, error) { return sent{c.Gzip, true}, err }
+func gzippedBody(c Content, err error) (responseBody, error) { return responseBody{c.Gzip, true}, err }
 
-func unpacked(data []byte, err error) (sent, error) { return sent{data, false}, err }
+func plainBody(data []byte, err error) (responseBody, error) { return responseBody{data, false}, err }
 
-// serveMedia writes a document in one media type, compressed to clients that can
-// do with that.
-func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *Document, media string, content func() (sent, error)) error {
-	var body sent
+// serveMedia serves a document in a media type. content returns the body.
+func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *Document, media string, content func() (responseBody, error)) error {
+	var body responseBody
 	if r.Header.Get("If-None-Match") == "" {
-		// It will be sent; to draw it first gives the ETag without more work.
+		// The body will be sent, and building it yields the ETag.
 		var err error
 		if body, err = content(); err != nil {
 			return err
@@ -156,7 +155,7 @@ func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *D
 	w.Header().Set("Content-Type", media)
 	w.Header().Add("Vary", "Accept-Encoding")
 	if body.isGzip {
-		// A range would be one of the compressed bytes, which is of no use.
+		// Ranges are of the uncompressed document.
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 		w.Header().Set("Content-Encoding", "gzip")
@@ -167,14 +166,14 @@ func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *D
 }
 
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
-	h.logger.ErrorContext(r.Context(), "cannot draw OpenAPI document", "path", r.URL.Path, "err", err)
+	h.logger.ErrorContext(r.Context(), "cannot build OpenAPI document", "path", r.URL.Path, "err", err)
 	for name := range w.Header() {
 		w.Header().Del(name)
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// negotiate returns the media type to answer with, empty if none will do.
+// negotiate returns the media type of the response, empty if none is acceptable.
 func negotiate(accept string, v version) string {
 	if accept == "" {
 		return mediaJSON
@@ -194,7 +193,7 @@ func negotiate(accept string, v version) string {
 	return ""
 }
 
-// acceptsGzip tells whether the client can do with gzip.
+// acceptsGzip reports whether an Accept-Encoding header allows gzip.
 func acceptsGzip(accept string) bool {
 	for clause := range strings.SplitSeq(accept, ",") {
 		coding, parameters, _ := strings.Cut(clause, ";")

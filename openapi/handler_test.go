@@ -145,7 +145,7 @@ func TestHandlerBodies(t *testing.T) {
 	}
 }
 
-// TestHandlerFailure answers 503 and logs what cannot be drawn.
+// TestHandlerFailure answers 503 and logs what cannot be built.
 func TestHandlerFailure(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -6,13 +6,13 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// kindsExtension is the member of a schema that lists the kinds it describes.
+// kindsExtension is the extension that lists the kinds of a schema.
 const kindsExtension = "x-kubernetes-group-version-kind"
 
-// builtinSchema returns the schema of a built-in model as the document has it:
+// builtinSchema returns the schema of a built-in model for this document:
 // DeleteOptions and WatchEvent are kinds of every group version, of which a v3
 // document lists some and the v2 document all.
-func (d *drawing) builtinSchema(f *inflater, i uint32) ([]byte, error) {
+func (d *document) builtinSchema(f *inflater, i uint32) ([]byte, error) {
 	schema, err := f.schema(i, d.version)
 	name := d.library.name(i)
 	if err != nil || d.part == nil || name != modelDelete && name != modelWatchEvent {
@@ -24,8 +24,8 @@ func (d *drawing) builtinSchema(f *inflater, i uint32) ([]byte, error) {
 	return schema, nil
 }
 
-// lists tells whether the v3 document of the part says of a group version that
-// DeleteOptions and WatchEvent are kinds of it.
+// lists reports whether the v3 document of the part lists DeleteOptions and
+// WatchEvent as kinds of a group version.
 func (p *Part) lists(group, version string) bool {
 	if !p.Custom {
 		return group == "" && version == "v1" || group == p.GroupVersion.Group && version == p.GroupVersion.Version
@@ -40,8 +40,8 @@ func (p *Part) lists(group, version string) bool {
 	}
 }
 
-// keepKinds returns a schema that lists those of its kinds whose group version is
-// one to keep. The schema itself is not changed.
+// keepKinds returns a copy of a schema that lists only the kinds that keep returns
+// true for.
 func keepKinds(schema []byte, keep func(group, version string) bool) ([]byte, error) {
 	in, start := jsonplan.NewCursor(schema)
 	list := in.Seek(start, kindsExtension)

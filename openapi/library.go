@@ -14,32 +14,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// modelsFile is written by the generator, which also describes its format.
-// Only the schemas in it are compressed; names and references are read where
-// they are.
+// modelsFile is written by the generator, which documents its format. Only the
+// schemas in it are compressed; names and references are read in place.
 //
 //go:embed data/models.bin
 var modelsFile string
 
-// optionsFile is written by the generator: per kind of options the query
-// parameters it stands for.
+// optionsFile is written by the generator: the query parameters of each kind of
+// options.
 //
 //go:embed data/options.json
 var optionsFile []byte
 
-// library gives access to the schemas of the built-in types.
+// library is the schemas of the built-in types. It is safe for concurrent use.
 type library struct {
 	// options returns the query parameters of a kind of options.
 	options func() map[string][]parameter
-	// digestOfAll identifies all schemas, and the build, which decides what is
-	// drawn of them.
+	// digestOfAll identifies all schemas, and the build, on which the documents
+	// depend as well.
 	digestOfAll func() string
-	// messages describe the protobuf form of documents, by version.
-	messages [2]func() *message
-	// templates are what was drawn of custom resources.
+	// messages return the protobuf message of documents, by version.
+	messages  [2]func() *message
 	templates templates
-	// common is the chunk of the schemas of metadata, which all documents need,
-	// once one did.
+	// common is the chunk with the schemas of metadata, which all documents
+	// need, once it was first inflated.
 	common atomic.Pointer[chunk]
 
 	names, places, digests, uses, used, kinds, chunks table
@@ -93,10 +91,10 @@ func readOptions() map[string][]parameter {
 
 func (l *library) name(i uint32) string { return l.text[l.names.at(i):l.names.at(i+1)] }
 
-// digest identifies the schemas of model i.
+// digest returns the digest of the schemas of model i.
 func (l *library) digest(i uint32) string { return string(l.digests[16*i:][:16]) }
 
-// find returns the number of the model of that name.
+// find returns the index of a model by name.
 func (l *library) find(name string) (uint32, bool) {
 	low, high := uint32(0), l.size
 	for low < high {
@@ -110,8 +108,8 @@ func (l *library) find(name string) (uint32, bool) {
 	return low, low < l.size && l.name(low) == name
 }
 
-// kind returns the model of a kind, for kinds that have one of their own:
-// those of meta, which belong to every group version, are found by name.
+// kind returns the index of the model of a kind. The kinds of meta, which belong
+// to every group version, are not found here but by name.
 func (l *library) kind(gvk schema.GroupVersionKind) (uint32, bool) {
 	low, high := uint32(0), uint32(len(l.kinds)/16)
 	for low < high {
@@ -154,7 +152,7 @@ func (l *library) closure(set map[uint32]bool) {
 	}
 }
 
-// version is a version of OpenAPI: the two write schemas differently.
+// version is a version of OpenAPI.
 type version uint32
 
 const (
@@ -162,20 +160,20 @@ const (
 	v2
 )
 
-// chunk is some schemas, not compressed.
+// chunk is an inflated block of schemas.
 type chunk struct {
 	number uint32
 	plain  []byte
 }
 
-// inflater yields schemas, in the order of their models: it holds the one
-// chunk it is at.
+// inflater reads schemas. It holds the last chunk, so that reading in order of the
+// models inflates each chunk once.
 type inflater struct {
 	library *library
 	at      *chunk
 }
 
-// schema returns the schema of model i as JSON, not to be changed.
+// schema returns the schema of model i as JSON, which must not be changed.
 func (f *inflater) schema(i uint32, v version) ([]byte, error) {
 	place := f.library.places[20*i:]
 	if number := place.at(0); f.at == nil || number != f.at.number {

@@ -18,11 +18,11 @@ import (
 // first seen and then kept.
 //
 // Typed values can only be merged and compared with those of the same
-// converter, so a server makes one and shares it. For a kind it does not know
-// ObjectToTyped answers with the error that managedfields tests for.
+// converter, so a server makes one and shares it. For an unknown kind
+// ObjectToTyped returns the error that managedfields tests for.
 func NewTypeConverter() managedfields.TypeConverter {
-	// A converter without schemas says what managedfields expects to hear of
-	// an unknown kind; the type of that error is not exported.
+	// A converter without schemas returns the error that managedfields expects
+	// for an unknown kind; its type is not exported.
 	unknown, err := managedfields.NewTypeConverter(nil, false)
 	if err != nil {
 		panic(fmt.Sprintf("openapi: type converter without schemas: %v", err))
@@ -31,8 +31,8 @@ func NewTypeConverter() managedfields.TypeConverter {
 }
 
 type typeConverter struct {
-	// TypeConverter answers for unknown kinds, and turns typed values back
-	// into objects, for which no schema is needed.
+	// TypeConverter is for unknown kinds, and for TypedToObject, which needs no
+	// schema.
 	managedfields.TypeConverter
 	data mergeData
 
@@ -40,8 +40,8 @@ type typeConverter struct {
 	kinds sync.Map
 
 	mu sync.Mutex
-	// decoded are the types decoded so far: kinds share the types they have
-	// in common, such as the pod template of the workloads. Guarded by mu.
+	// decoded are the types decoded so far, which kinds share, such as the pod
+	// template of the workloads. Guarded by mu.
 	decoded map[uint32]*mergeType
 }
 
@@ -57,8 +57,8 @@ func (c *typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validati
 	return t.FromStructured(obj, opts...)
 }
 
-// kind returns the type of a kind, nil when it is unknown. It is always the
-// same one: values whose schemas are not identical cannot be merged.
+// kind returns the type of a kind, nil if it is unknown. It returns the same
+// pointer each time: values whose schemas are not identical cannot be merged.
 func (c *typeConverter) kind(gvk schema.GroupVersionKind) *typed.ParseableType {
 	if t, ok := c.kinds.Load(gvk); ok {
 		return t.(*typed.ParseableType)

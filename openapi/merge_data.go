@@ -9,9 +9,9 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// mergeFile is written by the generator, which also describes its format. It
-// is not compressed: it is small, and so names can be parts of it, types be
-// found without reading the rest, and nothing be kept on the heap.
+// mergeFile is written by the generator, which documents its format. It is small
+// and not compressed, so that strings are substrings of it, a type is found
+// without reading the rest, and nothing is on the heap.
 //
 //go:embed data/merge.bin
 var mergeFile string
@@ -93,9 +93,8 @@ type mergeType struct {
 	uses []uint32
 }
 
-// decode decodes type i. The strings of the result are parts of the file.
-// The file is our own, so it panics where the file is not as the generator
-// writes it.
+// decode decodes type i. The strings of the result are substrings of the file. It
+// panics if the file is malformed.
 func (d *mergeData) decode(i uint32) *mergeType {
 	t := &mergeType{}
 	c := cursor{data: d, code: d.code[d.types.at(i):d.types.at(i+1)], uses: &t.uses}

@@ -168,7 +168,7 @@ func TestTypeConverterAsUpstream(t *testing.T) {
 	}
 }
 
-// ofMeta tells whether a kind is one of those that every group version has.
+// ofMeta reports whether a kind belongs to every group version.
 func ofMeta(gvk schema.GroupVersionKind) bool {
 	obj, err := scheme.Scheme.New(gvk)
 	return err == nil && strings.HasPrefix(reflect.TypeOf(obj).Elem().PkgPath(), "k8s.io/apimachinery/")

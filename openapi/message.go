@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message says how a JSON value is written as a protobuf message.
+// message is the mapping of a JSON value to a protobuf message.
 type message struct {
 	name string
 	// members are the fields for members of an object; others and extensions
@@ -17,9 +17,8 @@ type message struct {
 	others, extensions *messageField
 	// whole are the fields for the value as a whole: then there are no members.
 	whole []*messageField
-	// choices are what an object may be, where it is written as a whole as one
-	// of several messages. The first is what it is if no condition holds, and of
-	// those that hold, the last counts.
+	// choices are the messages that an object may be written as: the last whose
+	// condition holds, or else the first.
 	choices []choice
 }
 
@@ -61,8 +60,8 @@ const (
 	yamlField  = 2
 )
 
-// readMessages reads a table of messages, which is our own: it panics where it is
-// wrong. It returns the message of documents.
+// readMessages parses one of the embedded tables of messages, and returns the
+// message Document. It panics if the table is malformed.
 func readMessages(table string) *message {
 	r := tableReader{messages: map[string]*message{}}
 	for line := range strings.SplitSeq(table, "\n") {
@@ -143,8 +142,8 @@ func (m *message) put(name string, f *messageField) {
 	}
 }
 
-// alternatives returns what an object may be written as: the inner choices of each
-// alternative, then the outer ones, which count more.
+// alternatives returns the choices of an object: the inner ones of each
+// alternative, then the outer ones, which take precedence.
 func (m *message) alternatives() []choice {
 	var list []choice
 	for _, conditional := range []bool{false, true} {
@@ -179,8 +178,8 @@ func (m *message) field(name string) *messageField {
 	return m.others
 }
 
-// fitting returns the field for a value as a whole that begins with first, and is
-// no object; nil where there is none.
+// fitting returns the field for a whole value that begins with first and is no
+// object; nil if there is none.
 func (m *message) fitting(first byte) *messageField {
 	for _, f := range m.whole {
 		fits := false

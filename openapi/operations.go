@@ -8,20 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The operations of a document, before they are written in the words of v2 or
-// v3.
+// Path items and operations, in a form common to v2 and v3.
 
-// item is a path with its operations.
-type item struct {
+// pathItem is a path with its operations and parameters.
+type pathItem struct {
 	path       string
 	parameters []parameter
 	operations []operation
 
-	// Where template is not nil the operations are copied from it: member, with
-	// names in place of its marks.
+	// If template is not nil the operations are copied from it: json, with names
+	// in place of its placeholders.
 	template *template
-	member   []piece
-	names    *marked
+	json     []segment
+	names    *placeholderNames
 }
 
 type operation struct {
@@ -52,12 +51,11 @@ type body struct {
 	required bool
 }
 
-// response is the answer with a status code.
+// response is the response with a status code.
 type response struct {
 	code        string
 	description string
-	// model is the name of the model in the answer, modelText for a string,
-	// empty for an answer without content.
+	// model is the model of the body, modelText for a string, empty for none.
 	model string
 }
 
@@ -86,8 +84,8 @@ var (
 	pathParameter = parameter{Name: "path", Type: "string", inPath: true, Description: "path to the resource"}
 )
 
-// answers returns the responses with a model for each of the codes.
-func answers(model string, codes ...string) []response {
+// responses returns a response with a model for each of the codes, and 401.
+func responses(model string, codes ...string) []response {
 	descriptions := map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}
 	var list []response
 	for _, code := range codes {
@@ -96,10 +94,10 @@ func answers(model string, codes ...string) []response {
 	return append(list, unauthorized)
 }
 
-// newItem completes the operations of a path: what is a parameter of all of
-// them becomes a parameter of the path, and parameters are sorted.
-func newItem(path string, operations []operation) item {
-	it := item{path: path, operations: operations}
+// newPathItem returns a path item. Parameters that all operations share become
+// those of the path; all are sorted.
+func newPathItem(path string, operations []operation) pathItem {
+	it := pathItem{path: path, operations: operations}
 	count := map[parameter]int{}
 	for _, op := range operations {
 		for _, p := range op.parameters {
@@ -129,8 +127,8 @@ func sortParameters(list []parameter) {
 	})
 }
 
-// identifier writes a group, or a group and version, as one word of operation
-// ids and tags: rbac.authorization.k8s.io is rbacAuthorization.
+// identifier returns a group as it is written in operation ids and tags:
+// rbacAuthorization for rbac.authorization.k8s.io.
 func identifier(s string) string {
 	words := strings.FieldsFunc(strings.Replace(s, ".k8s.io", "", 1), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')
@@ -149,8 +147,8 @@ func title(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// withArticle puts the indefinite article before a kind; Endpoints, a plural,
-// has none.
+// withArticle returns a kind with its indefinite article, or without for a plural
+// such as Endpoints.
 func withArticle(kind string) string {
 	switch {
 	case strings.HasSuffix(kind, "s") && !strings.HasSuffix(kind, "ss"):

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Media types of requests and answers. The lists are in the order in which the
-// documents have them.
+// Media types of requests and responses, in the order that the documents list
+// them in.
 var (
 	anyMedia      = []string{"*/*"}
 	builtinMedia  = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
@@ -21,32 +21,32 @@ var (
 	watchSentence = "deprecated: use the 'watch' parameter with a list operation instead"
 )
 
-// pathMaker draws the paths of one part.
-type pathMaker struct {
+// pathBuilder builds the paths of one part.
+type pathBuilder struct {
 	library *library
 	part    *Part
 	version version
-	// kinds names the models of kinds that are not built in, lists those of
-	// their lists.
+	// kinds are the models of kinds that are not built in, lists those of their
+	// lists.
 	kinds, lists map[string]string
-	// tag and word name the group version in tags and in operation ids.
-	tag, word string
-	base      string
-	items     []item
-	err       error
+	// tag and idGroupVersion are the group version in tags and operation ids.
+	tag, idGroupVersion string
+	base                string
+	items               []pathItem
+	err                 error
 }
 
-// partItems returns the paths of a part, sorted.
-func partItems(l *library, p *Part, schemas map[string]Schema, v version) ([]item, error) {
+// partPathItems returns the paths of a part, sorted.
+func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([]pathItem, error) {
 	group := identifier(p.GroupVersion.Group)
 	if group == "" {
 		group = "core"
 	}
-	m := &pathMaker{
+	m := &pathBuilder{
 		library: l, part: p, version: v, kinds: map[string]string{}, lists: map[string]string{},
-		tag:  group + "_" + p.GroupVersion.Version,
-		word: title(group) + title(p.GroupVersion.Version),
-		base: "/" + p.path(),
+		tag:            group + "_" + p.GroupVersion.Version,
+		idGroupVersion: title(group) + title(p.GroupVersion.Version),
+		base:           "/" + p.path(),
 	}
 	for name, s := range schemas {
 		if s.Kind != "" {
@@ -57,7 +57,7 @@ func partItems(l *library, p *Part, schemas map[string]Schema, v version) ([]ite
 		}
 	}
 	if !p.Custom {
-		m.add(m.base+"/", discoveryOperation("get"+m.word+"APIResources", m.tag, "get available resources", metaModels+"APIResourceList"))
+		m.add(m.base+"/", discoveryOperation("get"+m.idGroupVersion+"APIResources", m.tag, "get available resources", metaModels+"APIResourceList"))
 	}
 	for i := range p.Resources {
 		if !p.Custom || !m.custom(&p.Resources[i]) {
@@ -65,24 +65,24 @@ func partItems(l *library, p *Part, schemas map[string]Schema, v version) ([]ite
 		}
 	}
 	if m.err != nil {
-		return nil, fmt.Errorf("draw paths of %s: %w", p.GroupVersion, m.err)
+		return nil, fmt.Errorf("build paths of %s: %w", p.GroupVersion, m.err)
 	}
-	sortItems(m.items)
+	sortPathItems(m.items)
 	return m.items, nil
 }
 
-func sortItems(items []item) {
-	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.path, b.path) })
+func sortPathItems(items []pathItem) {
+	slices.SortFunc(items, func(a, b pathItem) int { return strings.Compare(a.path, b.path) })
 }
 
 // add adds a path, unless it has no operations.
-func (m *pathMaker) add(path string, operations ...operation) {
+func (m *pathBuilder) add(path string, operations ...operation) {
 	if len(operations) > 0 {
-		m.items = append(m.items, newItem(path, operations))
+		m.items = append(m.items, newPathItem(path, operations))
 	}
 }
 
-func (m *pathMaker) resource(r *Resource) {
+func (m *pathBuilder) resource(r *Resource) {
 	scope := ""
 	if r.Namespaced {
 		scope = "/namespaces/{namespace}"
@@ -106,8 +106,8 @@ func (m *pathMaker) resource(r *Resource) {
 	}
 }
 
-// watches adds the paths of old, from before watch was a parameter of list.
-func (m *pathMaker) watches(r *Resource, collection string) {
+// watches adds the deprecated watch paths.
+func (m *pathBuilder) watches(r *Resource, collection string) {
 	watch := m.base + "/watch"
 	m.add(watch+collection, m.operations(r, "watchlist")...)
 	m.add(watch+collection+"/{name}", m.operations(r, "watch")...)
@@ -116,9 +116,9 @@ func (m *pathMaker) watches(r *Resource, collection string) {
 	}
 }
 
-// operations returns those of the actions that the verbs of the resource
-// allow, in the order given.
-func (m *pathMaker) operations(r *Resource, actions ...string) []operation {
+// operations returns the operations of the actions that the verbs of the resource
+// allow, in the order of the arguments.
+func (m *pathBuilder) operations(r *Resource, actions ...string) []operation {
 	var list []operation
 	for _, action := range actions {
 		if slices.Contains(r.Verbs, verbOf(action)) {
@@ -141,13 +141,13 @@ func verbOf(action string) string {
 }
 
 // operation returns the operation of one action on a resource.
-func (m *pathMaker) operation(r *Resource, action string) operation {
+func (m *pathBuilder) operation(r *Resource, action string) operation {
 	kind, model := m.object(r)
 	op := operation{kind: &kind, tag: m.tag, consumes: anyMedia, produces: builtinMedia}
 	if m.part.Custom {
 		op.consumes, op.produces = customMedia, customMedia
 	}
-	m.describe(&op, r, action)
+	m.setDescription(&op, r, action)
 	op.parameters = append(op.parameters, pretty)
 	if r.Namespaced && !strings.HasSuffix(action, "all") {
 		op.parameters = append(op.parameters, namespaceParameter)
@@ -159,32 +159,32 @@ func (m *pathMaker) operation(r *Resource, action string) operation {
 	case "get":
 		m.read(&op, r, model)
 	case "create":
-		op.body, op.responses = &body{model, true}, answers(model, "200", "201", "202")
+		op.body, op.responses = &body{model, true}, responses(model, "200", "201", "202")
 		m.options(&op, "CreateOptions")
 	case "update":
-		op.body, op.responses = &body{model, true}, answers(model, "200", "201")
+		op.body, op.responses = &body{model, true}, responses(model, "200", "201")
 		m.options(&op, "UpdateOptions")
 	case "patch":
 		m.patch(&op, model)
 	case "delete":
-		op.body, op.responses = &body{modelDelete, false}, answers(modelStatus, "200", "202")
+		op.body, op.responses = &body{modelDelete, false}, responses(modelStatus, "200", "202")
 		if r.ReturnsDeleted {
-			op.responses = answers(model, "200", "202")
+			op.responses = responses(model, "200", "202")
 		}
 		m.options(&op, "DeleteOptions")
 	case "deletecollection":
 		m.deleteCollection(&op)
 	case "list", "listall":
-		op.responses = answers(m.list(r), "200")
+		op.responses = responses(m.list(r), "200")
 		m.stream(&op)
 	case "watch", "watchlist", "watchlistall":
-		op.responses = answers(modelWatchEvent, "200")
+		op.responses = responses(modelWatchEvent, "200")
 		m.stream(&op)
 	}
 	return op
 }
 
-// onObject tells whether an action is on one object, by name.
+// onObject reports whether an action is on a single object.
 func onObject(r *Resource, action string) bool {
 	switch action {
 	case "get", "update", "patch", "delete", "watch":
@@ -198,11 +198,11 @@ func nameParameter(kind string) parameter {
 	return parameter{Name: "name", Type: "string", Description: "name of the " + kind, inPath: true}
 }
 
-func (m *pathMaker) read(op *operation, r *Resource, model string) {
+func (m *pathBuilder) read(op *operation, r *Resource, model string) {
 	if r.Text {
 		model, op.produces = modelText, textMedia
 	}
-	op.responses = answers(model, "200")
+	op.responses = responses(model, "200")
 	if r.Options != "" {
 		m.options(op, r.Options)
 	}
@@ -215,17 +215,17 @@ func (m *pathMaker) read(op *operation, r *Resource, model string) {
 	}
 }
 
-func (m *pathMaker) patch(op *operation, model string) {
-	op.consumes, op.responses = builtinPatch, answers(model, "200", "201")
+func (m *pathBuilder) patch(op *operation, model string) {
+	op.consumes, op.responses = builtinPatch, responses(model, "200", "201")
 	if m.part.Custom {
-		op.consumes, op.responses = customPatch, answers(model, "200")
+		op.consumes, op.responses = customPatch, responses(model, "200")
 	}
 	op.body = &body{modelPatch, true}
 	m.options(op, "PatchOptions")
 }
 
-func (m *pathMaker) deleteCollection(op *operation) {
-	op.responses = answers(modelStatus, "200")
+func (m *pathBuilder) deleteCollection(op *operation) {
+	op.responses = responses(modelStatus, "200")
 	if m.part.Custom {
 		m.options(op, "ListOptions")
 		return
@@ -239,7 +239,7 @@ func (m *pathMaker) deleteCollection(op *operation) {
 }
 
 // stream is what list and watch have in common.
-func (m *pathMaker) stream(op *operation) {
+func (m *pathBuilder) stream(op *operation) {
 	m.options(op, "ListOptions")
 	if !m.part.Custom {
 		op.produces = streamMedia
@@ -247,7 +247,7 @@ func (m *pathMaker) stream(op *operation) {
 }
 
 // options adds the parameters of a kind of options.
-func (m *pathMaker) options(op *operation, kind string) {
+func (m *pathBuilder) options(op *operation, kind string) {
 	parameters, ok := m.library.options()[kind]
 	if !ok && m.err == nil {
 		m.err = fmt.Errorf("unknown kind of options %q", kind)
@@ -256,7 +256,7 @@ func (m *pathMaker) options(op *operation, kind string) {
 }
 
 // connect adds the paths of a subresource that is connected to.
-func (m *pathMaker) connect(r *Resource, path string) {
+func (m *pathBuilder) connect(r *Resource, path string) {
 	suffixes := map[string]string{path: ""}
 	if r.ConnectPath {
 		suffixes[path+"/{path}"] = "WithPath"
@@ -267,11 +267,11 @@ func (m *pathMaker) connect(r *Resource, path string) {
 		for _, method := range r.Connect {
 			op := operation{
 				method: strings.ToLower(method), action: "connect", kind: &kind, tag: m.tag,
-				id:          "connect" + m.word + title(strings.ToLower(method)) + m.noun(r) + suffix,
+				id:          "connect" + m.idGroupVersion + title(strings.ToLower(method)) + m.noun(r) + suffix,
 				description: "connect " + method + " requests to " + r.Subresource + " of " + r.Kind,
 				consumes:    anyMedia, produces: anyMedia,
 				parameters: []parameter{nameParameter(kind.Kind)},
-				responses:  answers(modelText, "200"),
+				responses:  responses(modelText, "200"),
 			}
 			if r.Namespaced {
 				op.parameters = append(op.parameters, namespaceParameter)
@@ -287,7 +287,7 @@ func (m *pathMaker) connect(r *Resource, path string) {
 }
 
 // noun is the resource in operation ids.
-func (m *pathMaker) noun(r *Resource) string {
+func (m *pathBuilder) noun(r *Resource) string {
 	noun := r.Kind + title(r.Subresource)
 	if r.Namespaced {
 		noun = "Namespaced" + noun
@@ -296,7 +296,7 @@ func (m *pathMaker) noun(r *Resource) string {
 }
 
 // object returns the kind of the objects of a resource and their model.
-func (m *pathMaker) object(r *Resource) (schema.GroupVersionKind, string) {
+func (m *pathBuilder) object(r *Resource) (schema.GroupVersionKind, string) {
 	kind := r.Object
 	if kind.Empty() {
 		kind = m.part.GroupVersion.WithKind(r.Kind)
@@ -311,14 +311,14 @@ func (m *pathMaker) object(r *Resource) (schema.GroupVersionKind, string) {
 }
 
 // list returns the model of a resource's list.
-func (m *pathMaker) list(r *Resource) string {
+func (m *pathBuilder) list(r *Resource) string {
 	if name, ok := m.lists[r.Kind]; ok {
 		return name
 	}
 	return m.model(m.part.GroupVersion.WithKind(r.Kind + "List"))
 }
 
-func (m *pathMaker) model(kind schema.GroupVersionKind) string {
+func (m *pathBuilder) model(kind schema.GroupVersionKind) string {
 	if name, ok := m.kinds[kind.Kind]; ok && kind.GroupVersion() == m.part.GroupVersion {
 		return name
 	}

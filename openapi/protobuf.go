@@ -10,14 +10,14 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// toProtobuf writes the protobuf form of a document, which m describes. What the
-// message has no place for is left out.
+// toProtobuf returns a document as the protobuf message m. Values that the message
+// has no field for are left out.
 func toProtobuf(json []byte, m *message) ([]byte, error) {
 	wire, _, err := encode(json, m)
 	return wire, err
 }
 
-// encode is toProtobuf, and says how many values were left out.
+// encode is toProtobuf, and returns how many values were left out.
 func encode(json []byte, m *message) (wire []byte, left int, err error) {
 	in, i := jsonplan.NewCursor(json)
 	e := encoder{in: in, out: make([]byte, 0, len(json))} // which is more than it takes
@@ -27,8 +27,8 @@ func encode(json []byte, m *message) (wire []byte, left int, err error) {
 	return e.out, e.left, nil
 }
 
-// encoder writes a JSON text as protobuf in one pass. Its methods are given where
-// a value begins, and return where it ends, or jsonplan.Bad.
+// encoder writes a JSON text as protobuf in one pass. Its methods take the offset
+// of a value and return that of its end, or jsonplan.Bad.
 type encoder struct {
 	in  *jsonplan.Cursor
 	out []byte
@@ -36,9 +36,8 @@ type encoder struct {
 	left int
 }
 
-// begin begins a field that has a length. The length is put before what follows
-// by end, which is to be given what begin returns. Most are short, and have room
-// left for them; the others are moved a little.
+// begin begins a length-delimited field. end takes the result of begin and fills
+// in the length. There is room for a short one; with others the content moves.
 func (e *encoder) begin(number protowire.Number) int {
 	e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
 	e.out = append(e.out, 0)
@@ -65,7 +64,7 @@ func (e *encoder) leave(i int) int {
 	return e.in.Skip(i)
 }
 
-// content writes what is in a message, without its length.
+// content writes the content of a message, without its length.
 func (e *encoder) content(m *message, i int) int {
 	if m.whole == nil {
 		end, _ := e.object(m, i, nil)
@@ -80,10 +79,9 @@ func (e *encoder) content(m *message, i int) int {
 	return e.choose(m.choices, i)
 }
 
-// choose writes an object as one of several messages. It begins with the first,
-// and anew when it comes to a member that tells otherwise: this is rare where
-// objects are large, and to look ahead would be to read all of them twice for each
-// level of them.
+// choose writes an object as one of several messages. It writes the first, and
+// starts over at a member that meets the condition of another one. That is rare in
+// large objects, whereas looking ahead would read each of them twice per level.
 func (e *encoder) choose(choices []choice, i int) int {
 	before, left := len(e.out), e.left
 	for {
@@ -135,7 +133,7 @@ func (e *encoder) object(m *message, i int, others []choice) (end int, better []
 	return i, nil
 }
 
-// holds tells whether the value at i is a text; the empty one stands for any.
+// holds reports whether the value at i is a text; the empty one stands for any.
 func (e *encoder) holds(text string, i int) bool {
 	if text == "" {
 		return true
@@ -144,7 +142,7 @@ func (e *encoder) holds(text string, i int) bool {
 	return end != jsonplan.Bad && end-i == len(text)+2 && e.in.Raw(i+1, end-1) == text
 }
 
-// named writes a member, with its name.
+// named writes a member as a message of its name and value.
 func (e *encoder) named(f *messageField, name string, i int) int {
 	start := e.begin(f.number)
 	e.out = protowire.AppendTag(e.out, nameField, protowire.BytesType)
@@ -155,8 +153,7 @@ func (e *encoder) named(f *messageField, name string, i int) int {
 	return i
 }
 
-// field writes a field. One that is as if it were not there is not written, unless
-// it is to be explicit.
+// field writes a field. A zero value is not written, unless explicit is set.
 func (e *encoder) field(f *messageField, i int, explicit bool) int {
 	switch {
 	case !f.list:
@@ -194,7 +191,7 @@ func (e *encoder) value(f *messageField, i int, explicit bool) int {
 	}
 }
 
-// text writes a text. Null stands for the empty one, as do integers for themselves.
+// text writes a string. Null is written as the empty one, an integer as its digits.
 func (e *encoder) text(number protowire.Number, i int, explicit bool) int {
 	if e.in.At(i) == '"' {
 		before := len(e.out)

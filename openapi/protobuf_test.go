@@ -227,7 +227,7 @@ func (m maker) text() string {
 // object makes an object for a message.
 func (m maker) object(of *message, depth int) map[string]any {
 	object := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(of.members)) { // in order, so that a seed tells all
+	for _, name := range slices.Sorted(maps.Keys(of.members)) { // in order, so that a seed determines all
 		f := of.members[name]
 		if m.IntN(3) == 0 || name == "in" || name == "type" || name == "schema" || name == "description" || name == "url" || name == "name" {
 			object[name] = m.value(name, f, depth-1)

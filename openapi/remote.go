@@ -9,39 +9,38 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Remote is a group version that another server describes.
+// Remote is a group version whose documents are those of an aggregated server.
 type Remote struct {
 	GroupVersion schema.GroupVersion
-	// Handler serves the v3 document; nil where there is none. ETag identifies
-	// it, empty where that is not known.
+	// Handler serves the v3 document; nil if there is none. ETag is its ETag,
+	// empty if unknown.
 	Handler http.Handler
 	ETag    string
-	// Server tells which group versions have their v2 document in common; it
-	// is comparable. V2 returns the document, from which the share of the group
-	// version is taken; it is called whenever the v2 document is drawn, which
-	// waits for it. Stamp is another one when the document is.
-	Server any
-	V2     func() ([]byte, error)
-	Stamp  string
+	// Server identifies the server: group versions with equal Servers share a v2
+	// document. It must be comparable. V2 returns that document; building ours
+	// calls it and waits for it. V2Stamp changes with the document.
+	Server  any
+	V2      func() ([]byte, error)
+	V2Stamp string
 }
 
-// path is where the group version is, on every server.
+// path returns the path of the group version's v3 document below /openapi/v3/.
 func (r *Remote) path() string { return (&Part{GroupVersion: r.GroupVersion}).path() }
 
-// SetRemote lets another server describe a group version, also one that is
-// described by a part.
+// SetRemote sets the documents of a group version. It takes precedence over a
+// part of the same group version.
 func (d *Documents) SetRemote(r Remote) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	path := r.path()
-	if old := d.remotes[path]; old != nil && old.Server == r.Server && old.ETag == r.ETag && old.Stamp == r.Stamp && (old.Handler == nil) == (r.Handler == nil) {
+	if old := d.remotes[path]; old != nil && old.Server == r.Server && old.ETag == r.ETag && old.V2Stamp == r.V2Stamp && (old.Handler == nil) == (r.Handler == nil) {
 		return
 	}
 	d.remotes[path] = &r
 	d.changedLocked()
 }
 
-// RemoveRemote lets a group version be described by its part, if there is one.
+// RemoveRemote removes the remote of a group version, if there is one.
 func (d *Documents) RemoveRemote(gv schema.GroupVersion) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +52,7 @@ func (d *Documents) RemoveRemote(gv schema.GroupVersion) {
 	d.changedLocked()
 }
 
-// remote returns who else serves the v3 document of a path; nil is nobody.
+// remote returns the handler of the remote at a path, nil if there is none.
 func (d *Documents) remote(path string) http.Handler {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -63,10 +62,10 @@ func (d *Documents) remote(path string) http.Handler {
 	return nil
 }
 
-// sharesLocked returns what is to be drawn of the sources, and what other
-// servers have to say.
-func (d *Documents) sharesLocked() ([]*source, []*Remote) {
-	own := make([]*source, 0, len(d.sources))
+// sourcesLocked returns the sources that no remote takes precedence over, and the
+// remotes, sorted by path.
+func (d *Documents) sourcesLocked() ([]*documentSource, []*Remote) {
+	own := make([]*documentSource, 0, len(d.sources))
 	for path, s := range d.sources {
 		if d.remotes[path] == nil {
 			own = append(own, s)

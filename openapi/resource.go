@@ -2,7 +2,7 @@ package openapi
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Resource is what the documents need to know of a resource or a subresource.
+// Resource describes a resource or a subresource.
 type Resource struct {
 	// Name is the plural name in the URL: pods.
 	Name string
@@ -16,51 +16,50 @@ type Resource struct {
 	// policy/v1, Eviction.
 	Object     schema.GroupVersionKind
 	Namespaced bool
-	// Verbs are of create, delete, deletecollection, get, list, patch, update
-	// and watch. A subresource that is connected to has none.
+	// Verbs are among create, delete, deletecollection, get, list, patch, update
+	// and watch. A connect subresource has none.
 	Verbs []string
-	// ReturnsDeleted says that delete answers with the object, not a Status.
+	// ReturnsDeleted: delete returns the object, not a Status.
 	ReturnsDeleted bool
-	// Connect are the HTTP methods, in capitals, of a subresource that is
-	// connected to: pods/exec.
+	// Connect are the HTTP methods, in upper case, of a connect subresource
+	// such as pods/exec.
 	Connect []string
-	// ConnectPath says that more path may follow a subresource that is
-	// connected to: pods/proxy.
+	// ConnectPath: the connect subresource takes a path, as pods/proxy does.
 	ConnectPath bool
 	// Options is the kind of the query parameters of get or connect beyond
 	// the common ones: PodLogOptions, PodExecOptions.
 	Options string
-	// Text says that get answers with text: pods/log.
+	// Text: get returns text, as that of pods/log does.
 	Text bool
 }
 
-// Part is a group version and the resources served in it. It becomes one v3
-// document, and a share of the v2 document.
+// Part is a group version with its resources. It has a v3 document, and is a part
+// of the v2 document.
 type Part struct {
 	GroupVersion schema.GroupVersion
 	Resources    []Resource
-	// Describe, where not nil, returns the resources instead. It is called,
-	// possibly concurrently, whenever a document is drawn.
+	// Describe, if not nil, returns the resources in place of Resources. It is
+	// called, possibly concurrently, whenever a document is built.
 	Describe func() []Resource
-	// Digest, where not nil, identifies all that the part describes, so that
-	// nothing has to be drawn to tell whether it is the same as before.
+	// Digest, if not nil, identifies all that the part describes, so that a
+	// document need not be built for its ETag.
 	Digest func() string
-	// Custom says that the resources are custom ones: their media types and
-	// some parameters differ, and the group is not described.
+	// Custom marks custom resources: their media types and some parameters
+	// differ, and their group has no document.
 	Custom bool
-	// Schemas returns the schemas by model name of kinds that are not built
-	// in, among them that of each kind and its list, written for version 2 of
-	// OpenAPI or 3. It is called, possibly concurrently, whenever a document is
-	// drawn; nothing keeps the result. Nil stands for none.
+	// Schemas returns the schemas by model name of kinds that are not built in,
+	// among them that of each kind and its list, for OpenAPI v2 or v3. It is
+	// called, possibly concurrently, whenever a document is built; the result is
+	// not retained. It may be nil.
 	Schemas func(v2 bool) (map[string]Schema, error)
 }
 
-// Schema is the schema of a kind that is not built in. References name other
-// models of the part, or built-in ones, under #/components/schemas/ in version 3
-// and #/definitions/ in version 2.
+// Schema is the schema of a kind that is not built in. It refers to other models
+// of the part, or built-in ones, under #/components/schemas/ in v3 and
+// #/definitions/ in v2.
 type Schema struct {
-	// Kind is the kind it describes, empty if it is only referred to. ListOf is
-	// the kind whose lists that kind is, where it is one of lists.
+	// Kind is the kind of the schema, empty if it is only referred to. ListOf is
+	// the kind of the elements, if Kind is a list.
 	Kind, ListOf string
 	// JSON is the schema.
 	JSON []byte
@@ -68,8 +67,8 @@ type Schema struct {
 	Uses []string
 }
 
-// path is the path of the part's v3 document below /openapi/v3/, and of the
-// group version below /.
+// path returns the path of the part's v3 document below /openapi/v3/, which is
+// that of the group version below /.
 func (p *Part) path() string {
 	if p.GroupVersion.Group == "" {
 		return "api/" + p.GroupVersion.Version

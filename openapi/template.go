@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What the documents say of a custom resource differs from resource to resource
-// by names alone, and is some 70 KB. It is written once for each shape that
-// resources have, with marks in place of the names, and copied from then on.
+// The paths of custom resources, some 70 KB each, differ by their names alone. They
+// are built once for each combination of the other properties, with placeholders
+// for the names, and copied from then on.
 
-// shape is what the paths of a custom resource follow from, besides its names.
-type shape struct {
+// templateKey is what the paths of a custom resource depend on besides its names.
+type templateKey struct {
 	version                    version
 	namespaced, returnsDeleted bool
 	subresource, verbs         string
@@ -23,78 +23,77 @@ type shape struct {
 	article                    string // of the kind
 }
 
-// mark stands for a name in a template.
-type mark byte
+// placeholder is a placeholder for a name in a template.
+type placeholder byte
 
 const (
-	markNone      mark = 0
-	markGroup     mark = 'g'
-	markVersion   mark = 'v'
-	markKind      mark = 'k'
-	markPlural    mark = 'p'
-	markTag       mark = 't'
-	markWord      mark = 'w'
-	markBase      mark = 'b'
-	markModel     mark = 'm'
-	markListModel mark = 'l'
+	placeholderNone      placeholder = 0
+	placeholderGroup     placeholder = 'g'
+	placeholderVersion   placeholder = 'v'
+	placeholderKind      placeholder = 'k'
+	placeholderPlural    placeholder = 'p'
+	placeholderTag       placeholder = 't'
+	placeholderWord      placeholder = 'w'
+	placeholderBase      placeholder = 'b'
+	placeholderModel     placeholder = 'm'
+	placeholderListModel placeholder = 'l'
 )
 
-// Marks are between brackets that no name contains and JSON does not escape.
-const markBegin, markEnd = "⟦", "⟧"
+// Placeholders are in brackets that no name contains and JSON does not escape.
+const placeholderBegin, placeholderEnd = "⟦", "⟧"
 
-func (m mark) String() string { return markBegin + string(rune(m)) + markEnd }
+func (m placeholder) String() string { return placeholderBegin + string(rune(m)) + placeholderEnd }
 
-// marked are the names that marks stand for.
-type marked [128]string
+// placeholderNames are the names of a resource by placeholder.
+type placeholderNames [128]string
 
-// piece is a text and the name that follows it.
-type piece struct {
-	text string
-	mark mark
+// segment is a text and the placeholder that follows it.
+type segment struct {
+	text        string
+	placeholder placeholder
 }
 
-// template is the paths of a resource of some shape.
+// template is the paths of custom resources with the same templateKey.
 type template struct {
 	paths []templatePath
-	// models are those that the operations refer to, marks among them.
+	// models are those that the operations refer to; some are placeholders.
 	models []string
-	// shared are the parameters that the operations share with others, in
-	// version 2.
+	// shared are the shared parameters of v2.
 	shared map[string]json.RawMessage
 }
 
 type templatePath struct {
-	path []piece
-	// member is the path and what there is at it, as a member of an object.
-	member []piece
+	path []segment
+	// member is the path and its path item, as a member of a JSON object.
+	member []segment
 }
 
-// templates are those made so far; safe for concurrent use.
-type templates struct{ made sync.Map } // shape to *template
+// templates are the templates built so far. It is safe for concurrent use.
+type templates struct{ byKey sync.Map } // shape to *template
 
-func cut(text string) []piece {
-	var pieces []piece
+func splitPlaceholders(text string) []segment {
+	var pieces []segment
 	for {
-		before, after, found := strings.Cut(text, markBegin)
+		before, after, found := strings.Cut(text, placeholderBegin)
 		if !found {
-			return append(pieces, piece{text: before})
+			return append(pieces, segment{text: before})
 		}
-		pieces = append(pieces, piece{before, mark(after[0])})
-		text = after[1+len(markEnd):]
+		pieces = append(pieces, segment{before, placeholder(after[0])})
+		text = after[1+len(placeholderEnd):]
 	}
 }
 
-func fill(w *bytes.Buffer, pieces []piece, names *marked) {
+func writeSegments(w *bytes.Buffer, pieces []segment, names *placeholderNames) {
 	for i := range pieces {
 		w.WriteString(pieces[i].text)
-		if m := pieces[i].mark; m != markNone {
+		if m := pieces[i].placeholder; m != placeholderNone {
 			w.WriteString(names[m])
 		}
 	}
 }
 
-// template returns the template for a custom resource of a group version; false
-// where there can be none.
+// template returns the template of a custom resource; false if it has properties
+// that templates do not cover.
 func (l *library) template(r *Resource, gv schema.GroupVersion, v version) (*template, bool) {
 	if len(r.Connect) > 0 || r.Text || r.Options != "" {
 		return nil, false
@@ -103,31 +102,31 @@ func (l *library) template(r *Resource, gv schema.GroupVersion, v version) (*tem
 	if object == gv.WithKind(r.Kind) {
 		object = schema.GroupVersionKind{} // which means the same, whatever the names
 	}
-	s := shape{
+	s := templateKey{
 		version: v, namespaced: r.Namespaced, returnsDeleted: r.ReturnsDeleted, subresource: r.Subresource,
 		verbs: strings.Join(r.Verbs, ","), object: object, article: strings.TrimSuffix(withArticle(r.Kind), r.Kind),
 	}
-	if made, ok := l.templates.made.Load(s); ok {
+	if made, ok := l.templates.byKey.Load(s); ok {
 		return made.(*template), true
 	}
 	made, err := l.newTemplate(s, r.Verbs)
 	if err != nil {
-		return nil, false // drawing it with its names says what is wrong
+		return nil, false // building it without a template returns the error
 	}
-	l.templates.made.Store(s, made)
+	l.templates.byKey.Store(s, made)
 	return made, true
 }
 
-// newTemplate draws a resource whose names are marks.
-func (l *library) newTemplate(s shape, verbs []string) (*template, error) {
-	kind := map[string]string{"a ": "B" + markKind.String(), "an ": "A" + markKind.String(), "": "B" + markKind.String() + "s"}[s.article]
-	part := &Part{GroupVersion: schema.GroupVersion{Group: markGroup.String(), Version: markVersion.String()}, Custom: true}
-	m := &pathMaker{
-		library: l, part: part, version: s.version, tag: markTag.String(), word: markWord.String(), base: markBase.String(),
-		kinds: map[string]string{kind: markModel.String()}, lists: map[string]string{kind: markListModel.String()},
+// newTemplate builds the paths of a resource whose names are placeholders.
+func (l *library) newTemplate(s templateKey, verbs []string) (*template, error) {
+	kind := map[string]string{"a ": "B" + placeholderKind.String(), "an ": "A" + placeholderKind.String(), "": "B" + placeholderKind.String() + "s"}[s.article]
+	part := &Part{GroupVersion: schema.GroupVersion{Group: placeholderGroup.String(), Version: placeholderVersion.String()}, Custom: true}
+	m := &pathBuilder{
+		library: l, part: part, version: s.version, tag: placeholderTag.String(), idGroupVersion: placeholderWord.String(), base: placeholderBase.String(),
+		kinds: map[string]string{kind: placeholderModel.String()}, lists: map[string]string{kind: placeholderListModel.String()},
 	}
 	m.resource(&Resource{
-		Name: markPlural.String(), Kind: kind, Namespaced: s.namespaced, ReturnsDeleted: s.returnsDeleted,
+		Name: placeholderPlural.String(), Kind: kind, Namespaced: s.namespaced, ReturnsDeleted: s.returnsDeleted,
 		Subresource: s.subresource, Verbs: verbs, Object: s.object,
 	})
 	if m.err != nil {
@@ -145,10 +144,10 @@ func (l *library) newTemplate(s shape, verbs []string) (*template, error) {
 			err = writeV3Paths(&w, m.items[i:i+1])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("draw a custom resource: %w", err)
+			return nil, fmt.Errorf("build a custom resource: %w", err)
 		}
-		text := strings.ReplaceAll(w.String(), kind, markKind.String())
-		t.paths = append(t.paths, templatePath{cut(m.items[i].path), cut(text[1 : len(text)-1])})
+		text := strings.ReplaceAll(w.String(), kind, placeholderKind.String())
+		t.paths = append(t.paths, templatePath{splitPlaceholders(m.items[i].path), splitPlaceholders(text[1 : len(text)-1])})
 		for _, model := range m.items[i].models() {
 			if !models[model] {
 				models[model] = true
@@ -160,35 +159,35 @@ func (l *library) newTemplate(s shape, verbs []string) (*template, error) {
 	return t, nil
 }
 
-// custom adds the paths of a custom resource, copied from a template. It is false
-// where there is none.
-func (m *pathMaker) custom(r *Resource) bool {
+// custom adds the paths of a custom resource, copied from a template. It reports
+// whether there is one.
+func (m *pathBuilder) custom(r *Resource) bool {
 	t, ok := m.library.template(r, m.part.GroupVersion, m.version)
 	if !ok {
 		return false
 	}
-	names := &marked{
-		markGroup: m.part.GroupVersion.Group, markVersion: m.part.GroupVersion.Version, markKind: r.Kind, markPlural: r.Name,
-		markTag: m.tag, markWord: m.word, markBase: m.base, markModel: m.kinds[r.Kind], markListModel: m.lists[r.Kind],
+	names := &placeholderNames{
+		placeholderGroup: m.part.GroupVersion.Group, placeholderVersion: m.part.GroupVersion.Version, placeholderKind: r.Kind, placeholderPlural: r.Name,
+		placeholderTag: m.tag, placeholderWord: m.idGroupVersion, placeholderBase: m.base, placeholderModel: m.kinds[r.Kind], placeholderListModel: m.lists[r.Kind],
 	}
-	if names[markModel] == "" || names[markListModel] == "" && r.Subresource == "" {
+	if names[placeholderModel] == "" || names[placeholderListModel] == "" && r.Subresource == "" {
 		return false
 	}
 	var path bytes.Buffer
 	for i := range t.paths {
 		path.Reset()
-		fill(&path, t.paths[i].path, names)
-		m.items = append(m.items, item{path: path.String(), template: t, member: t.paths[i].member, names: names})
+		writeSegments(&path, t.paths[i].path, names)
+		m.items = append(m.items, pathItem{path: path.String(), template: t, json: t.paths[i].member, names: names})
 	}
 	return true
 }
 
-// models are those that the operations of a path refer to.
-func (it *item) models() []string {
+// models returns the models that the operations refer to.
+func (it *pathItem) models() []string {
 	var models []string
 	if it.template != nil {
 		for _, model := range it.template.models {
-			if rest, ok := strings.CutPrefix(model, markBegin); ok {
+			if rest, ok := strings.CutPrefix(model, placeholderBegin); ok {
 				model = it.names[rest[0]]
 			}
 			models = append(models, model)

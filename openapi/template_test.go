@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestTemplates compares what is copied from templates with what is drawn.
+// TestTemplates compares what is copied from templates with what is built.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	l := openLibrary(modelsFile)
@@ -29,36 +29,36 @@ func TestTemplates(t *testing.T) {
 						Resource{Name: name, Kind: kind, Namespaced: namespaced, Subresource: "scale", Verbs: part, Object: scale})
 				}
 			}
-			copied, err := partItems(l, p, schemas, v)
+			copied, err := partPathItems(l, p, schemas, v)
 			if err != nil {
 				t.Fatal(err)
 			}
-			drawn := drawAll(t, l, p, schemas, v)
-			if diff := cmp.Diff(documentOf(t, drawn, v), documentOf(t, copied, v)); diff != "" {
-				t.Errorf("%v %v (-drawn +copied):\n%.2000s", v, gv, diff)
+			built := buildAll(t, l, p, schemas, v)
+			if diff := cmp.Diff(documentOf(t, built, v), documentOf(t, copied, v)); diff != "" {
+				t.Errorf("%v %v (-built +copied):\n%.2000s", v, gv, diff)
 			}
-			for i := range drawn {
-				if drawn[i].template != nil || copied[i].template == nil {
-					t.Fatalf("%s was not drawn, or not copied", drawn[i].path)
+			for i := range built {
+				if built[i].template != nil || copied[i].template == nil {
+					t.Fatalf("%s was not built, or not copied", built[i].path)
 				}
 			}
 		}
 	}
 }
 
-// drawAll draws a part without templates.
-func drawAll(t *testing.T, l *library, p *Part, schemas map[string]Schema, v version) []item {
+// buildAll builds a part without templates.
+func buildAll(t *testing.T, l *library, p *Part, schemas map[string]Schema, v version) []pathItem {
 	t.Helper()
 	open := *p
 	open.Resources = nil
-	items, err := partItems(l, &open, schemas, v)
+	items, err := partPathItems(l, &open, schemas, v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	group := identifier(p.GroupVersion.Group)
-	m := &pathMaker{
+	m := &pathBuilder{
 		library: l, part: p, version: v, kinds: map[string]string{}, lists: map[string]string{}, items: items,
-		tag: group + "_" + p.GroupVersion.Version, word: title(group) + title(p.GroupVersion.Version), base: "/" + p.path(),
+		tag: group + "_" + p.GroupVersion.Version, idGroupVersion: title(group) + title(p.GroupVersion.Version), base: "/" + p.path(),
 	}
 	for name, s := range schemas {
 		m.kinds[s.Kind] = name
@@ -72,11 +72,11 @@ func drawAll(t *testing.T, l *library, p *Part, schemas map[string]Schema, v ver
 	if m.err != nil {
 		t.Fatal(m.err)
 	}
-	sortItems(m.items)
+	sortPathItems(m.items)
 	return m.items
 }
 
-func documentOf(t *testing.T, items []item, v version) string {
+func documentOf(t *testing.T, items []pathItem, v version) string {
 	t.Helper()
 	var w bytes.Buffer
 	if v == v3 {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The words of OpenAPI v2, also known as Swagger.
+// OpenAPI v2, also known as Swagger.
 
 type v2Operation struct {
 	Description string                `json:"description,omitempty"`
@@ -26,8 +26,8 @@ type v2Operation struct {
 	Kind        *operationKind        `json:"x-kubernetes-group-version-kind,omitempty"`
 }
 
-// v2Parameter has its fields in the order that the names of shared parameters
-// are computed from.
+// v2Parameter is a Parameter Object. The names of shared parameters are hashes of
+// its encoding, so that the order of its fields matters.
 type v2Parameter struct {
 	UniqueItems bool       `json:"uniqueItems,omitempty"`
 	Type        string     `json:"type,omitempty"`
@@ -45,21 +45,21 @@ type v2Response struct {
 
 // v2Paths collects the paths of a document and the parameters they share.
 type v2Paths struct {
-	// encoded is what stands for a parameter in an operation.
+	// encoded is a parameter as an operation has it: itself, or a reference.
 	encoded map[v2Key]json.RawMessage
-	// shared holds the shared parameters by name.
+	// shared are the shared parameters by name.
 	shared map[string]json.RawMessage
 	err    error
 }
 
-// v2Key identifies a parameter: the body, if it has a model.
+// v2Key identifies a parameter. One with a model is a body.
 type v2Key struct {
 	parameter
 	model    string
 	required bool
 }
 
-// add returns what stands for a parameter in an operation.
+// add returns a parameter as an operation has it: itself, or a reference.
 func (p *v2Paths) add(key v2Key) json.RawMessage {
 	if encoded, ok := p.encoded[key]; ok {
 		return encoded
@@ -87,9 +87,9 @@ func (p *v2Paths) add(key v2Key) json.RawMessage {
 	return encoded
 }
 
-// isShared tells whether operations refer to a parameter, instead of having
-// it. Those are not shared that differ from kind to kind, and those two that
-// older kubectl looks for to learn what the server can do.
+// isShared reports whether operations refer to a parameter. Those that differ from
+// kind to kind are not shared, nor are the two by which older versions of kubectl
+// detect features.
 func isShared(key v2Key) bool {
 	if key.model != "" {
 		return strings.HasPrefix(key.model, "io.k8s.apimachinery.")
@@ -134,8 +134,8 @@ func newV2Paths() *v2Paths {
 	return &v2Paths{encoded: map[v2Key]json.RawMessage{}, shared: map[string]json.RawMessage{}}
 }
 
-// write writes paths as a JSON object, and collects the parameters they share.
-func (p *v2Paths) write(w *bytes.Buffer, items []item) error {
+// write writes the paths as a JSON object, and collects their shared parameters.
+func (p *v2Paths) write(w *bytes.Buffer, items []pathItem) error {
 	parameters := func(list []parameter) []json.RawMessage { return p.parameters(list, nil) }
 	if err := writePaths(w, items, p.operation, parameters); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (p *v2Paths) write(w *bytes.Buffer, items []item) error {
 }
 
 // writeV2Paths writes the paths of a document as a JSON object, and returns the
-// object of the parameters they share.
-func writeV2Paths(w *bytes.Buffer, items []item) ([]byte, error) {
+// object of their shared parameters.
+func writeV2Paths(w *bytes.Buffer, items []pathItem) ([]byte, error) {
 	p := newV2Paths()
 	if err := p.write(w, items); err != nil {
 		return nil, err

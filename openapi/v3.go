@@ -2,7 +2,7 @@ package openapi
 
 import "bytes"
 
-// The words of OpenAPI v3.
+// OpenAPI v3.
 
 type v3Operation struct {
 	Tags        []string              `json:"tags,omitempty"`
@@ -75,6 +75,6 @@ func newV3Operation(op *operation) *v3Operation {
 }
 
 // writeV3Paths writes the paths of a document as a JSON object.
-func writeV3Paths(w *bytes.Buffer, items []item) error {
+func writeV3Paths(w *bytes.Buffer, items []pathItem) error {
 	return writePaths(w, items, newV3Operation, newV3Parameters)
 }

@@ -9,18 +9,17 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// What the messages have no fields for is in them as YAML. It is written as
-// gnostic's encoder does, byte for byte, but for text of several lines, which is
-// between double quotes here, and names that are so long that they need not be on
-// a line with what they name: readers know both. And << is quoted, which gnostic
-// does not do, so that readers take it for something else.
+// Messages hold values that they have no fields for as YAML. It equals the output
+// of gnostic's encoder, byte for byte, with these exceptions, all valid YAML: text
+// of several lines is double-quoted, very long names stay on a line with their
+// value, and << is quoted, which gnostic's readers would take for a merge.
 
 // yaml writes a value as a YAML document.
 func (e *encoder) yaml(i int) int { return e.yamlValue(i, 0, true) }
 
-// yamlValue writes the value at i and ends the line. An object or list that has
-// something in it has its lines at indent; where it hangs, the first of them has
-// begun already.
+// yamlValue writes the value at i and ends the line. The lines of an object or list
+// that is not empty are indented by indent; if hanging, the first of them has been
+// begun.
 func (e *encoder) yamlValue(i, indent int, hanging bool) int {
 	first := e.in.At(i)
 	if first != '{' && first != '[' {
@@ -30,7 +29,7 @@ func (e *encoder) yamlValue(i, indent int, hanging bool) int {
 	}
 	i, more := e.in.Enter(i)
 	if !more {
-		e.out = append(e.out, first, first+2, '\n') // the closing one comes two later
+		e.out = append(e.out, first, first+2, '\n') // the closing bracket is two after the opening one
 		return i
 	}
 	for more {
@@ -85,8 +84,8 @@ func (e *encoder) yamlScalar(i int) int {
 	return end
 }
 
-// yamlText writes a text: as it stands, if nothing in it has a meaning in YAML,
-// or between quotes.
+// yamlText writes a string, plain if it has no special meaning in YAML, quoted
+// otherwise.
 func (e *encoder) yamlText(text string) {
 	plain, single := yamlStyles(text)
 	switch {
@@ -101,8 +100,8 @@ func (e *encoder) yamlText(text string) {
 	}
 }
 
-// yamlStyles tells whether a text may stand as it is, and whether it may stand
-// between single quotes.
+// yamlStyles reports whether a string may be written plain, and whether in single
+// quotes.
 func yamlStyles(text string) (plain, single bool) {
 	for _, c := range text {
 		if !isYAMLPrintable(c) {
@@ -121,8 +120,8 @@ func yamlStyles(text string) (plain, single bool) {
 	return !strings.Contains(text, ": ") && text[len(text)-1] != ':' && !strings.Contains(text, " #"), true
 }
 
-// isYAMLPrintable tells whether a character may stand for itself. Line breaks are
-// not among them, nor is what is beyond the first plane of Unicode.
+// isYAMLPrintable reports whether a character needs no escape. Line breaks do, and
+// characters beyond the basic multilingual plane.
 func isYAMLPrintable(c rune) bool {
 	switch {
 	case c < 0x80:
@@ -134,8 +133,8 @@ func isYAMLPrintable(c rune) bool {
 	}
 }
 
-// isYAMLScalar tells whether a text, if it stood as it is, would be taken for
-// something else than text.
+// isYAMLScalar reports whether a string, written plain, would be read as another
+// type.
 func isYAMLScalar(text string) bool {
 	switch text {
 	case "", "~", "<<", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE",
@@ -179,7 +178,7 @@ func isYAMLTime(text string) bool {
 	return false
 }
 
-// yamlQuoted writes a text between double quotes.
+// yamlQuoted writes a string in double quotes.
 func (e *encoder) yamlQuoted(text string) {
 	e.out = append(e.out, '"')
 	for i, c := range text {

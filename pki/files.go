@@ -10,17 +10,17 @@ import (
 	"syscall"
 )
 
-// files are the operations that this package needs of a file system, few enough
-// that a test can cut the power between any two of them.
+// files is the file system as this package uses it: few enough operations for a test to
+// simulate a power loss between any two.
 type files interface {
 	read(name string) ([]byte, error)
 	mode(name string) (fs.FileMode, error)
-	// write makes a file that is durable under its name once syncDir was called;
-	// one of that name is replaced, at no moment that matters.
+	// write writes and syncs a file. Its name is durable after syncDir. Replacing a
+	// file is not atomic.
 	write(name string, data []byte, mode fs.FileMode) error
 	rename(from, to string) error
 	mkdir(dir string) error
-	// syncDir makes the names in a folder durable.
+	// syncDir makes the names in a directory durable.
 	syncDir(dir string) error
 }
 
@@ -49,7 +49,7 @@ func (system) write(name string, data []byte, mode fs.FileMode) error {
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Chmod(mode) // whatever the umask is
+		err = f.Chmod(mode) // despite the umask
 	}
 	if err == nil {
 		err = f.Sync()
@@ -62,7 +62,7 @@ func (system) write(name string, data []byte, mode fs.FileMode) error {
 
 func (system) syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // folders cannot be synced there
+		return nil // directories cannot be synced there
 	}
 	f, err := os.Open(dir)
 	if err != nil {
@@ -71,8 +71,8 @@ func (system) syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// MakeDir makes a folder that only its owner may enter, and those it is in,
-// durably; one that is there is left as it is.
+// MakeDir durably creates a directory with mode 0700, and its missing parents. An
+// existing one is not changed.
 func MakeDir(dir string) error { return makeDir(system{}, dir) }
 
 func makeDir(fsys files, dir string) error {
@@ -92,7 +92,7 @@ func makeDir(fsys files, dir string) error {
 	return fsys.syncDir(parent)
 }
 
-// ensureDir makes the folder for keys and certificates.
+// ensureDir creates the directory of keys and certificates.
 func ensureDir(fsys files, dir string) error {
 	if err := makeDir(fsys, dir); err != nil {
 		return fmt.Errorf("make the folder for keys and certificates: %w", err)
@@ -100,23 +100,21 @@ func ensureDir(fsys files, dir string) error {
 	return nil
 }
 
-// content is what a file is to hold.
+// content is the content of a file to write.
 type content struct {
 	name string
 	data []byte
 	mode fs.FileMode
 }
 
-// WriteFile replaces a file at once: whoever reads it finds the old content or
-// the new one, also after a crash, and the new one after a crash that comes
-// later.
+// WriteFile replaces a file atomically and durably: readers see the old content or the
+// new one, and after a crash later than its return, the new one.
 func WriteFile(file string, data []byte, mode os.FileMode) error {
 	return writeFiles(system{}, content{file, data, mode})
 }
 
-// writeFiles replaces files of one folder that belong together: where there is
-// no room for all of them, none is touched, and after a crash there are none of
-// the new ones, all, or the first of them.
+// writeFiles replaces files of one directory that belong together. If the disk has no
+// room for all, none is changed; after a crash none, all, or the first of them are new.
 func writeFiles(fsys files, all ...content) error {
 	for _, c := range all {
 		if err := fsys.write(unfinished(c.name), c.data, c.mode); err != nil {
@@ -135,13 +133,12 @@ func writeFiles(fsys files, all ...content) error {
 	return nil
 }
 
-// unfinished is the name of a file that is being written. One that a crash has
-// left is overwritten by the next attempt.
+// unfinished returns the temporary name of a file. One left by a crash is overwritten.
 func unfinished(name string) string {
 	return filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".new")
 }
 
-// isFull reports whether a file could not be written because the disk is full.
+// isFull reports whether an error is that of a full disk.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

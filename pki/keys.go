@@ -17,7 +17,8 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// readKey reads a private key, which nobody but its owner may be able to read.
+// readKey reads a private key. It is an error if others than its owner can read the
+// file.
 func readKey(fs files, file string) (*ecdsa.PrivateKey, []byte, error) {
 	mode, err := fs.mode(file)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package pki keeps the keys and certificates of a server that makes its own:
-// a certificate authority, a serving certificate, client certificates and the
-// key that signs service account tokens. It creates what is missing, reuses
-// what is there and renews what is about to end. It is not for certificates
-// that a user brings along, and it serves nothing.
+// Package pki manages the keys and certificates that a server generates: a
+// certificate authority, a serving certificate, client certificates and the key that
+// signs service account tokens. It creates missing ones and renews those that are
+// about to expire. It is not for certificates that a user provides.
 //
-// All keys are ECDSA P-256: they take well under a millisecond to make, so that
-// a first start is as fast as any other, and every client of the API knows them.
+// All keys are ECDSA P-256: they take well under a millisecond to generate, so that a
+// first start is as fast as any other, and every client supports them.
 //
 // Imports: nothing of ours.
 package pki
@@ -29,8 +28,7 @@ import (
 	"time"
 )
 
-// Lifetimes of what this package signs, and how long before its end a
-// certificate is made anew.
+// Lifetimes of certificates, and how long before their expiry they are renewed.
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
@@ -40,11 +38,11 @@ const (
 	backdate = 5 * time.Minute
 )
 
-// ErrExpired is returned for an authority whose certificate has ended.
+// ErrExpired is returned for an authority whose certificate has expired.
 var ErrExpired = errors.New("certificate has expired")
 
-// Authority is a certificate authority kept in a folder. Its methods may not be
-// called concurrently.
+// Authority is a certificate authority with its files. Its methods must not be called
+// concurrently.
 type Authority struct {
 	fs   files
 	dir  string
@@ -54,18 +52,18 @@ type Authority struct {
 	pem  []byte
 }
 
-// Open reads the authority in dir (ca.crt, ca.key), or makes one, and the folder,
-// where neither file is there. Errors name the file and what to do.
+// Open loads the authority in dir (ca.crt, ca.key), or creates it, and the directory,
+// if neither file exists. Errors name the file and what to do; the error is
+// ErrExpired for an expired certificate.
 func Open(dir string) (*Authority, error) { return openOwn(system{}, dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
 	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
 }
 
-// OpenFrontProxy is Open for the authority that signs the certificate by which
-// other servers know this one as a front proxy (front-proxy-ca.crt, .key). It
-// is another one than that of users: who can speak for anybody is not one of
-// them.
+// OpenFrontProxy is Open for the authority of front proxy certificates
+// (front-proxy-ca.crt, .key). It is not that of users, since a front proxy can act as
+// any user.
 func OpenFrontProxy(dir string) (*Authority, error) { return openFrontProxy(system{}, dir) }
 
 func openFrontProxy(fsys files, dir string) (*Authority, error) {
@@ -113,22 +111,22 @@ func (a *Authority) create(commonName string) error {
 	return nil
 }
 
-// Bundle is the authority's certificate in PEM. The caller must not change it.
+// Bundle returns the authority's certificate in PEM, which must not be changed.
 func (a *Authority) Bundle() []byte { return a.pem }
 
-// Pool holds the authority's certificate alone.
+// Pool returns a new pool of the authority's certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
 }
 
-// Ends is when the authority's certificate ends.
+// Ends returns when the authority's certificate expires.
 func (a *Authority) Ends() time.Time { return a.cert.NotAfter }
 
-// Serving returns a certificate (apiserver.crt, apiserver.key) for all of the
-// hosts, which are names or IP addresses. The one that is kept is returned
-// while this authority signed it, it is not about to end and covers the hosts.
+// Serving returns a certificate (apiserver.crt, apiserver.key) for hosts, which are
+// names or IP addresses. It issues a new one if the stored one was not signed by this
+// authority, is about to expire, or lacks a host.
 func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 	pair, err := a.leaf("apiserver", x509.ExtKeyUsageServerAuth, func(c *x509.Certificate) bool { return covers(c, hosts) },
 		func() *x509.Certificate {
@@ -148,8 +146,8 @@ func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{pair.cert.Raw}, PrivateKey: pair.key, Leaf: pair.cert}, nil
 }
 
-// Client returns certificate and key, in PEM, of a user with some groups, kept
-// as name.crt and name.key. See Serving for when they are made anew.
+// Client returns the client certificate and key, in PEM, of a user with groups, stored
+// as name.crt and name.key. They are renewed as by Serving.
 func (a *Authority) Client(name, user string, groups ...string) (cert, key []byte, err error) {
 	pair, err := a.leaf(name, x509.ExtKeyUsageClientAuth,
 		func(c *x509.Certificate) bool {
@@ -164,14 +162,14 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 	return pair.certPEM, pair.keyPEM, nil
 }
 
-// sameSet compares without order: a certificate keeps organizations in an order
-// of its own.
+// sameSet reports whether two lists are equal as sets: certificates reorder
+// organizations.
 func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// leaf returns the kept certificate of that name if it will do, and otherwise a
-// new one from the template.
+// leaf returns the stored certificate of a name if it is still good, and otherwise
+// issues one from the template.
 func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Certificate) bool, template func() *x509.Certificate) (pair, error) {
 	kept, err := a.load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +189,7 @@ func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Ce
 	t.BasicConstraintsValid = true
 	made, err := a.sign(name, t)
 	if isFull(err) {
-		return made, nil // it is as good while it lasts, and is made anew the next time
+		return made, nil // as good while it lasts; issued again at the next start
 	}
 	return made, err
 }
@@ -212,8 +210,8 @@ type pair struct {
 	certPEM, keyPEM []byte
 }
 
-// sign makes a key and a certificate for it, and writes both. Without an
-// authority yet, the certificate signs itself.
+// sign generates a key and a certificate for it, and writes both. If the authority has
+// no certificate yet, it is self-signed.
 func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -243,25 +241,24 @@ func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) 
 	return p, a.write(name, p)
 }
 
-// write stores the key before the certificate: after a crash between the two
-// the certificate is missing, or, where there was one, does not match its key,
-// which load reports as missing, and both are made anew.
+// write stores the key before the certificate: after a crash between the two the
+// certificate is missing, or does not match its key, which load reports as missing,
+// and both are issued again.
 func (a *Authority) write(name string, p pair) error {
 	return writeFiles(a.fs, content{a.path(name + ".key"), p.keyPEM, 0o600}, content{a.path(name + ".crt"), p.certPEM, 0o600})
 }
 
 func (a *Authority) path(file string) string { return filepath.Join(a.dir, file) }
 
-// load reads name.crt and name.key. The error is fs.ErrNotExist where both are
-// missing, or, for all but the authority itself, where they do not belong
-// together.
+// load reads name.crt and name.key. The error is fs.ErrNotExist if both are missing,
+// or, for all but the authority itself, if they do not match.
 func (a *Authority) load(name string) (pair, error) {
 	crtFile, keyFile := a.path(name+".crt"), a.path(name+".key")
 	certPEM, certErr := a.fs.read(crtFile)
 	key, keyPEM, keyErr := readKey(a.fs, keyFile)
 	switch {
 	case errors.Is(certErr, fs.ErrNotExist) && (keyErr == nil || errors.Is(keyErr, fs.ErrNotExist)):
-		return pair{}, fs.ErrNotExist // nothing was ever signed with a key that has no certificate
+		return pair{}, fs.ErrNotExist // a key without a certificate has signed nothing
 	case certErr != nil:
 		return pair{}, fmt.Errorf("read certificate: %w", certErr)
 	case errors.Is(keyErr, fs.ErrNotExist):
@@ -294,8 +291,8 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// SigningKey returns the key in dir that signs service account tokens (sa.key),
-// which it makes where there is none, with its public half (sa.pub).
+// SigningKey returns the key in dir that signs service account tokens (sa.key). It
+// generates one if there is none, and writes the public key (sa.pub).
 func SigningKey(dir string) (crypto.Signer, error) { return signingKey(system{}, dir) }
 
 func signingKey(fsys files, dir string) (crypto.Signer, error) {
@@ -324,7 +321,7 @@ func signingKey(fsys files, dir string) (crypto.Signer, error) {
 	}
 	// A crash may have come between the two.
 	if _, err := fsys.read(pubFile); !errors.Is(err, fs.ErrNotExist) {
-		return key, nil // it is for others to read
+		return key, nil // only other programs read it
 	}
 	if err := writeFiles(fsys, content{pubFile, publicPEM, 0o600}); err != nil && !isFull(err) {
 		return nil, err

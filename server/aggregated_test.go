@@ -154,12 +154,12 @@ func TestAggregatedRequests(t *testing.T) {
 	}
 	anonymous := client(t, nil)
 	if status, _ := fetch(t, anonymous, o.URL+applesPath+"/apples"); status != http.StatusForbidden {
-		t.Errorf("somebody who may not: %d", status)
+		t.Errorf("an unauthorized user: %d", status)
 	}
 }
 
-// TestAggregatedIdentity: the other server learns who asks from this one, and
-// from nobody else.
+// TestAggregatedIdentity: the other server gets the user from this one, and
+// from no other client.
 func TestAggregatedIdentity(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -385,7 +385,7 @@ func TestAggregatedOpenAPI(t *testing.T) {
 	}
 }
 
-// TestAggregatedMisbehaviour: whatever the other server does, clients are told
+// TestAggregatedMisbehaviour: whatever the other server does, clients get a response
 // in good time.
 func TestAggregatedMisbehaviour(t *testing.T) {
 	t.Parallel()

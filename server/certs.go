@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// certificates picks the serving certificate of a connection. It is safe for
+// certificates selects the serving certificate of a connection. It is safe for
 // concurrent use.
 type certificates struct {
-	main tls.Certificate // our own; without a certificate where main is a file
+	main tls.Certificate // issued by our own CA; unused if file is set
 	file *certificateFile
 	sni  []sniCertificate
 	mu   sync.RWMutex // guards main
@@ -23,18 +23,18 @@ type sniCertificate struct {
 	names []string
 }
 
-// newCertificates reads the certificates that were brought along. Without any,
-// setOwn must follow.
-func newCertificates(config TLSConfig, files *files) (*certificates, error) {
+// newCertificates loads the configured certificates. If there is no
+// --tls-cert-file, setOwn must be called before get.
+func newCertificates(config TLSConfig, reloader *fileReloader) (*certificates, error) {
 	c := &certificates{}
 	var err error
 	if config.CertFile != "" {
-		if c.file, err = openCertificateFile(files, "--tls-cert-file", config.CertFile, config.KeyFile); err != nil {
+		if c.file, err = openCertificateFile(reloader, "--tls-cert-file", config.CertFile, config.KeyFile); err != nil {
 			return nil, err
 		}
 	}
 	for _, sni := range config.SNI {
-		file, err := openCertificateFile(files, "--tls-sni-cert-key", sni.CertFile, sni.KeyFile)
+		file, err := openCertificateFile(reloader, "--tls-sni-cert-key", sni.CertFile, sni.KeyFile)
 		if err != nil {
 			return nil, err
 		}
@@ -85,8 +85,8 @@ func matchesSNI(host string, names []string, leaf *x509.Certificate) bool {
 	return false
 }
 
-// certificateFile is a certificate with its key in two files. While they cannot
-// be read, the last good certificate serves on. It is safe for concurrent use.
+// certificateFile is a certificate and its key in two files. While they cannot be
+// loaded, the last valid certificate is served. It is safe for concurrent use.
 type certificateFile struct{ now atomic.Pointer[certificate] }
 
 type certificate struct {
@@ -94,9 +94,9 @@ type certificate struct {
 	pem []byte // with its chain
 }
 
-func openCertificateFile(files *files, flag, certFile, keyFile string) (*certificateFile, error) {
+func openCertificateFile(reloader *fileReloader, flag, certFile, keyFile string) (*certificateFile, error) {
 	f := &certificateFile{}
-	return f, files.add(flag, func(contents [][]byte) error {
+	return f, reloader.add(flag, func(contents [][]byte) error {
 		cert, err := tls.X509KeyPair(contents[0], contents[1])
 		if err != nil {
 			return fmt.Errorf("with the key %s: %w", keyFile, err)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// clusterAuthName is the ConfigMap that tells other servers how to authenticate.
+// clusterAuthName is the ConfigMap with the cluster authentication configuration.
 var clusterAuthName = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}
 
 // TestClusterAuthentication: other servers find how to authenticate clients, also

@@ -29,9 +29,9 @@ const (
 	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
 	DefaultEtcdCompactionInterval  = 5 * time.Minute
 	DefaultMaxStreamsPerConnection = 100
-	// NoLimit, where a number means "at most", means any number.
+	// NoLimit as a maximum means none.
 	NoLimit = controlplane.NoLimit
-	// AnyPort as Config.SecurePort takes a port that is free.
+	// AnyPort as Config.SecurePort selects a free port.
 	AnyPort = -1
 )
 
@@ -41,18 +41,18 @@ const (
 	HTTP2NetHTTP  = "net/http"
 )
 
-// Config says what a server is to be. Its zero value serves on 127.0.0.1:6443
-// from ./mainstay-data. A field is named like the flag it comes from; the flag's
-// help says what it does. New copies what it needs.
+// Config configures a server. Its zero value serves on 127.0.0.1:6443 from
+// ./mainstay-data. A field is named like the flag it comes from, whose help
+// documents it.
 type Config struct {
 	// Options of the control plane that is served.
 	controlplane.Options
 
-	// DataDir holds all that the server keeps: the store, keys, certificates
-	// and the administrator's kubeconfig.
+	// DataDir holds the store, keys, certificates and the administrator's
+	// kubeconfig.
 	DataDir string
-	// NewStore makes an empty store in a data directory that has none although
-	// it has keys, or holds files of others.
+	// NewStore creates an empty store even if the data directory has keys but no
+	// store, or holds other files.
 	NewStore bool
 	// AcceptLostWrites starts on a store whose newest writes are missing, at a
 	// revision greater than any that clients have seen.
@@ -64,35 +64,36 @@ type Config struct {
 	BindAddress       netip.Addr // zero: 127.0.0.1
 	SecurePort        int        // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
-	// AdvertiseAddress is where other machines reach the server; it is put into
-	// the serving certificate and the endpoints of default/kubernetes. Zero: found out from BindAddress.
+	// AdvertiseAddress is where other machines reach the server; it is in the
+	// serving certificate and the endpoints of default/kubernetes. Zero: derived
+	// from BindAddress.
 	AdvertiseAddress netip.Addr
 
 	TLS          TLSConfig
 	DisableHTTP2 bool
 	MaxStreams   int // of an HTTP/2 connection; 0: 100
-	// HTTP2Server is whose HTTP/2 is served: HTTP2Mainstay (or "") or HTTP2NetHTTP.
+	// HTTP2Server selects the HTTP/2 server: HTTP2Mainstay (or "") or HTTP2NetHTTP.
 	HTTP2Server  string
 	ClientCAFile string
-	// RequestHeader says which front proxies are believed; ProxyClientCertFile
-	// is what this server itself shows as one.
+	// RequestHeader configures front proxies; ProxyClientCertFile is this
+	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
 	ProxyClientCertFile, ProxyClientKeyFile string
 
-	// EtcdServers are URLs of an etcd cluster that keeps the objects instead of
-	// the store in DataDir.
+	// EtcdServers are the URLs of an etcd cluster that is used instead of the
+	// store in DataDir.
 	EtcdServers []string
 	EtcdTLS     EtcdTLSConfig
-	// EtcdCompactionInterval is how often history older than that is forgotten
-	// in etcd. 0: 5m; less: never by this server.
+	// EtcdCompactionInterval is how often etcd is compacted, to the revision of
+	// one interval before. 0: 5m; less: this server does not compact.
 	EtcdCompactionInterval time.Duration
 	EtcdPrefix             string // of the control plane that is served; "": /registry
 	WithoutWatchCache      bool
-	// CacheMemoryLimit is how many bytes of encoded objects are kept beside the
-	// stored ones, to be sent again. 0: 256 MiB, NoLimit: any number.
+	// CacheMemoryLimit bounds the cached encodings of objects, in bytes.
+	// 0: 256 MiB, NoLimit: no bound.
 	CacheMemoryLimit int64
-	// HistoryRetention is how long replaced and deleted objects can still be
-	// watched from. 0: 5m; less: for ever.
+	// HistoryRetention is how long old revisions are kept, from which watches can
+	// start. 0: 5m; less: for ever.
 	HistoryRetention time.Duration
 
 	ShutdownDelay      time.Duration
@@ -101,7 +102,7 @@ type Config struct {
 
 	// Version of this program; "": unknown.
 	Version string
-	// Logger is told what an operator should know. Nil discards.
+	// Logger is for operators. Nil discards.
 	Logger *slog.Logger
 	// Expensive limits work that takes a processor for milliseconds, such as the
 	// validation of definitions; nil: one processor is left to other requests.
@@ -111,20 +112,20 @@ type Config struct {
 	OnServing func(Serving)
 }
 
-// TLSConfig says how connections are secured. Its zero value uses a certificate
-// of the server's own authority and Go's choice of versions and cipher suites.
+// TLSConfig configures TLS. Its zero value uses a certificate of the server's own
+// CA and Go's choice of versions and cipher suites.
 type TLSConfig struct {
 	CertFile, KeyFile string
-	// SNI are further certificates for the names they are asked for by.
+	// SNI are further certificates, selected by server name.
 	SNI          []SNICertificate
 	MinVersion   uint16   // of crypto/tls; 0: TLS 1.2
 	CipherSuites []uint16 // of crypto/tls, for TLS 1.2; none: Go's
 }
 
-// EtcdTLSConfig says how this server and etcd know each other.
+// EtcdTLSConfig configures TLS of connections to etcd.
 type EtcdTLSConfig struct {
-	CAFile            string // "": the operating system's authorities
-	CertFile, KeyFile string // this server's, for etcd; both or none
+	CAFile            string // "": the operating system's CA certificates
+	CertFile, KeyFile string // client certificate; both or none
 }
 
 // SNICertificate is a certificate for some host names.
@@ -135,7 +136,7 @@ type SNICertificate struct {
 	Names []string
 }
 
-// Serving says where a server can be reached.
+// Serving is the address of a server that is ready.
 type Serving struct {
 	URL string
 	// Kubeconfig is the absolute path of the administrator's kubeconfig.
@@ -175,8 +176,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// check returns everything that is wrong with a config whose defaults are
-// filled in, by the names of the flags.
+// check returns all errors of a config with defaults, by flag.
 func (c Config) check() error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -210,7 +210,7 @@ func (c Config) check() error {
 	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check())...)
 }
 
-// hosts are the names and addresses that the serving certificate is for.
+// hosts returns the names and addresses of the serving certificate.
 func (c Config) hosts() []string {
 	hosts := []string{
 		"localhost", "127.0.0.1", "::1",
@@ -232,11 +232,11 @@ func (c Config) hosts() []string {
 	return slices.Compact(hosts)
 }
 
-// ownAddresses are this machine's addresses that others may know it by.
+// ownAddresses returns the global unicast addresses of this machine.
 func ownAddresses() []string {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil // an optional extra
+		return nil // only the names and addresses of the config then
 	}
 	var found []string
 	for _, addr := range addrs {

@@ -51,7 +51,7 @@ func awaitServed(b *testing.B, r *running, path string) {
 	}
 }
 
-// BenchmarkDefinitions installs definitions that nobody uses, and then asks for
+// BenchmarkDefinitions installs definitions that no client uses, and then asks for
 // what covers them all. The memory is what the heap holds in addition.
 func BenchmarkDefinitions(b *testing.B) {
 	const many = 200

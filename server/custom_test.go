@@ -150,8 +150,8 @@ func TestCustomResources(t *testing.T) {
 	}
 }
 
-// TestDefaultStatus: the answer to a creation has the status that everybody
-// reads, and not the one that was sent.
+// TestDefaultStatus: the answer to a creation has the status that all clients
+// read, and not the one that was sent.
 func TestDefaultStatus(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{})

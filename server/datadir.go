@@ -23,17 +23,17 @@ const (
 	storeDir = "store"
 )
 
-// ErrInUse is returned when another process has the data directory.
+// ErrInUse is returned when another process holds the lock of the data directory.
 var ErrInUse = errors.New("data directory is in use")
 
-// dataDir is a data directory that this process alone has.
+// dataDir is a data directory locked by this process.
 type dataDir struct {
 	path string
 	lock *flock.Flock
 }
 
-// openDataDir makes the folder if need be and takes it for this process. A
-// folder left behind by a process that was killed is free again at once.
+// openDataDir creates the directory if need be and locks it. The lock of a process
+// that was killed is released by the operating system.
 func openDataDir(path string) (*dataDir, error) {
 	if err := pki.MakeDir(path); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w; choose another one with --data-dir", err)
@@ -51,8 +51,8 @@ func openDataDir(path string) (*dataDir, error) {
 	return d, nil
 }
 
-// dataDirInUse returns ErrInUse where another process has the data directory. It
-// makes nothing.
+// dataDirInUse returns ErrInUse if another process holds the lock of the data
+// directory. It creates no file.
 func dataDirInUse(path string) error {
 	if _, err := os.Stat(filepath.Join(path, lockFile)); err != nil {
 		return nil
@@ -62,7 +62,7 @@ func dataDirInUse(path string) error {
 		return err
 	}
 	if err == nil {
-		_ = d.close() // it was asked about only
+		_ = d.close() // only a test
 	}
 	return nil
 }
@@ -86,9 +86,9 @@ func (d *dataDir) close() error {
 	return nil
 }
 
-// claimStore prepares the folder of the store of a server that starts, where
-// there is none. It is an error, unless isMeant, that the data directory looks
-// as if it had had one, or as if it were something else's.
+// claimStore creates the directory of the store if there is none. Unless isMeant,
+// it is an error if the data directory looks as if it had had a store, or belongs
+// to something else.
 func (d *dataDir) claimStore(isMeant bool) error {
 	there, err := embedded.Exists(d.store())
 	if err != nil || there {
@@ -105,8 +105,7 @@ func (d *dataDir) claimStore(isMeant bool) error {
 	return nil
 }
 
-// checkNew returns an error where the data directory is not one that a first
-// start may take.
+// checkNew returns an error if a first start must not use the data directory.
 func (d *dataDir) checkNew() error {
 	keys, err := os.ReadDir(d.pki())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -134,8 +133,8 @@ func (d *dataDir) checkNew() error {
 		d.path, len(foreign), strings.Join(shown, ", "))
 }
 
-// isOwn reports whether a name in a data directory is one that a server, or the
-// file system, gives.
+// isOwn reports whether an entry of a data directory is the server's or the file
+// system's.
 func isOwn(name string) bool {
 	switch name {
 	case lockFile, pidFile, pkiDir, storeDir, kubeconfigFile, "lost+found":
@@ -144,7 +143,8 @@ func isOwn(name string) bool {
 	return strings.HasPrefix(name, storeDir+".") || strings.HasPrefix(name, "."+kubeconfigFile)
 }
 
-// explainStore says which store could not be opened, and what may be done.
+// explainStore wraps the error of opening the store with its path and the flag that
+// helps.
 func (d *dataDir) explainStore(err error) error {
 	err = fmt.Errorf("open the store in %s: %w", d.store(), err)
 	if errors.Is(err, embedded.ErrLostWrites) {

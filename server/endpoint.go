@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// withdrawPatience is how long a server that stops tries to take its endpoint
-// back: otherwise its lease ends as soon.
-const withdrawPatience = 5 * time.Second
+// withdrawTimeout bounds the removal of this server's endpoint; its lease expires
+// soon in any case.
+const withdrawTimeout = 5 * time.Second
 
-// withdraw takes this server's endpoint back before it stops.
+// withdraw removes this server's endpoint before it stops.
 func (h *Host) withdraw() {
-	ctx, cancel := context.WithTimeout(context.Background(), withdrawPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
 	if err := h.served.Withdraw(ctx); err != nil {
 		h.logger.Warn("other servers take some seconds to learn that this one has stopped", "err", err)
@@ -35,10 +35,9 @@ func (h *Host) port() int {
 	return number
 }
 
-// endpoint is the address that is published of this server, as
-// kube-apiserver finds it: the advertised one, or else the bound one, or else
-// one of this machine's, in the family of the service. Zero where there is none
-// that others may use.
+// endpoint returns the address in the endpoints of default/kubernetes, chosen as by
+// kube-apiserver: the advertised one, or else the bound one, or else one of this
+// machine's, in the IP family of the service. Zero if none can be used by others.
 func (c Config) endpoint() netip.Addr {
 	wantIPv4 := c.ServiceClusterIPRange[0].Addr().Is4()
 	usable := func(addr netip.Addr) bool { return addr.IsGlobalUnicast() && addr.Unmap().Is4() == wantIPv4 }

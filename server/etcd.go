@@ -11,10 +11,10 @@ import (
 	"mainstay.dev/mainstay/storage/kv/etcd"
 )
 
-// etcdPatience is how long a server that starts waits for etcd.
-const etcdPatience = 20 * time.Second
+// etcdTimeout is how long a server that starts waits for etcd.
+const etcdTimeout = 20 * time.Second
 
-// etcdConfig is where the objects are, if they are in etcd.
+// etcdConfig returns the configuration of the etcd backend.
 func (c Config) etcdConfig() etcd.Config {
 	return etcd.Config{
 		Endpoints:          c.EtcdServers,
@@ -39,8 +39,8 @@ func (c Config) checkEtcd() error {
 	return nil
 }
 
-// openEtcd makes etcd the store, once it answers. It is the error of ctx when
-// that ends the wait.
+// openEtcd opens the etcd backend, and waits until etcd answers. It returns the
+// error of ctx if that ends the wait.
 func (h *Host) openEtcd(ctx context.Context) error {
 	config := h.config.etcdConfig()
 	config.Logger, config.Registerer = h.logger, h.registry
@@ -49,14 +49,14 @@ func (h *Host) openEtcd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("use etcd at %s: %w", where, err)
 	}
-	patient, cancel := context.WithTimeout(ctx, etcdPatience)
+	waitCtx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
-	err = store.Await(patient)
+	err = store.Await(waitCtx)
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(ctx.Err(), store.Close())
 	}
 	if errors.Is(err, kv.ErrUnavailable) {
-		err = fmt.Errorf("no answer for %s: %w", etcdPatience, err)
+		err = fmt.Errorf("no answer for %s: %w", etcdTimeout, err)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("use etcd at %s: %w", where, err), store.Close())

@@ -18,21 +18,22 @@ import (
 // proxy, as a file and as a user.
 const frontProxyClient = "front-proxy-client"
 
-// frontProxy is how users are named between servers: by headers, which whoever
-// shows a certificate of some authorities is believed.
+// frontProxy authenticates front proxies: clients with a certificate of a trusted
+// CA, whose request headers name the user. It also has the certificate by which
+// this server is a front proxy to aggregated servers.
 type frontProxy struct {
-	now atomic.Pointer[believed]
-	// certificate returns what this server shows of itself; nil shows nothing.
+	now atomic.Pointer[trustedProxies]
+	// certificate returns the client certificate for aggregated servers; nil:
+	// none is presented.
 	certificate func() (*tls.Certificate, error)
-	// renew makes sure that an own certificate is good for some time.
+	// renew renews the client certificate if this server issued it.
 	renew func() error
 }
 
-// believed says which front proxies are.
-type believed struct {
+// trustedProxies is the request header configuration. It is immutable.
+type trustedProxies struct {
 	headers *authn.RequestHeaders
-	// bundle are the authorities in PEM.
-	bundle []byte
+	bundle  []byte // CA certificates in PEM
 }
 
 // Authenticate implements authn.Authenticator.
@@ -40,18 +41,19 @@ func (p *frontProxy) Authenticate(r *http.Request) (*request.Authentication, err
 	return p.now.Load().headers.Authenticate(r)
 }
 
-// believe believes those whom some authorities have signed. What was found out
-// of open connections does not count any more.
-func (p *frontProxy) believe(headers authn.RequestHeaders, bundle []byte) error {
+// setTrusted sets the trusted CA certificates. Clients on open connections are
+// authenticated anew.
+func (p *frontProxy) setTrusted(headers authn.RequestHeaders, bundle []byte) error {
 	headers.Authorities = x509.NewCertPool()
 	if !headers.Authorities.AppendCertsFromPEM(bundle) {
 		return errNoCertificate
 	}
-	p.now.Store(&believed{&headers, bundle})
+	p.now.Store(&trustedProxies{&headers, bundle})
 	return nil
 }
 
-// openFrontProxy reads, or makes, what front proxies are known by.
+// openFrontProxy loads the request header configuration, or creates this server's
+// own CA and certificate.
 func (h *Host) openFrontProxy() error {
 	config := h.config.RequestHeader
 	proxy := &frontProxy{renew: func() error { return nil }}
@@ -60,17 +62,17 @@ func (h *Host) openFrontProxy() error {
 		return err
 	}
 	if config.ClientCAFile == "" {
-		err = proxy.makeOwn(h.dir.pki(), *headers)
+		err = proxy.useOwnCA(h.dir.pki(), *headers)
 	} else {
-		err = h.files.add("--requestheader-client-ca-file", func(contents [][]byte) error {
-			return proxy.believe(*headers, contents[0])
+		err = h.reloader.add("--requestheader-client-ca-file", func(contents [][]byte) error {
+			return proxy.setTrusted(*headers, contents[0])
 		}, config.ClientCAFile)
 	}
 	if err != nil {
 		return err
 	}
 	if h.config.ProxyClientCertFile != "" {
-		file, err := openCertificateFile(h.files, "--proxy-client-cert-file", h.config.ProxyClientCertFile, h.config.ProxyClientKeyFile)
+		file, err := openCertificateFile(h.reloader, "--proxy-client-cert-file", h.config.ProxyClientCertFile, h.config.ProxyClientKeyFile)
 		if err != nil {
 			return err
 		}
@@ -80,13 +82,14 @@ func (h *Host) openFrontProxy() error {
 	return nil
 }
 
-// makeOwn takes this server's own authority and certificate.
-func (p *frontProxy) makeOwn(dir string, headers authn.RequestHeaders) error {
+// useOwnCA trusts the CA in dir, which it creates if there is none, and issues this
+// server's client certificate.
+func (p *frontProxy) useOwnCA(dir string, headers authn.RequestHeaders) error {
 	authority, err := pki.OpenFrontProxy(dir)
 	if err != nil {
 		return err
 	}
-	if err := p.believe(headers, authority.Bundle()); err != nil {
+	if err := p.setTrusted(headers, authority.Bundle()); err != nil {
 		return err
 	}
 	var mu sync.Mutex // guards cert
@@ -114,20 +117,21 @@ func (p *frontProxy) makeOwn(dir string, headers authn.RequestHeaders) error {
 	return p.renew()
 }
 
-// RequestHeaderConfig says which front proxies are believed what they say of
-// their users. Its zero value believes this server's own kind: those with the
-// certificate in the data directory, by the headers that kube-apiserver sends.
+// RequestHeaderConfig configures request header authentication. Its zero value
+// trusts the front proxy certificate in the data directory, with the headers that
+// kube-apiserver sends.
 type RequestHeaderConfig struct {
 	ClientCAFile string
-	// AllowedNames are common names of certificates; none allows all of
-	// ClientCAFile's.
+	// AllowedNames are the common names of front proxies; empty allows all
+	// certificates of ClientCAFile.
 	AllowedNames []string
-	// UsernameHeaders and so on name headers; none: X-Remote-User, X-Remote-Uid,
-	// X-Remote-Group and X-Remote-Extra-, where ClientCAFile is empty.
+	// The headers default to X-Remote-User, X-Remote-Uid, X-Remote-Group and
+	// X-Remote-Extra- if ClientCAFile is empty.
 	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraHeadersPrefix []string
 }
 
-// headers returns how users are read, and everything that is wrong with it.
+// headers returns the authenticator, without its CA certificates, or all errors of
+// the header names.
 func (c RequestHeaderConfig) headers() (*authn.RequestHeaders, error) {
 	if c.ClientCAFile == "" {
 		c = RequestHeaderConfig{
@@ -156,7 +160,7 @@ func (c RequestHeaderConfig) headers() (*authn.RequestHeaders, error) {
 	return headers, errors.Join(errs...)
 }
 
-// check returns everything that is wrong, by the names of the flags.
+// check returns all errors of the configuration, by flag.
 func (c RequestHeaderConfig) check() error {
 	_, err := c.headers()
 	errs := []error{err}

@@ -15,7 +15,7 @@ import (
 // kubeconfigFile is the administrator's kubeconfig in the data directory.
 const kubeconfigFile = "admin.kubeconfig"
 
-// adminUser is whom the administrator's certificate names.
+// adminUser is the user of the administrator's certificate.
 const adminUser = "kubernetes-admin"
 
 const kubeconfigTemplate = `apiVersion: v1
@@ -38,15 +38,15 @@ contexts:
 current-context: mainstay
 `
 
-// writeKubeconfig writes the administrator's kubeconfig for the URL, unless the
-// file is there just so. It returns the file's absolute path.
-func writeKubeconfig(dataDir, url string, authority *pki.Authority, trust []byte) (string, error) {
+// writeKubeconfig writes the administrator's kubeconfig for a URL, if the file
+// differs, and returns its path.
+func writeKubeconfig(dataDir, url string, authority *pki.Authority, serverCA []byte) (string, error) {
 	cert, key, err := authority.Client("admin", adminUser, request.GroupMasters)
 	if err != nil {
 		return "", err
 	}
 	encode := base64.StdEncoding.EncodeToString
-	data := fmt.Appendf(nil, kubeconfigTemplate, strconv.Quote(url), encode(trust), encode(cert), encode(key))
+	data := fmt.Appendf(nil, kubeconfigTemplate, strconv.Quote(url), encode(serverCA), encode(cert), encode(key))
 	file := filepath.Join(dataDir, kubeconfigFile)
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
 		return file, nil

@@ -29,10 +29,10 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 90 * time.Second
 	keepAlive         = 3 * time.Minute
-	// A client that has not been heard of for silence is asked, and left if it does
-	// not answer within pingTimeout; so is one that does not take what is sent
-	// within writeTimeout, over HTTP/1.1 too.
-	silence      = 30 * time.Second
+	// A connection that is idle for pingIdle is pinged, and closed without an
+	// answer within pingTimeout. One that cannot be written to for writeTimeout is
+	// closed, over HTTP/1.1 too.
+	pingIdle     = 30 * time.Second
 	pingTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
 	// uploadBuffer is how much of a request's body a client may send before the
@@ -44,10 +44,9 @@ const (
 	frameBuffer = 32 << 10
 )
 
-// listen binds the address, before anything is opened: a port that is taken
-// leaves nothing behind, and a port that was chosen is known to all that names
-// it. Clients that connect while the server starts wait. The listener stands in
-// h.config from then on.
+// listen binds the address before anything is opened, so that a port in use leaves
+// no files behind and a free port is known to everything that names it. Clients
+// that connect while the server starts wait. It sets h.config.Listener.
 func (h *Host) listen() error {
 	if h.config.Listener != nil {
 		return nil
@@ -73,7 +72,8 @@ func (h *Host) listen() error {
 	return nil
 }
 
-// url is where clients on this machine reach the server, once it listens.
+// url returns the URL for clients on this machine. The port is right once the
+// server listens.
 func (h *Host) url() string {
 	host, port := h.config.BindAddress, h.config.SecurePort
 	if l := h.config.Listener; l != nil {
@@ -89,7 +89,7 @@ func (h *Host) url() string {
 	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(port))
 }
 
-// publicURL is where other machines reach the server.
+// publicURL returns the URL for other machines.
 func (h *Host) publicURL() string {
 	if at := h.config.AdvertiseAddress; at.IsValid() {
 		return "https://" + net.JoinHostPort(at.String(), strconv.Itoa(h.config.SecurePort))
@@ -104,14 +104,13 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 			GetCertificate: h.certs.get,
 			MinVersion:     h.config.minTLSVersion(),
 			CipherSuites:   h.config.TLS.CipherSuites,
-			// Verified by authn.Certificates, so that a bad one gets an answer.
+			// Verified by authn.Certificates, so that a bad one gets a response.
 			ClientAuth: tls.RequestClientCert,
 			ClientCAs:  h.clientAuthorities(),
-			// Instead of this, once files have changed.
+			// The TLS configuration after files have changed.
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.handshake.Load(), nil },
 			NextProtos:         []string{"h2", "http/1.1"},
-			// Full records from the first byte: clients of an API want the whole
-			// answer, not its beginning early.
+			// Full records from the first byte: API clients need the whole response.
 			DynamicRecordSizingDisabled: true,
 		},
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -122,7 +121,7 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 			MaxReadFrameSize:              frameBuffer,
 			MaxReceiveBufferPerStream:     uploadBuffer,
 			MaxReceiveBufferPerConnection: uploadBuffer * min(h.config.MaxStreams, 100),
-			SendPingTimeout:               silence,
+			SendPingTimeout:               pingIdle,
 			PingTimeout:                   pingTimeout,
 			WriteByteTimeout:              writeTimeout,
 		},
@@ -141,15 +140,14 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 	return server, http2.Configure(server)
 }
 
-// connectionLog takes what net/http logs. Clients that break off a handshake are
-// everyday (probes, scanners, an untrusted certificate) and only counted; that
-// clients do not trust the server is said once, as it is not seen from outside
-// which certificate they expect.
+// connectionLog is the ErrorLog of net/http. Failed handshakes are common (probes,
+// scanners, an untrusted certificate) and only counted; that clients do not trust
+// the server's certificate is logged once.
 type connectionLog struct {
-	requests   *telemetry.Requests
-	logger     *slog.Logger
-	kubeconfig string // the administrator's
-	distrusted sync.Once
+	requests     *telemetry.Requests
+	logger       *slog.Logger
+	kubeconfig   string // the administrator's
+	warnDistrust sync.Once
 }
 
 func (l *connectionLog) Write(line []byte) (int, error) {
@@ -159,7 +157,7 @@ func (l *connectionLog) Write(line []byte) (int, error) {
 		l.requests.HandshakeError()
 		level = telemetry.Verbosity(5)
 		if distrusts(line) {
-			l.distrusted.Do(func() {
+			l.warnDistrust.Do(func() {
 				l.logger.Warn("a client does not trust this server's certificate: it may use the kubeconfig of another data directory, each of which has an authority of its own",
 					"kubeconfig", l.kubeconfig, "err", string(bytes.TrimSpace(line)))
 			})

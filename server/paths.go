@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// paths are what this process answers for besides any API.
+// paths returns the handlers of the process, which are not part of any API.
 func (h *Host) paths() map[string]http.Handler {
 	paths := map[string]http.Handler{
 		SnapshotPath:    http.HandlerFunc(h.snapshot),
@@ -26,7 +26,7 @@ func (h *Host) paths() map[string]http.Handler {
 	return paths
 }
 
-// pprofIndex answers for everything below /debug/pprof/.
+// pprofIndex handles all paths below /debug/pprof/.
 func pprofIndex(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/debug/pprof/profile":
@@ -40,7 +40,7 @@ func pprofIndex(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Routes lists what the server answers for, without starting it.
+// Routes lists the paths that the server handles. The server need not run.
 func (h *Host) Routes() ([]controlplane.Route, error) {
 	routes, err := controlplane.Routes(h.paths())
 	return routes, err

@@ -35,8 +35,8 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// Host serves control planes: one of them, below --etcd-prefix, to everybody who
-// connects; others as handlers, to whoever opened them. It is run once.
+// Host hosts control planes: one of them, below --etcd-prefix, is served on the
+// listener; ControlPlane opens others. It is run once.
 type Host struct {
 	config   Config
 	logger   *slog.Logger
@@ -52,20 +52,19 @@ type Host struct {
 	dir        *dataDir
 	authority  *pki.Authority
 	signer     crypto.Signer // of service account tokens
-	files      *files
+	reloader   *fileReloader
 	certs      *certificates
-	users      *users
+	clientCA   *clientCA
 	frontProxy *frontProxy
 	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
 	kubeconfig string                     // the administrator's, as a path
 	backend    kv.Backend
 	feed       *cache.Feed // nil without a watch cache
 	stopFeed   func()
-	// tunnels is done when connections through this process are to end.
+	// tunnels is done when upgraded connections are to end.
 	tunnels    context.Context
 	endTunnels context.CancelFunc
-	// env is what control planes get of all this.
-	env *controlplane.Env
+	env        *controlplane.Env // shared by all control planes
 	// served is the control plane that the listener serves.
 	served *controlplane.ControlPlane
 	mu     struct {
@@ -75,8 +74,8 @@ type Host struct {
 	}
 }
 
-// New returns a host, or everything that is wrong with the config. It touches
-// neither the data directory nor the network.
+// New returns a host, or all errors of the config. It touches neither the data
+// directory nor the network.
 func New(config Config) (*Host, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -96,7 +95,7 @@ func New(config Config) (*Host, error) {
 	}
 	h := &Host{
 		config: config, logger: config.Logger, registry: registry, slis: prometheus.NewRegistry(),
-		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), files: &files{logger: config.Logger},
+		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), reloader: &fileReloader{logger: config.Logger},
 	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
@@ -112,8 +111,8 @@ func New(config Config) (*Host, error) {
 // ErrRunTwice is returned by a second Run.
 var ErrRunTwice = errors.New("a server can be run only once")
 
-// Run serves until ctx ends, then drains and returns nil. An error says what
-// kept the server from starting, or from ending in good order.
+// Run serves until ctx ends, then drains and returns nil. It returns an error if the
+// server cannot start or shut down cleanly, and ErrRunTwice if it was run before.
 func (h *Host) Run(ctx context.Context) (err error) {
 	if h.ran.Swap(true) {
 		return ErrRunTwice
@@ -128,7 +127,7 @@ func (h *Host) Run(ctx context.Context) (err error) {
 	return h.serve(ctx)
 }
 
-// open brings up what lies below the listener, unless ctx ends first.
+// open opens the listener, the data directory, the store and the control plane.
 func (h *Host) open(ctx context.Context) error {
 	err := h.listen()
 	if err != nil {
@@ -156,7 +155,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Address, h.env.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
 	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
 	h.env.Identity = controlplane.Identity{
-		Authenticator:         authn.Union{h.frontProxy, h.users},
+		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
 		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, Signer: h.signer,
 	}
 	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {
@@ -199,7 +198,7 @@ func (h *Host) each(f func(*controlplane.ControlPlane) error) error {
 	return errors.Join(errs...)
 }
 
-// close takes down what open brought up, in reverse.
+// close closes what open has opened, in reverse.
 func (h *Host) close() error {
 	var errs []error
 	h.endTunnels()

@@ -284,7 +284,7 @@ func TestTwoServersDoNotMeet(t *testing.T) {
 	if code := create(two); code != 201 {
 		t.Errorf("create in two: %d", code)
 	}
-	// The administrator of one is nobody at two, and told so.
+	// The administrator of one is unauthorized at two.
 	config, err := clientcmd.BuildConfigFromFlags("", one.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)

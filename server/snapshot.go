@@ -11,25 +11,25 @@ import (
 	"mainstay.dev/mainstay/endpoints"
 )
 
-// SnapshotPath is where a running server gives a copy of its store, as of one
-// revision, in the format of its backend. Who may read it may read everything:
-// without further rules that is system:masters.
+// SnapshotPath is the path at which a running server serves a snapshot of its store
+// at one revision, in the format of its backend. Access to it is access to all
+// objects: by default only system:masters has it.
 const SnapshotPath = "/mainstay/v1/snapshot"
 
-// snapshot answers for SnapshotPath. A copy tells by its end whether it is
-// whole; an answer that cannot be finished is broken off as well.
+// snapshot handles SnapshotPath. A snapshot ends with a checksum, so that a
+// truncated one is detected; the response is aborted as well.
 func (h *Host) snapshot(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		writeError(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: SnapshotPath}, r.Method))
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	out := &begun{Writer: w}
+	out := &trackedWriter{Writer: w}
 	revision, err := h.backend.Snapshot(r.Context(), out)
 	switch {
 	case err == nil:
 		h.logger.Info("gave a snapshot of the store", "revision", revision)
-	case out.yes:
+	case out.written:
 		h.logger.Warn("a snapshot of the store broke off", "err", err)
 		panic(http.ErrAbortHandler)
 	default:
@@ -41,13 +41,13 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
 }
 
-// begun tells whether anything was written.
-type begun struct {
+// trackedWriter records whether anything was written.
+type trackedWriter struct {
 	io.Writer
-	yes bool
+	written bool
 }
 
-func (b *begun) Write(p []byte) (int, error) {
-	b.yes = true
+func (b *trackedWriter) Write(p []byte) (int, error) {
+	b.written = true
 	return b.Writer.Write(p)
 }

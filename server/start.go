@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
-// openPKI reads or makes keys and certificates, and writes the administrator's
+// openPKI loads or creates keys and certificates, and writes the administrator's
 // kubeconfig.
 func (h *Host) openPKI() error {
 	var err error
@@ -26,10 +26,10 @@ func (h *Host) openPKI() error {
 	if h.signer, err = pki.SigningKey(h.dir.pki()); err != nil {
 		return err
 	}
-	if h.certs, err = newCertificates(h.config.TLS, h.files); err != nil {
+	if h.certs, err = newCertificates(h.config.TLS, h.reloader); err != nil {
 		return err
 	}
-	if err := h.openUsers(); err != nil {
+	if err := h.openClientCA(); err != nil {
 		return err
 	}
 	return h.renew()
@@ -53,7 +53,7 @@ func (h *Host) openStorage(ctx context.Context) error {
 	return nil
 }
 
-// startFeed lets caches follow the store, until stopFeed.
+// startFeed starts the change feed of the watch caches. stopFeed stops it.
 func (h *Host) startFeed() error {
 	if h.config.WithoutWatchCache {
 		return nil
@@ -74,8 +74,8 @@ func (h *Host) startFeed() error {
 	return nil
 }
 
-// feedPrefix is what caches can be had of: the whole of a store of our own, but
-// of an etcd that may have other users no more than what is below --etcd-prefix.
+// feedPrefix returns the prefix that the feed watches: all of the embedded store,
+// but of etcd, which may have other users, only what is below --etcd-prefix.
 func (h *Host) feedPrefix() string {
 	if len(h.config.EtcdServers) > 0 {
 		return h.config.EtcdPrefix
@@ -83,7 +83,7 @@ func (h *Host) feedPrefix() string {
 	return "/"
 }
 
-// serve listens, answers until ctx ends, and drains.
+// serve serves until ctx ends, then drains.
 func (h *Host) serve(ctx context.Context) error {
 	httpServer, err := h.newHTTPServer(filters.Chain(h.served, filters.HeaderLimit(http2.MaxHeaderFields), filters.CloseChunked))
 	if err != nil {
@@ -101,8 +101,8 @@ func (h *Host) serve(ctx context.Context) error {
 
 	daily := time.NewTicker(24 * time.Hour)
 	defer daily.Stop()
-	look := time.NewTicker(filesPeriod)
-	defer look.Stop()
+	reload := time.NewTicker(reloadPeriod)
+	defer reload.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -113,18 +113,18 @@ func (h *Host) serve(ctx context.Context) error {
 			if err := errors.Join(h.renew(), h.frontProxy.renew()); err != nil {
 				h.logger.Error("renew certificates", "err", err)
 			}
-		case <-look.C:
-			if err := h.lookAtFiles(base); err != nil {
+		case <-reload.C:
+			if err := h.reloadFiles(base); err != nil {
 				h.logger.Error("follow changed files", "err", err)
 			}
 		}
 	}
 }
 
-// renew makes sure that the server's own certificates are good for some time,
-// and that the administrator's kubeconfig goes with them.
+// renew renews the certificates of the server's own CA that are about to expire,
+// and writes the administrator's kubeconfig to match.
 func (h *Host) renew() error {
-	trust := h.authority.Bundle()
+	serverCA := h.authority.Bundle()
 	if h.certs.file == nil {
 		own, err := h.authority.Serving(h.config.hosts())
 		if err != nil {
@@ -132,13 +132,13 @@ func (h *Host) renew() error {
 		}
 		h.certs.setOwn(own)
 	} else {
-		trust = h.certs.file.now.Load().pem
+		serverCA = h.certs.file.now.Load().pem
 	}
 	if left := time.Until(h.authority.Ends()); left < 365*24*time.Hour {
 		h.logger.Warn("the certificate authority ends within a year", "ends", h.authority.Ends(), "folder", h.dir.pki())
 	}
 	var err error
-	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, trust)
+	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, serverCA)
 	if errors.Is(err, syscall.ENOSPC) {
 		h.logger.Warn("the administrator's kubeconfig stays as it was, since the disk is full", "file", h.kubeconfig, "err", err)
 		return nil
@@ -146,8 +146,8 @@ func (h *Host) renew() error {
 	return err
 }
 
-// stop drains: from the first line on /readyz fails; after --shutdown-delay
-// nothing new is taken; watches end at once, all else within the request
+// stop drains: /readyz fails from the first line on; after --shutdown-delay new
+// requests are refused; watches end at once, other requests within the request
 // timeout.
 func (h *Host) stop(httpServer *http.Server) error {
 	h.stopping.Store(true)
@@ -155,22 +155,22 @@ func (h *Host) stop(httpServer *http.Server) error {
 	h.withdraw()
 	time.Sleep(h.config.ShutdownDelay)
 
-	patience, cancel := context.WithTimeout(context.Background(), h.config.RequestTimeout)
+	drainCtx, cancel := context.WithTimeout(context.Background(), h.config.RequestTimeout)
 	defer cancel()
 	if h.config.ShutdownRetryAfter {
-		// The listener stays open so that clients hear when to come back.
+		// The listener stays open so that clients get a Retry-After.
 		h.drain.SendRetryAfter()
 		h.drain.EndLongRunning()
 		h.endTunnels()
 		h.drain.Refuse()
-		h.awaitRequests(patience)
+		h.awaitRequests(drainCtx)
 	} else {
 		h.drain.Refuse()
 		h.drain.EndLongRunning()
 		h.endTunnels()
 	}
-	err := httpServer.Shutdown(patience)
-	h.awaitRequests(patience) // those that took over their connection
+	err := httpServer.Shutdown(drainCtx)
+	h.awaitRequests(drainCtx) // those that hijacked their connection
 	if err != nil {
 		err = httpServer.Close()
 	}

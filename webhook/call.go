@@ -18,21 +18,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Limits bound a call.
+// Limits are the limits of a call.
 type Limits struct {
-	// Timeout bounds the whole call; the webhook is told of it.
+	// Timeout bounds the whole call; it is sent to the webhook.
 	Timeout time.Duration
-	// Answer is how many bytes are taken of an answer.
-	Answer int64
+	// Response bounds the body of the response, in bytes.
+	Response int64
 }
 
-// userAgent is how kube-apiserver introduces itself to webhooks.
+// userAgent is kube-apiserver's User-Agent in calls to webhooks.
 const userAgent = "kube-apiserver-admission"
 
-// Call posts a review and returns the answer's body. It is called once: nothing
-// is tried again but a connection that the webhook had closed before. A redirect
-// is an answer like any other that is not a success. Errors are for people, and
-// worded as kube-apiserver's are where they quote the webhook.
+// Call posts a review and returns the body of the response. It does not retry, unless
+// a reused connection turns out to be closed. A redirect is not followed but an
+// error, like all statuses that are no success. Errors reach users; those that quote
+// the webhook are worded as kube-apiserver's.
 func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limits.Timeout)
 	defer cancel()
@@ -44,8 +44,8 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	}
 	request.Header = http.Header{
 		"Accept": {"application/json, */*"}, "Content-Type": {"application/json"}, "User-Agent": {userAgent},
-		// Never sent: it lets a review be sent once more over a new connection
-		// where a kept one turns out to be closed. Reviews have no effects.
+		// Never sent, but lets net/http retry on a new connection if a reused one
+		// turns out to be closed. Reviews have no side effects.
 		"Idempotency-Key": nil,
 	}
 	client := &http.Client{Transport: c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -54,12 +54,12 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := readAnswer(response, limits.Answer)
+	body, err := readResponse(response, limits.Response)
 	if err != nil {
 		return nil, err
 	}
 	if response.StatusCode < http.StatusOK || response.StatusCode > http.StatusPartialContent {
-		return nil, refusal(response, body)
+		return nil, statusError(response, body)
 	}
 	if len(body) == 0 {
 		return nil, fmt.Errorf("0-length response with status code: %d and content type: %s", response.StatusCode, response.Header.Get("Content-Type"))
@@ -67,14 +67,14 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	return body, nil
 }
 
-// readAnswer reads no more than it may.
-func readAnswer(response *http.Response, limit int64) ([]byte, error) {
+// readResponse reads the body of a response, up to limit bytes.
+func readResponse(response *http.Response, limit int64) ([]byte, error) {
 	if response.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
 	var body bytes.Buffer
 	if response.ContentLength > 0 {
-		// What is said to come is believed only so far.
+		// The Content-Length is trusted only so far.
 		body.Grow(int(min(response.ContentLength, 1<<20)) + bytes.MinRead)
 	}
 	if _, err := body.ReadFrom(io.LimitReader(response.Body, limit+1)); err != nil {
@@ -90,30 +90,30 @@ func tooLarge(limit int64) error {
 	return fmt.Errorf("the response is larger than %d bytes, which is the limit", limit)
 }
 
-// maxQuoted is how much of a webhook's own words is passed on.
-const maxQuoted = 4 << 10
+// maxMessage bounds the text of a webhook in error messages, in bytes.
+const maxMessage = 4 << 10
 
-// Quote shortens text of a webhook to what may be passed on.
-func Quote(text string) string {
-	if len(text) <= maxQuoted {
+// Truncate truncates text of a webhook for use in an error message.
+func Truncate(text string) string {
+	if len(text) <= maxMessage {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxQuoted], "") + " ..."
+	return strings.ToValidUTF8(text[:maxMessage], "") + " ..."
 }
 
-// refusal words an answer that is not a success: by the Status in it, if there
-// is one, and else by its code.
-func refusal(response *http.Response, body []byte) error {
+// statusError returns the error of a response that is no success: the message of the
+// Status in it, if there is one, or else one for its code.
+func statusError(response *http.Response, body []byte) error {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Status == metav1.StatusFailure && (status.Kind == "" || status.Kind == "Status") {
-		return errors.New(Quote(status.Message))
+		return errors.New(Truncate(status.Message))
 	}
-	said := "unknown"
+	message := "unknown"
 	if isText(response.Header.Get("Content-Type")) {
-		said = Quote(strings.TrimSpace(string(body)))
+		message = Truncate(strings.TrimSpace(string(body)))
 	}
 	retryAfter, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	return errors.New(apierrors.NewGenericServerResponse(response.StatusCode, http.MethodPost, schema.GroupResource{}, "", said, retryAfter, true).Error())
+	return errors.New(apierrors.NewGenericServerResponse(response.StatusCode, http.MethodPost, schema.GroupResource{}, "", message, retryAfter, true).Error())
 }
 
 func isText(contentType string) bool {

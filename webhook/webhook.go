@@ -1,6 +1,6 @@
-// Package webhook calls users' webhooks: it posts a review and returns the
-// answer, within bounds of time and size. What is asked, and what an answer
-// means, is for those who ask: conversion of custom resources, admission.
+// Package webhook calls users' webhooks: it posts a review and returns the response,
+// with limits on time and size. What reviews contain is up to its callers:
+// conversion of custom resources, admission.
 //
 // Imports: egress.
 package webhook
@@ -18,19 +18,19 @@ import (
 	"mainstay.dev/mainstay/egress"
 )
 
-// Target says where a webhook is. Either URL or Service is set.
+// Target is the address of a webhook. Either URL or Service is set.
 type Target struct {
 	URL string
-	// Service and the path at it; the path may be empty.
+	// Service, and the path there, which may be empty.
 	Service *egress.Service
 	Path    string
-	// CABundle are PEM certificates that the webhook's must come from; the
-	// machine's own when empty.
+	// CABundle are the CA certificates to trust, in PEM; empty: the operating
+	// system's.
 	CABundle []byte
 }
 
 // Clients are the connections of a server to webhooks. Those to one target are
-// shared by all who call it, and closed when nobody does any more. The zero
+// shared by its Clients, and closed with the last of them. The zero
 // value, with Resolver set, is ready; it must not be copied.
 type Clients struct {
 	// Resolver finds services. Without one, webhooks behind services cannot be
@@ -43,7 +43,7 @@ type Clients struct {
 	}
 }
 
-// connections are those to one target.
+// connections are the connections to one target.
 type connections struct {
 	transport *http.Transport
 	url       *url.URL
@@ -58,7 +58,7 @@ type Client struct {
 	closed sync.Once
 }
 
-// Client returns a client of a webhook, which its owner closes.
+// Client returns a client of a webhook. The caller must close it.
 func (c *Clients) Client(target Target) (*Client, error) {
 	key := target.key()
 	c.mu.Lock()
@@ -78,7 +78,7 @@ func (c *Clients) Client(target Target) (*Client, error) {
 	return &Client{clients: c, key: key, connections: shared}, nil
 }
 
-// key tells targets apart.
+// key returns a string that is equal for equal targets.
 func (t *Target) key() string {
 	where := "url " + t.URL
 	if t.Service != nil {
@@ -87,12 +87,12 @@ func (t *Target) key() string {
 	return where + "\n" + string(t.CABundle)
 }
 
-// maxHeaderBytes bounds the headers of an answer.
+// maxHeaderBytes bounds the headers of a response.
 const maxHeaderBytes = 64 << 10
 
 func (c *Clients) connect(target *Target) (*connections, error) {
-	// Connections of HTTP/1.1 spread over what is behind a name, where one of
-	// HTTP/2 would carry everything to one place.
+	// HTTP/1.1 connections spread over the endpoints of a service; a single HTTP/2
+	// connection would send all calls to one of them.
 	to := &egress.Target{Service: target.Service, Resolver: c.Resolver, CABundle: target.CABundle, HTTP1: true}
 	var at url.URL
 	switch {
@@ -119,7 +119,8 @@ func (c *Clients) connect(target *Target) (*connections, error) {
 	return &connections{transport: transport, url: &at}, nil
 }
 
-// Close lets go of the client. Calls under way come to their end.
+// Close closes the client's connections if no other client uses them. Calls in
+// progress are not interrupted. It may be called more than once.
 func (c *Client) Close() {
 	c.closed.Do(func() {
 		c.clients.mu.Lock()
@@ -135,8 +136,7 @@ func (c *Client) Close() {
 	})
 }
 
-// CloseIdleConnections closes connections that carry no call. Others are made
-// when they are needed.
+// CloseIdleConnections closes the connections without a call in progress.
 func (c *Clients) CloseIdleConnections() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,5 +145,5 @@ func (c *Clients) CloseIdleConnections() {
 	}
 }
 
-// String says where the webhook is.
+// String returns the URL of the webhook.
 func (c *Client) String() string { return strings.TrimSuffix(c.url.String(), "/") }

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/webhook"
 )
 
-var limits = webhook.Limits{Timeout: 10 * time.Second, Answer: 1 << 10}
+var limits = webhook.Limits{Timeout: 10 * time.Second, Response: 1 << 10}
 
 func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	server := httptest.NewUnstartedServer(handler)
@@ -138,7 +138,7 @@ func TestSlowWebhooks(t *testing.T) {
 	t.Cleanup(func() { close(release) }) // before the server is closed
 	for _, path := range []string{"/headers", "/body"} {
 		c := client(t, &webhook.Clients{}, webhook.Target{URL: server.URL + path, CABundle: bundle(server)})
-		if _, err := c.Call(t.Context(), nil, webhook.Limits{Timeout: 50 * time.Millisecond, Answer: 10}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Call(t.Context(), nil, webhook.Limits{Timeout: 50 * time.Millisecond, Response: 10}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", path, err)
 		}
 		gone, cancel := context.WithCancel(t.Context())

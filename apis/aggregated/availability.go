@@ -13,26 +13,26 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// verdict is what was found out of the availability of a registration: the
-// condition without its type and time.
-type verdict struct {
+// availability is the result of a check: the condition Available without its
+// transition time.
+type availability struct {
 	status          apiregistrationv1.ConditionStatus
 	reason, message string
 }
 
-func (v verdict) passed() bool { return v.status == apiregistrationv1.ConditionTrue }
+func (v availability) passed() bool { return v.status == apiregistrationv1.ConditionTrue }
 
-func unavailable(reason, format string, args ...any) verdict {
-	return verdict{apiregistrationv1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+func unavailable(reason, format string, args ...any) availability {
+	return availability{apiregistrationv1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
 }
 
-func unknown(reason, format string, args ...any) verdict {
-	return verdict{apiregistrationv1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
+func unknown(reason, format string, args ...any) availability {
+	return availability{apiregistrationv1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
 }
 
-// judge finds out whether the server of a registration can be reached: by what
-// the cluster says of its service first, and then by asking.
-func (s *Source) judge(ctx context.Context, r *registration) verdict {
+// checkAvailability checks whether the server of a registration can be reached:
+// first that its service has endpoints, then by a request.
+func (s *Source) checkAvailability(ctx context.Context, r *registration) availability {
 	at := r.server.address.service
 	service, err := s.config.Cluster.Service(ctx, at.Namespace, at.Name)
 	switch {
@@ -42,19 +42,19 @@ func (s *Source) judge(ctx context.Context, r *registration) verdict {
 		return unknown("ServiceAccessError", "service/%s in %q cannot be checked due to: %v", at.Name, at.Namespace, err)
 	}
 	if service.Spec.Type == corev1.ServiceTypeClusterIP {
-		if fault, found := s.judgeService(ctx, service, at.Port); found {
+		if fault, found := s.checkService(ctx, service, at.Port); found {
 			return fault
 		}
 	}
-	if err := r.server.answers(ctx, path(r.gv)); err != nil {
+	if err := r.server.probe(ctx, path(r.gv)); err != nil {
 		return unavailable("FailedDiscoveryCheck", "failing or missing response from %s: %v", r.server.base.String()+path(r.gv), err)
 	}
-	return verdict{apiregistrationv1.ConditionTrue, "Passed", "all checks passed"}
+	return availability{apiregistrationv1.ConditionTrue, "Passed", "all checks passed"}
 }
 
-// judgeService looks at a service of the cluster's network, and at what is
-// behind it; found tells that something is missing.
-func (s *Source) judgeService(ctx context.Context, service *corev1.Service, port int32) (fault verdict, found bool) {
+// checkService checks the port and the endpoints of a service. found reports
+// whether there is a fault.
+func (s *Source) checkService(ctx context.Context, service *corev1.Service, port int32) (fault availability, found bool) {
 	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
 	if i < 0 {
 		return unavailable("ServicePortError", "service/%s in %q is not listening on port %d", service.Name, service.Namespace, port), true
@@ -65,16 +65,16 @@ func (s *Source) judgeService(ctx context.Context, service *corev1.Service, port
 		return unknown("EndpointsAccessError", "service/%s in %q cannot be checked due to: %v", service.Name, service.Namespace, err), true
 	}
 	if len(endpoints) == 0 {
-		return s.judgeEndpoints(ctx, service, name)
+		return s.checkEndpoints(ctx, service, name)
 	}
 	if !slices.ContainsFunc(endpoints, func(e *discoveryv1.EndpointSlice) bool { return hasReady(e, name) }) {
 		return unavailable("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, name), true
 	}
-	return verdict{}, false
+	return availability{}, false
 }
 
-// judgeEndpoints looks at what was before EndpointSlices.
-func (s *Source) judgeEndpoints(ctx context.Context, service *corev1.Service, port string) (fault verdict, found bool) {
+// checkEndpoints is checkService for a service without EndpointSlices.
+func (s *Source) checkEndpoints(ctx context.Context, service *corev1.Service, port string) (fault availability, found bool) {
 	endpoints, err := s.config.Cluster.Endpoints(ctx, service.Namespace, service.Name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -88,7 +88,7 @@ func (s *Source) judgeEndpoints(ctx context.Context, service *corev1.Service, po
 	if !ready {
 		return unavailable("MissingEndpoints", "endpoints for service/%s in %q have no addresses with port name %q", service.Name, service.Namespace, port), true
 	}
-	return verdict{}, false
+	return availability{}, false
 }
 
 func hasReady(slice *discoveryv1.EndpointSlice, port string) bool {
@@ -99,28 +99,28 @@ func hasReady(slice *discoveryv1.EndpointSlice, port string) bool {
 }
 
 const (
-	// attempts are how often a server is asked, by different connections where
-	// it has several endpoints, before it is given up.
-	attempts = 5
-	// hedge is how long an attempt is waited for before others are made.
-	hedge = time.Second
+	// maxAttempts is how many requests a probe makes; with several endpoints
+	// they take different connections.
+	maxAttempts = 5
+	// hedgeDelay is how long the first attempt may take before the others start.
+	hedgeDelay = time.Second
 )
 
-// errSlow stands for an attempt that takes long.
-var errSlow = errors.New("no answer yet")
+// errSlowAttempt marks an attempt that takes longer than hedgeDelay.
+var errSlowAttempt = errors.New("no answer yet")
 
-// answers asks a server for a path until it answers once. The first attempt is
-// alone; others follow side by side when it fails, or takes long.
-func (s *server) answers(ctx context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// probe returns nil once a request for a path succeeds. When the first attempt
+// fails or takes longer than hedgeDelay, the others are made concurrently.
+func (s *server) probe(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	results := make(chan error, attempts)
+	results := make(chan error, maxAttempts)
 	attempt := func() { // ends with ctx
-		_, err := s.ask(ctx, path, "application/json", "")
+		_, err := s.fetch(ctx, path, "application/json", "")
 		results <- err
 	}
 	go attempt()
-	more := time.NewTimer(hedge)
+	more := time.NewTimer(hedgeDelay)
 	defer more.Stop()
 	var last error
 	for asked, answered := 1, 0; ; {
@@ -129,18 +129,18 @@ func (s *server) answers(ctx context.Context, path string) error {
 		case err = <-results:
 			answered++
 		case <-more.C:
-			err = errSlow
+			err = errSlowAttempt
 		}
 		if err == nil {
 			return nil
 		}
-		if err != errSlow {
+		if err != errSlowAttempt {
 			last = err
 		}
-		for ; asked < attempts; asked++ {
+		for ; asked < maxAttempts; asked++ {
 			go attempt()
 		}
-		if answered == attempts {
+		if answered == maxAttempts {
 			return last
 		}
 	}

@@ -15,57 +15,57 @@ import (
 )
 
 const (
-	// checkers is how many servers are looked at at the same time.
-	checkers = 8
-	// firstRetry is how long a failed check is waited with, doubled with each
-	// failure up to maxRetry.
+	// maxConcurrentChecks bounds the checks that run concurrently.
+	maxConcurrentChecks = 8
+	// firstRetry is the delay after a failed check, doubled with each failure up
+	// to maxRetry.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 10 * time.Second
-	// suspectPeriod is how often at most a server is looked at because it did
-	// not answer requests.
+	// suspectPeriod is the least time between checks that failed requests
+	// trigger.
 	suspectPeriod = time.Second
 )
 
-// checks decides when which server is looked at. Its fields belong to the
-// goroutine of run.
+// checks schedules the availability checks. Its fields are owned by the goroutine
+// of run.
 type checks struct {
 	*Source
-	known map[schema.GroupVersion]*check
-	// done takes what was looked at; changed the services that are not what
-	// they were, a nameless one for any.
-	done     chan finished
+	byGroupVersion map[schema.GroupVersion]*check
+	// done receives the results of checks; changed the services whose endpoints
+	// have changed, one without a name for all.
+	done     chan result
 	changed  chan corev1.ObjectReference
 	workers  errgroup.Group
-	atWork   int
-	stop     context.CancelFunc // of following services; nil: nobody does
+	inFlight int
+	stop     context.CancelFunc // of following services; nil: not followed
 	watchers sync.WaitGroup
 }
 
-// check is what is known of one registration.
+// check is the state of the checks of one registration.
 type check struct {
 	registration *registration
-	due, begun   time.Time // of the next look, and of the last
+	due, started time.Time // of the next check, and of the last
 	failures     int
 	running      bool
-	// again: something changed while it was looked at.
-	again bool
-	// passed is when discovery was last asked for, with success.
-	passed time.Time
+	// recheck: something changed while a check was running.
+	recheck bool
+	// discovered is when discovery was last requested past the cache.
+	discovered time.Time
 }
 
-// finished is the outcome of one look.
-type finished struct {
+// result is the result of one check.
+type result struct {
 	gv     schema.GroupVersion
 	passed bool
 }
 
 func newChecks(s *Source) *checks {
 	return &checks{
-		Source: s, known: map[schema.GroupVersion]*check{}, done: make(chan finished), changed: make(chan corev1.ObjectReference),
+		Source: s, byGroupVersion: map[schema.GroupVersion]*check{}, done: make(chan result), changed: make(chan corev1.ObjectReference),
 	}
 }
 
-// run looks at servers until ctx ends.
+// run runs checks until ctx ends.
 func (c *checks) run(ctx context.Context) {
 	defer func() {
 		if c.stop != nil {
@@ -80,40 +80,41 @@ func (c *checks) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.woken:
-			c.adopt(ctx)
+		case <-c.wakeChecks:
+			c.syncRegistrations(ctx)
 		case service := <-c.changed:
-			c.noteChange(service)
+			c.requeue(service)
 		case f := <-c.done:
 			c.finish(f)
 		case <-timer.C:
 		}
-		timer.Reset(c.start(ctx))
+		timer.Reset(c.startDue(ctx))
 	}
 }
 
-// adopt takes over the registrations of now.
-func (c *checks) adopt(ctx context.Context) {
+// syncRegistrations adds and removes checks so that there is one for each current
+// registration.
+func (c *checks) syncRegistrations(ctx context.Context) {
 	remotes := c.current.Load().remotes
-	for gv, known := range c.known {
+	for gv, known := range c.byGroupVersion {
 		if remotes[gv] == nil {
 			c.metrics.forget(known.registration.name)
-			delete(c.known, gv)
+			delete(c.byGroupVersion, gv)
 		}
 	}
 	for gv, r := range remotes {
-		known := c.known[gv]
+		known := c.byGroupVersion[gv]
 		switch {
 		case known == nil:
-			c.known[gv] = &check{registration: r, due: time.Now()}
+			c.byGroupVersion[gv] = &check{registration: r, due: time.Now()}
 		case known.registration.server != r.server || known.registration.uid != r.uid:
-			c.known[gv] = &check{registration: r, due: time.Now(), running: known.running, again: known.running}
+			c.byGroupVersion[gv] = &check{registration: r, due: time.Now(), running: known.running, recheck: known.running}
 		default:
-			if known.registration.available != r.available { // somebody wrote it
+			if known.registration.available != r.available { // not written by a check
 				known.due = time.Now()
 			}
 			if r.server.suspected.Load() && known.failures == 0 {
-				known.due = earlier(known.due, known.begun.Add(suspectPeriod))
+				known.due = earlier(known.due, known.started.Add(suspectPeriod))
 			}
 			known.registration = r
 		}
@@ -122,7 +123,7 @@ func (c *checks) adopt(ctx context.Context) {
 	case len(remotes) > 0 && c.stop == nil:
 		var following context.Context
 		following, c.stop = context.WithCancel(ctx)
-		for resource, collection := range c.config.Behind {
+		for resource, collection := range c.config.Endpoints {
 			c.follow(following, resource, collection)
 		}
 	case len(remotes) == 0 && c.stop != nil:
@@ -138,11 +139,11 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// start begins what is due, as far as there are workers, and returns when to
-// look again.
-func (c *checks) start(ctx context.Context) time.Duration {
+// startDue starts the checks that are due, up to maxConcurrentChecks, and returns
+// how long until the next is.
+func (c *checks) startDue(ctx context.Context) time.Duration {
 	now, next := time.Now(), time.Hour
-	for gv, known := range c.known {
+	for gv, known := range c.byGroupVersion {
 		if known.running {
 			continue
 		}
@@ -150,20 +151,20 @@ func (c *checks) start(ctx context.Context) time.Duration {
 			next = min(next, wait)
 			continue
 		}
-		if c.atWork == checkers {
-			continue // begun when one is done
+		if c.inFlight == maxConcurrentChecks {
+			continue // started when one is done
 		}
-		c.atWork++
-		known.running, known.again, known.begun = true, false, now
+		c.inFlight++
+		known.running, known.recheck, known.started = true, false, now
 		r := known.registration
-		fresh := known.failures > 0 || now.Sub(known.passed) >= refreshPeriod
+		fresh := known.failures > 0 || now.Sub(known.discovered) >= refreshPeriod
 		if fresh {
-			known.passed = now
+			known.discovered = now
 		}
 		c.workers.Go(func() error {
-			passed := c.look(ctx, r, fresh)
+			passed := c.check(ctx, r, fresh)
 			select {
-			case c.done <- finished{gv, passed}:
+			case c.done <- result{gv, passed}:
 			case <-ctx.Done():
 			}
 			return nil
@@ -172,45 +173,45 @@ func (c *checks) start(ctx context.Context) time.Duration {
 	return next
 }
 
-// look finds out whether the server of a registration can be reached, and what
-// it has, and tells everyone.
-func (c *checks) look(ctx context.Context, r *registration, fresh bool) (passed bool) {
+// check checks the availability of a registration, fetches its discovery, and
+// writes its status. It reports whether all of that succeeded.
+func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed bool) {
 	r.server.suspected.Store(false)
-	v := c.judge(ctx, r)
+	v := c.checkAvailability(ctx, r)
 	if ctx.Err() != nil {
 		return false
 	}
 	if v.passed() {
-		passed = c.hear(ctx, r, fresh)
+		passed = c.discover(ctx, r, fresh)
 	} else {
-		c.heard(r, stale(r.resources))
+		c.setResources(r, stale(r.resources))
 	}
-	// Last, so that whoever sees that it is available finds what it has.
-	if err := c.report(ctx, r, v); err != nil && ctx.Err() == nil {
+	// Last, so that a client that sees it available finds its discovery.
+	if err := c.updateStatus(ctx, r, v); err != nil && ctx.Err() == nil {
 		c.logger.Warn("the availability of an APIService cannot be told", "name", r.name, "err", err)
 		return false
 	}
 	return passed
 }
 
-// hear finds out what a server has.
-func (c *checks) hear(ctx context.Context, r *registration, fresh bool) bool {
+// discover fetches the discovery and OpenAPI documents of a registration.
+func (c *checks) discover(ctx context.Context, r *registration, fresh bool) bool {
 	resources, err := r.server.discover(ctx, r.gv, fresh)
 	if err != nil {
 		c.logger.Debug("an aggregated server does not tell what it has", "name", r.name, "err", err)
-		c.heard(r, stale(r.resources))
+		c.setResources(r, stale(r.resources))
 		return false
 	}
-	c.heard(r, resources)
+	c.setResources(r, resources)
 	if c.config.Documents != nil {
-		r.server.describe(ctx, r, fresh)
+		r.server.updateOpenAPI(ctx, r, fresh)
 	}
 	return true
 }
 
-func (c *checks) finish(f finished) {
-	c.atWork--
-	known := c.known[f.gv]
+func (c *checks) finish(f result) {
+	c.inFlight--
+	known := c.byGroupVersion[f.gv]
 	if known == nil {
 		return
 	}
@@ -223,25 +224,26 @@ func (c *checks) finish(f finished) {
 		known.failures++
 	}
 	known.due = time.Now().Add(wait)
-	if known.again {
+	if known.recheck {
 		known.due = time.Now()
 	}
 }
 
-// noteChange lets registrations be looked at whose service is not what it was.
-func (c *checks) noteChange(service corev1.ObjectReference) {
-	for _, known := range c.known {
+// requeue makes the checks of a service due; one without a name means all.
+func (c *checks) requeue(service corev1.ObjectReference) {
+	for _, known := range c.byGroupVersion {
 		at := known.registration.server.address.service
 		if service.Name != "" && (at.Namespace != service.Namespace || at.Name != service.Name) {
 			continue
 		}
-		known.due, known.failures, known.again = time.Now(), 0, known.running
+		known.due, known.failures, known.recheck = time.Now(), 0, known.running
 	}
 }
 
-// follow tells of changes of services, or of what is behind them, until ctx ends.
+// follow sends the services that a collection's events concern to changed, until
+// ctx ends.
 func (c *checks) follow(ctx context.Context, resource schema.GroupResource, collection reflector.Collection) {
-	tell := func(ctx context.Context, service corev1.ObjectReference) error {
+	notify := func(ctx context.Context, service corev1.ObjectReference) error {
 		select {
 		case c.changed <- service:
 			return nil
@@ -251,14 +253,14 @@ func (c *checks) follow(ctx context.Context, resource schema.GroupResource, coll
 	}
 	follower, err := reflector.New(reflector.Config{
 		Name: resource.String() + " of APIServices", Collection: collection, Logger: c.logger, Metrics: c.config.Following,
-		Replace: func(ctx context.Context, _ *rest.List) error { return tell(ctx, corev1.ObjectReference{}) },
+		Replace: func(ctx context.Context, _ *rest.List) error { return notify(ctx, corev1.ObjectReference{}) },
 		Apply: func(ctx context.Context, events []rest.Event) error {
 			for i := range events {
 				namespace, name, ok := serviceNameOf(&events[i], resource.Group == discoveryv1.GroupName)
 				if !ok {
 					continue
 				}
-				if err := tell(ctx, corev1.ObjectReference{Namespace: namespace, Name: name}); err != nil {
+				if err := notify(ctx, corev1.ObjectReference{Namespace: namespace, Name: name}); err != nil {
 					return err
 				}
 			}

@@ -1,8 +1,8 @@
-// Package aggregated answers for the group versions that other servers are
-// registered for: it follows APIServices, sends requests on, finds out whether
-// who should answer does, and keeps what those servers say of themselves for
-// discovery and OpenAPI. It also keeps the APIServices of what this server
-// answers for itself. It does not decide who may ask, and serves no documents.
+// Package aggregated is the aggregation layer: it follows APIServices, proxies
+// requests to the servers behind them, checks their availability, and caches
+// their discovery and OpenAPI documents. It also autoregisters the APIServices of
+// the group versions that this server serves itself. It neither authorizes
+// requests nor serves documents.
 //
 // Imports: codec, egress, openapi, request, rest, storage, storage/reflector.
 package aggregated

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-// identity is who a request is sent on for.
+// identity is the user that a proxied request is made for.
 type identity struct {
 	name, uid string
 	groups    []string
@@ -19,8 +19,8 @@ func identityOf(user *request.User) identity {
 	return identity{name: user.Name, uid: user.UID, groups: user.Groups, extra: user.Extra}
 }
 
-// Headers by which other servers are told of a user. They believe it of whoever
-// shows the front proxy's certificate.
+// Request headers that carry the user to aggregated servers, which accept them
+// from clients with the front proxy's certificate.
 const (
 	userHeader        = "X-Remote-User"
 	uidHeader         = "X-Remote-Uid"
@@ -28,7 +28,8 @@ const (
 	extraHeaderPrefix = "X-Remote-Extra-"
 )
 
-// setIdentity writes who asks, in place of all that the client said of that.
+// setIdentity sets the headers of a user. It removes credentials, impersonation
+// and X-Remote- headers that the client sent.
 func setIdentity(h http.Header, who identity) {
 	for name := range h {
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
@@ -50,9 +51,8 @@ func setIdentity(h http.Header, who identity) {
 	}
 }
 
-// escapeHeaderKey writes a key of extra so that it can be part of a header's
-// name: what RFC 7230 does not allow in a token, and the percent sign, are
-// percent-encoded.
+// escapeHeaderKey percent-encodes a key of extra for use in a header's name: the
+// percent sign, and what RFC 7230 does not allow in a token.
 func escapeHeaderKey(key string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -13,22 +13,22 @@ import (
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
-// Load reads all APIServices that are stored. It is called before requests are
-// answered.
+// Load reads all stored APIServices. It must be called before requests are
+// served.
 func (s *Source) Load(ctx context.Context) error { return s.follower.Load(ctx) }
 
-// Run follows the stored APIServices until ctx ends: it keeps those of this
-// server's own, and finds out which of the others can be reached.
+// Run follows the stored APIServices until ctx ends: it autoregisters those of
+// this server's group versions and checks the availability of the others.
 func (s *Source) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.follower.Run(ctx) })
-	loops.Go(func() { s.upkeep(ctx) })
+	loops.Go(func() { s.autoregister(ctx) })
 	loops.Go(func() { newChecks(s).run(ctx) })
 	loops.Wait()
 	return nil
 }
 
-// replace takes in all APIServices there are.
+// replace replaces the registrations by a list of all APIServices.
 func (s *Source) replace(_ context.Context, list *rest.List) error {
 	there := map[string]bool{}
 	for record, err := range list.Items {
@@ -36,9 +36,9 @@ func (s *Source) replace(_ context.Context, list *rest.List) error {
 			return err
 		}
 		there[record.Name().Name] = true
-		s.take(record)
+		s.updateFromWatch(record)
 		if service, err := serviceOf(record); err == nil {
-			s.settle(service)
+			s.updateDirty(service)
 		}
 		record.Forget()
 	}
@@ -59,38 +59,39 @@ func (s *Source) replace(_ context.Context, list *rest.List) error {
 	return nil
 }
 
-// apply takes in what the watch tells.
+// apply applies watch events.
 func (s *Source) apply(_ context.Context, events []rest.Event) error {
 	for i := range events {
 		if event := &events[i]; event.Type == apiwatch.Deleted {
 			s.remove(event.Record.Name().Name, event.Record.Revision(), true)
 		} else {
-			s.take(event.Record)
+			s.updateFromWatch(event.Record)
 		}
 	}
 	return nil
 }
 
-// take takes in an APIService that the watch tells of.
-func (s *Source) take(record *codec.Record) {
-	if err := s.put(record, true); err != nil {
+// updateFromWatch is update for a record of the list or the watch.
+func (s *Source) updateFromWatch(record *codec.Record) {
+	if err := s.update(record, true); err != nil {
 		s.logger.Error("an APIService cannot be read and counts for nothing", "err", err)
 	}
 }
 
-// settle spares upkeep from looking at an APIService that is as it should be.
-func (s *Source) settle(service *apiregistrationv1.APIService) {
+// updateDirty removes an APIService from the dirty set if it is up to date, and
+// adds it if not.
+func (s *Source) updateDirty(service *apiregistrationv1.APIService) {
 	gv := groupVersionOf(service.Name)
-	if want := s.wanted(gv); s.asItShould(service, gv, want, true) {
-		s.dirty.drop(service.Name)
+	if want := s.wantedLabel(gv); s.isUpToDate(service, gv, want, true) {
+		s.dirty.remove(service.Name)
 	} else {
 		s.dirty.add(service.Name)
 	}
 }
 
-// upkeep keeps the APIServices of this server's own.
-func (s *Source) upkeep(ctx context.Context) {
-	starting := true // until all have been looked at once
+// autoregister syncs the dirty set until ctx ends, with backoff on errors.
+func (s *Source) autoregister(ctx context.Context) {
+	starting := true // until all have been synced once
 	backoff := reflector.Backoff(reflector.MaxBackoff)
 	for {
 		select {
@@ -98,7 +99,7 @@ func (s *Source) upkeep(ctx context.Context) {
 			return
 		case <-s.dirty.ready:
 		}
-		if err := s.keep(ctx, s.dirty.take(), starting); err == nil {
+		if err := s.syncAll(ctx, s.dirty.drain(), starting); err == nil {
 			starting = false
 			backoff = reflector.Backoff(reflector.MaxBackoff)
 		} else if ctx.Err() == nil {
@@ -108,8 +109,8 @@ func (s *Source) upkeep(ctx context.Context) {
 	}
 }
 
-// serviceNameOf returns the service that an event is about; labelled tells that
-// it is of an object that names its service by a label.
+// serviceNameOf returns the service that an event concerns. labelled means that
+// the object names its service in a label, as EndpointSlices do.
 func serviceNameOf(event *rest.Event, labelled bool) (namespace, name string, ok bool) {
 	at := event.Record.Name()
 	if !labelled {

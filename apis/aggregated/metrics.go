@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts how other servers are reached, under kube-apiserver's names. One
-// is shared by all Sources of a host; a nil *Metrics counts nothing.
+// Metrics are the availability metrics of APIServices, under kube-apiserver's
+// names. One is shared by all Sources of a host; a nil *Metrics counts nothing.
 type Metrics struct {
 	unavailable      *prometheus.GaugeVec
 	unavailableTotal *prometheus.CounterVec
@@ -33,8 +33,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// observe notes a verdict; news tells that it is another one than before.
-func (m *Metrics) observe(name string, v verdict, news bool) {
+// observe counts the result of a check; changed says that it differs from the
+// previous one.
+func (m *Metrics) observe(name string, v availability, changed bool) {
 	if m == nil {
 		return
 	}
@@ -43,12 +44,12 @@ func (m *Metrics) observe(name string, v verdict, news bool) {
 		return
 	}
 	m.unavailable.WithLabelValues(name).Set(1)
-	if news {
+	if changed {
 		m.unavailableTotal.WithLabelValues(name, v.reason).Inc()
 	}
 }
 
-// forget drops what is known of a registration that is gone.
+// forget removes the series of an APIService.
 func (m *Metrics) forget(name string) {
 	if m != nil {
 		m.unavailable.DeleteLabelValues(name)

@@ -4,15 +4,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Priority orders what is served: groups by the highest Group of their
-// versions, versions by Version; more comes first.
+// Priority orders discovery: groups by the highest Group of their versions,
+// versions by Version; higher comes first.
 type Priority struct{ Group, Version int32 }
 
-// customPriority is that of group versions that definitions define.
+// customPriority is the priority of the group versions of custom resources.
 var customPriority = Priority{1000, 100}
 
-// builtInPriority is that of group versions that are built in, as
-// kube-apiserver registers them.
+// builtInPriority returns the priority of a built-in group version, as
+// kube-apiserver registers it.
 func builtInPriority(gv schema.GroupVersion) Priority {
 	version := int32(15)
 	switch gv {

@@ -18,13 +18,12 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-// documentTimeout bounds requests for what a server says of itself: clients ask
-// that of all servers, one of which may hang.
+// documentTimeout bounds requests for discovery and OpenAPI documents: clients
+// fetch those of all servers, one of which may hang.
 const documentTimeout = 5 * time.Second
 
-// ServeHTTP sends a request on, as of the user in its context. Answers about
-// trouble are plain text, as kube-apiserver's: clients put it in their own
-// words.
+// ServeHTTP proxies a request for the user in its context. Errors are plain text,
+// as kube-apiserver's: clients wrap it in a message of their own.
 func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	user := request.UserFrom(in.Context())
 	switch {
@@ -42,12 +41,12 @@ func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	r.server.forward(w, in, user)
 }
 
-// forward sends a request on.
+// forward proxies a request to the server.
 func (s *server) forward(w http.ResponseWriter, in *http.Request, user *request.User) {
 	parent := in.Context()
-	ctx, transport, established := parent, s.plain, func() {}
+	ctx, transport, established := parent, s.transport, func() {}
 	if isUpgrade(in) {
-		transport = s.tunnel
+		transport = s.upgradeTransport
 		var cancel context.CancelFunc
 		ctx, established, cancel = s.source.tunnelContext(parent)
 		defer cancel()
@@ -59,7 +58,7 @@ func (s *server) forward(w http.ResponseWriter, in *http.Request, user *request.
 	proxy := httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { s.rewrite(r, user) },
 		Transport:     transport,
-		FlushInterval: -1, // watches: what has come is sent on
+		FlushInterval: -1, // for watches
 		ModifyResponse: func(response *http.Response) error {
 			if response.StatusCode == http.StatusSwitchingProtocols {
 				established()
@@ -71,13 +70,13 @@ func (s *server) forward(w http.ResponseWriter, in *http.Request, user *request.
 		BufferPool:   &s.source.buffers,
 		ErrorLog:     log.New(&proxyLog{ctx: parent, logger: s.source.logger}, "", 0),
 	}
-	defer endInGoodOrder(ctx)
+	defer recoverServerAbort(ctx)
 	proxy.ServeHTTP(w, in.WithContext(ctx))
 }
 
-// tunnelContext is that of a request that changes the protocol: until that is
-// established the request's own time counts, then it lasts for as long as both
-// sides want, or until this server stops.
+// tunnelContext returns the context of a request that upgrades the connection: it
+// ends with parent until established is called, and from then on with cancel or
+// Config.Stopping.
 func (s *Source) tunnelContext(parent context.Context) (ctx context.Context, established func(), cancel context.CancelFunc) {
 	ctx, end := context.WithCancel(context.WithoutCancel(parent))
 	stopParent := context.AfterFunc(parent, end)
@@ -85,10 +84,9 @@ func (s *Source) tunnelContext(parent context.Context) (ctx context.Context, est
 	return ctx, func() { stopParent() }, func() { stopParent(); stopStopping(); end() }
 }
 
-// rewrite makes of a request the one that is sent on.
+// rewrite sets the URL and the headers of the outgoing request.
 func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
-	// The path is sent as it was read when access was decided on: decoded, and
-	// encoded again.
+	// The path is the decoded one that was authorized, encoded again.
 	r.Out.URL = &url.URL{Scheme: "https", Host: s.base.Host, Path: r.In.URL.Path, RawQuery: r.In.URL.Query().Encode()}
 	r.Out.Host = s.base.Host
 	if before := r.In.Header["X-Forwarded-For"]; len(before) > 0 {
@@ -102,15 +100,16 @@ func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
 	setIdentity(r.Out.Header, identityOf(user))
 }
 
-// refusedRedirect is the answer in place of a redirect.
-const refusedRedirect = "the backend attempted to redirect this request, which is not permitted"
+// redirectBlocked is the body of the response in place of a redirect.
+const redirectBlocked = "the backend attempted to redirect this request, which is not permitted"
 
-// checkResponse looks at an answer before it is passed on. A client that
-// followed a redirect would show its credentials to whoever it was sent to.
+// checkResponse replaces redirects by an error, unless Config.PassRedirects: a
+// client that followed one would send its credentials to a host of the server's
+// choice.
 func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
-	response.Header.Del("Audit-Id") // this server's own is there already
+	response.Header.Del("Audit-Id") // this server's own is set already
 	for name := range response.Header {
-		w.Header().Del(name) // what else the filters say of an answer, its server knows better
+		w.Header().Del(name) // the server's headers replace those of the filters
 	}
 	code := response.StatusCode
 	if s.source.config.PassRedirects || code < 300 || code > 399 || response.Header.Get("Location") == "" {
@@ -119,12 +118,12 @@ func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
 	_ = response.Body.Close()
 	response.StatusCode, response.Status = http.StatusBadGateway, "502 Bad Gateway"
 	response.Header = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
-	response.Body = io.NopCloser(strings.NewReader(refusedRedirect))
-	response.ContentLength = int64(len(refusedRedirect))
+	response.Body = io.NopCloser(strings.NewReader(redirectBlocked))
+	response.ContentLength = int64(len(redirectBlocked))
 }
 
-// fail answers where the server did not. What has run out of time, or is not
-// waited for any more, is answered by the filters.
+// fail writes the response to a request that could not be proxied. For one whose
+// context has ended the filters write it.
 func (s *server) fail(w http.ResponseWriter, parent context.Context, err error) {
 	if parent.Err() != nil {
 		return
@@ -139,9 +138,10 @@ func (s *server) fail(w http.ResponseWriter, parent context.Context, err error) 
 	http.Error(w, "error trying to reach service: "+err.Error(), http.StatusServiceUnavailable)
 }
 
-// endInGoodOrder lets an answer end that this server itself has ended, as it
-// does with watches when it stops. Others break off.
-func endInGoodOrder(ctx context.Context) {
+// recoverServerAbort recovers from http.ErrAbortHandler if this server has ended
+// the request, as it does with watches when it stops, so that the response ends
+// properly. Other responses that break off stay aborted.
+func recoverServerAbort(ctx context.Context) {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
 		return
@@ -162,10 +162,10 @@ func isUpgrade(r *http.Request) bool {
 	return false
 }
 
-// buffers are what answers are copied with.
+// buffers is the httputil.BufferPool of the proxies.
 type buffers struct{ pool sync.Pool }
 
-// bufferSize is how much of an answer is copied at a time.
+// bufferSize is in bytes.
 const bufferSize = 32 << 10
 
 // Get implements httputil.BufferPool.
@@ -179,7 +179,8 @@ func (b *buffers) Get() []byte {
 // Put implements httputil.BufferPool.
 func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }
 
-// proxyLog takes what the reverse proxy logs: answers that broke off, mostly.
+// proxyLog logs what the reverse proxy logs, mostly aborted responses, at debug
+// level.
 type proxyLog struct {
 	ctx    context.Context
 	logger *slog.Logger

@@ -12,23 +12,20 @@ import (
 	"mainstay.dev/mainstay/egress"
 )
 
-// registration is a group version that another server answers for. It is
-// immutable.
+// registration is an APIService with a service. It is immutable.
 type registration struct {
-	gv       schema.GroupVersion
-	name     string
-	uid      types.UID
-	revision int64
-	priority Priority
-	server   *server
-	// available is what the APIService says; checked tells that this server
-	// has looked since it started.
-	available bool
-	// resources is what discovery shows; never nil.
+	gv        schema.GroupVersion
+	name      string
+	uid       types.UID
+	revision  int64
+	priority  Priority
+	server    *server
+	available bool // the condition Available
+	// resources is the discovery of the group version; never nil.
 	resources *apidiscovery.APIVersionDiscovery
 }
 
-// address is what tells servers apart: registrations of the same one share its
+// address identifies a server: registrations with equal addresses share its
 // connections.
 type address struct {
 	service  egress.Service
@@ -36,10 +33,10 @@ type address struct {
 	ca       string
 }
 
-// defaultPort is where servers are whose port is not said.
+// defaultPort is the port of an APIService that names none.
 const defaultPort = 443
 
-// addressOf returns where the server of an APIService is.
+// addressOf returns the address of the server of an APIService.
 func addressOf(spec *apiregistrationv1.APIServiceSpec) address {
 	port := int32(defaultPort)
 	if spec.Service.Port != nil {
@@ -52,16 +49,16 @@ func addressOf(spec *apiregistrationv1.APIServiceSpec) address {
 	}
 }
 
-// nameOf is the name of the APIService of a group version.
+// nameOf returns the name of the APIService of a group version.
 func nameOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
 
-// groupVersionOf is the group version that an APIService of that name is of.
+// groupVersionOf returns the group version of the APIService with a name.
 func groupVersionOf(name string) schema.GroupVersion {
 	version, group, _ := strings.Cut(name, ".")
 	return schema.GroupVersion{Group: group, Version: version}
 }
 
-// path is where a group version is found on every server.
+// path returns the URL path of a group version.
 func path(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version
@@ -69,13 +66,13 @@ func path(gv schema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// isAvailable reads the condition Available.
+// isAvailable reports whether the condition Available is true.
 func isAvailable(service *apiregistrationv1.APIService) bool {
-	condition := available(service)
+	condition := availableCondition(service)
 	return condition != nil && condition.Status == apiregistrationv1.ConditionTrue
 }
 
-func available(service *apiregistrationv1.APIService) *apiregistrationv1.APIServiceCondition {
+func availableCondition(service *apiregistrationv1.APIService) *apiregistrationv1.APIServiceCondition {
 	for i := range service.Status.Conditions {
 		if c := &service.Status.Conditions[i]; c.Type == apiregistrationv1.Available {
 			return c
@@ -84,8 +81,8 @@ func available(service *apiregistrationv1.APIService) *apiregistrationv1.APIServ
 	return nil
 }
 
-// unknownResources is what discovery shows of a group version whose server has
-// not been heard yet.
+// unknownResources returns the discovery of a group version that has not been
+// fetched yet.
 func unknownResources(gv schema.GroupVersion) *apidiscovery.APIVersionDiscovery {
 	return &apidiscovery.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessStale}
 }

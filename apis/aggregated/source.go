@@ -24,83 +24,86 @@ import (
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
-// DefaultResync is how often servers are looked at that nothing is heard of.
+// DefaultResync is the period of availability checks without an event.
 const DefaultResync = 30 * time.Second
 
-// Config is what a Source is made of.
+// Config configures a Source.
 type Config struct {
-	// APIServices keeps the registrations. It is read and watched all the
-	// time, so it should not be a cache of its own. Required.
+	// APIServices stores the registrations. It is listed and watched for the
+	// lifetime of the Source, so a watch cache of it would be a second copy.
+	// Required.
 	APIServices storage.Interface
-	// Creater makes APIServices by the rules of their resource. Required.
+	// Creater creates APIServices by the rules of their resource. Required.
 	Creater rest.Creater
-	// Own are the group versions that this server always answers for;
-	// Served tells which others it does (custom resources). Required.
+	// Own are the built-in group versions; Served reports whether this server
+	// serves another one (of custom resources) now. Required.
 	Own    []schema.GroupVersion
 	Served func(schema.GroupVersion) bool
-	// Account records in obj, which becomes the result, that this server wrote
-	// it, or that subresource of it, in place of live; nil records nothing.
+	// Account updates the managed fields of obj for a write by this server, of
+	// the object or a subresource, that replaces live, and returns obj. nil
+	// leaves them alone.
 	Account func(live, obj codec.Object, subresource string) (codec.Object, error)
-	// Cluster has the services, and Resolver finds them. Required.
+	// Cluster returns services and their endpoints, Resolver their addresses.
+	// Required.
 	Cluster  egress.Cluster
 	Resolver egress.Resolver
-	// Behind are the services, and the resources that stand for what is behind
-	// them, to be followed; where one is missing, its changes are noticed with
-	// the next look.
-	Behind map[schema.GroupResource]reflector.Collection
-	// Certificate is what this server shows to those it sends requests to; nil
-	// shows none.
+	// Endpoints are services, endpoints and endpointslices, which are watched so
+	// that a change triggers an availability check. Without one of them its
+	// changes are seen by the next resync.
+	Endpoints map[schema.GroupResource]reflector.Collection
+	// Certificate returns the client certificate for aggregated servers (the
+	// front proxy's); nil: none is presented.
 	Certificate func() (*tls.Certificate, error)
-	// PassRedirects lets answers through that send the client elsewhere.
+	// PassRedirects passes redirects of aggregated servers to the client.
 	PassRedirects bool
-	// Stopping, where set, ends tunnels with it.
+	// Stopping ends upgraded connections, and requests for OpenAPI documents,
+	// when it is done; nil never does.
 	Stopping context.Context
-	// Documents is told of the OpenAPI documents of other servers; nil: they
-	// are not asked for.
+	// Documents receives the OpenAPI documents of aggregated servers; nil: they
+	// are not fetched.
 	Documents *openapi.Documents
-	// Resync is how often servers are looked at; 0 means DefaultResync.
+	// Resync is the period of availability checks; 0 means DefaultResync.
 	Resync time.Duration
 	Logger *slog.Logger
-	// Metrics counts what is available, and Following how all this is followed;
-	// either may be nil.
+	// Metrics and Following may be nil.
 	Metrics   *Metrics
 	Following *reflector.Metrics
 }
 
-// Source knows what other servers answer for. It is safe for concurrent use.
+// Source is the set of registered APIServices and the proxies to the servers
+// behind them. It is safe for concurrent use.
 type Source struct {
 	config  Config
 	logger  *slog.Logger
 	own     map[schema.GroupVersion]bool
 	metrics *Metrics
 
-	current atomic.Pointer[snapshot]
-	// follower tells of the stored APIServices.
-	follower *reflector.Reflector
-	// dirty are names of APIServices of this server's own that Run is to look
-	// at; woken tells the checks that something is new.
-	dirty *marks
-	woken chan struct{}
-	// buffers are shared by all requests that are sent on.
+	current  atomic.Pointer[snapshot]
+	follower *reflector.Reflector // of the stored APIServices
+	// dirty are the APIServices to autoregister. wakeChecks holds one token while
+	// the checks have not seen the current registrations.
+	dirty      *dirtySet
+	wakeChecks chan struct{}
+	// buffers are shared by all proxied requests.
 	buffers buffers
 
 	mu struct {
-		sync.Mutex                          // held while the snapshot is exchanged
+		sync.Mutex                          // held while the snapshot is swapped
 		news       reflector.VersionTracker // of APIServices, by their names
 	}
 }
 
-// snapshot is all registrations at a time. It is immutable.
+// snapshot is the set of all registrations. It is immutable.
 type snapshot struct {
 	generation uint64
 	remotes    map[schema.GroupVersion]*registration
-	// priorities are those of this server's own group versions where they are
-	// not what they usually are.
+	// priorities are those of this server's group versions that differ from
+	// defaultPriority.
 	priorities map[schema.GroupVersion]Priority
 }
 
-// New returns a source without registrations. Load gives it those that are
-// stored; Run keeps it current.
+// New returns a source without registrations. Load reads the stored ones; Run
+// keeps them current.
 func New(config Config) (*Source, error) {
 	var errs []error
 	for name, missing := range map[string]bool{
@@ -125,7 +128,7 @@ func New(config Config) (*Source, error) {
 	}
 	s := &Source{
 		config: config, logger: config.Logger, own: map[schema.GroupVersion]bool{}, metrics: config.Metrics,
-		dirty: newMarks(), woken: make(chan struct{}, 1),
+		dirty: newDirtySet(), wakeChecks: make(chan struct{}, 1),
 	}
 	for _, gv := range config.Own {
 		s.own[gv] = true
@@ -143,8 +146,8 @@ func New(config Config) (*Source, error) {
 	return s, nil
 }
 
-// Handler returns what answers for a group version that another server is
-// registered for, nil for all others.
+// Handler returns the proxy for a group version that is registered for another
+// server, nil for all others.
 func (s *Source) Handler(gv schema.GroupVersion) http.Handler {
 	remotes := s.current.Load().remotes
 	if len(remotes) == 0 {
@@ -156,8 +159,8 @@ func (s *Source) Handler(gv schema.GroupVersion) http.Handler {
 	return nil
 }
 
-// Remotes returns what other servers say of the group versions that they are
-// registered for. The caller must not change it.
+// Remotes returns the discovery of the group versions that other servers serve.
+// The caller owns the map, but must not change its values.
 func (s *Source) Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery {
 	remotes := s.current.Load().remotes
 	shown := make(map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery, len(remotes))
@@ -167,7 +170,8 @@ func (s *Source) Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDisco
 	return shown
 }
 
-// Priority returns how a group version is ordered.
+// Priority returns the group and version priority of a group version, which
+// order discovery.
 func (s *Source) Priority(gv schema.GroupVersion) (group, version int32) {
 	now := s.current.Load()
 	if r := now.remotes[gv]; r != nil {
@@ -175,35 +179,38 @@ func (s *Source) Priority(gv schema.GroupVersion) (group, version int32) {
 	}
 	p, found := now.priorities[gv]
 	if !found {
-		p = s.usual(gv)
+		p = s.defaultPriority(gv)
 	}
 	return p.Group, p.Version
 }
 
-// usual is the priority of a group version of this server's own.
-func (s *Source) usual(gv schema.GroupVersion) Priority {
+// defaultPriority returns the priority that one of this server's group versions
+// is registered with.
+func (s *Source) defaultPriority(gv schema.GroupVersion) Priority {
 	if s.own[gv] {
 		return builtInPriority(gv)
 	}
 	return customPriority
 }
 
-// Generation grows with every change of what Remotes and Priority return.
+// Generation returns a number that grows with every change of what Remotes and
+// Priority return.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// LocalChanged tells that this server answers for group versions that it did
-// not answer for, or the other way round.
+// LocalChanged marks group versions for autoregistration that this server began
+// or ceased to serve. It does not block.
 func (s *Source) LocalChanged(versions []schema.GroupVersion) {
 	for _, gv := range versions {
 		s.dirty.add(nameOf(gv))
 	}
 }
 
-// Observe takes note of an APIService that was just written, so that whoever
-// wrote it finds it in effect. It may be called with old news.
-func (s *Source) Observe(record *codec.Record) error { return s.put(record, false) }
+// Observe applies an APIService that was just written, so that it is in effect
+// before its writer has the response. Revisions older than the known one are
+// ignored.
+func (s *Source) Observe(record *codec.Record) error { return s.update(record, false) }
 
-// ObserveDeleted takes note of one that was deleted at a revision.
+// ObserveDeleted is Observe for an APIService that was deleted at a revision.
 func (s *Source) ObserveDeleted(name string, revision int64) { s.remove(name, revision, false) }
 
 func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
@@ -218,20 +225,20 @@ func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
 	return service, nil
 }
 
-// put takes an APIService in, if it is news. watched tells that the watch
-// reports it.
-func (s *Source) put(record *codec.Record, watched bool) error {
+// update applies an APIService, unless a newer revision is known. watched says
+// that it comes from the list or the watch, not from a writer.
+func (s *Source) update(record *codec.Record, watched bool) error {
 	service, err := serviceOf(record)
 	if err != nil {
 		return err
 	}
 	gv := groupVersionOf(service.Name)
 	if gv.Group == apiregistrationv1.GroupName {
-		return nil // nobody else answers for registrations: they could not be taken back
+		return nil // never proxied: the registration could not be deleted again
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.isNewsLocked(service.Name, record.Revision(), watched) {
+	if !s.isNewerLocked(service.Name, record.Revision(), watched) {
 		return nil
 	}
 	now := s.current.Load()
@@ -240,51 +247,51 @@ func (s *Source) put(record *codec.Record, watched bool) error {
 		return nil
 	}
 	if service.Spec.Service == nil {
-		s.putLocalLocked(now, gv, service)
+		s.updateLocalLocked(now, gv, service)
 		return nil
 	}
-	r := s.register(now, old, gv, service, record.Revision())
-	s.exchangeLocked(now.with(gv, r), old == nil || !old.looksLike(r))
+	r := s.newRegistration(now, old, gv, service, record.Revision())
+	s.swapLocked(now.with(gv, r), old == nil || !old.isShownAs(r))
 	return nil
 }
 
-// putLocalLocked takes in an APIService that nobody else answers for.
-func (s *Source) putLocalLocked(now *snapshot, gv schema.GroupVersion, service *apiregistrationv1.APIService) {
-	if !s.asItShould(service, gv, s.wanted(gv), false) {
+// updateLocalLocked applies an APIService without a service.
+func (s *Source) updateLocalLocked(now *snapshot, gv schema.GroupVersion, service *apiregistrationv1.APIService) {
+	if !s.isUpToDate(service, gv, s.wantedLabel(gv), false) {
 		s.dirty.add(service.Name)
 	}
 	priority := Priority{service.Spec.GroupPriorityMinimum, service.Spec.VersionPriority}
 	known, unusual := now.priorities[gv]
 	if !unusual {
-		known = s.usual(gv)
+		known = s.defaultPriority(gv)
 	}
 	if known == priority && now.remotes[gv] == nil {
 		return
 	}
 	next := now.with(gv, nil)
 	next.priorities = maps.Clone(now.priorities)
-	if priority == s.usual(gv) {
+	if priority == s.defaultPriority(gv) {
 		delete(next.priorities, gv)
 	} else if next.priorities == nil {
 		next.priorities = map[schema.GroupVersion]Priority{gv: priority}
 	} else {
 		next.priorities[gv] = priority
 	}
-	s.exchangeLocked(next, true)
+	s.swapLocked(next, true)
 }
 
-func (s *Source) isNewsLocked(name string, revision int64, watched bool) bool {
+func (s *Source) isNewerLocked(name string, revision int64, watched bool) bool {
 	if watched {
 		return s.mu.news.Reflected(name, revision)
 	}
 	return s.mu.news.Written(name, revision)
 }
 
-// remove takes an APIService out.
+// remove removes an APIService, unless a newer revision is known.
 func (s *Source) remove(name string, revision int64, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.isNewsLocked(name, revision, watched)
+	newer := s.isNewerLocked(name, revision, watched)
 	gv := groupVersionOf(name)
 	if s.own[gv] || s.config.Served(gv) {
 		s.dirty.add(name)
@@ -292,18 +299,18 @@ func (s *Source) remove(name string, revision int64, watched bool) {
 	now := s.current.Load()
 	old := now.remotes[gv]
 	_, unusual := now.priorities[gv]
-	if !news || old == nil && !unusual || old != nil && old.revision > revision {
+	if !newer || old == nil && !unusual || old != nil && old.revision > revision {
 		return
 	}
 	next := now.with(gv, nil)
 	next.priorities = maps.Clone(now.priorities)
 	delete(next.priorities, gv)
-	s.exchangeLocked(next, true)
+	s.swapLocked(next, true)
 }
 
-// register makes the registration of an APIService. What is known of the server
-// from an older one stays.
-func (s *Source) register(now *snapshot, old *registration, gv schema.GroupVersion, service *apiregistrationv1.APIService, revision int64) *registration {
+// newRegistration returns the registration of an APIService. It shares the server
+// of other registrations with the same address, and keeps the discovery of old.
+func (s *Source) newRegistration(now *snapshot, old *registration, gv schema.GroupVersion, service *apiregistrationv1.APIService, revision int64) *registration {
 	r := &registration{
 		gv: gv, name: nameOf(gv), uid: service.UID, revision: revision, available: isAvailable(service),
 		priority:  Priority{service.Spec.GroupPriorityMinimum, service.Spec.VersionPriority},
@@ -324,14 +331,14 @@ func (s *Source) register(now *snapshot, old *registration, gv schema.GroupVersi
 	return r
 }
 
-// looksLike tells that two registrations are shown alike, and that nothing is
-// to be found out anew.
-func (r *registration) looksLike(other *registration) bool {
+// isShownAs reports whether discovery shows two registrations alike, so that
+// neither its generation nor the checks need to know of the change.
+func (r *registration) isShownAs(other *registration) bool {
 	return r.server == other.server && r.priority == other.priority && r.resources == other.resources && r.available == other.available
 }
 
-// with returns a snapshot in which a group version is another server's, or not
-// any more where r is nil.
+// with returns a snapshot with the registration of a group version replaced, or
+// removed if r is nil.
 func (n *snapshot) with(gv schema.GroupVersion, r *registration) *snapshot {
 	next := &snapshot{generation: n.generation, remotes: maps.Clone(n.remotes), priorities: n.priorities}
 	switch {
@@ -345,9 +352,9 @@ func (n *snapshot) with(gv schema.GroupVersion, r *registration) *snapshot {
 	return next
 }
 
-// exchangeLocked puts a snapshot in force. Servers that nobody is registered
-// for any more are let go.
-func (s *Source) exchangeLocked(next *snapshot, changed bool) {
+// swapLocked makes next the current snapshot, and closes servers without a
+// registration. changed says that discovery differs.
+func (s *Source) swapLocked(next *snapshot, changed bool) {
 	was := s.current.Load()
 	if changed {
 		next.generation++
@@ -366,21 +373,21 @@ func (s *Source) exchangeLocked(next *snapshot, changed bool) {
 		}
 	}
 	if changed {
-		s.wake()
+		s.triggerChecks()
 	}
 }
 
-// wake makes the checks look at what there is.
-func (s *Source) wake() {
+// triggerChecks makes the checks compare registrations. It does not block.
+func (s *Source) triggerChecks() {
 	select {
-	case s.woken <- struct{}{}:
-	default: // it is about to look anyway
+	case s.wakeChecks <- struct{}{}:
+	default: // one is pending
 	}
 }
 
-// heard keeps what a server says of a group version, unless somebody else is
+// setResources sets the discovery of a group version, unless another server is
 // registered for it by now.
-func (s *Source) heard(r *registration, resources *apidiscovery.APIVersionDiscovery) {
+func (s *Source) setResources(r *registration, resources *apidiscovery.APIVersionDiscovery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.current.Load()

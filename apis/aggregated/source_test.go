@@ -29,7 +29,7 @@ func newSource(t *testing.T) *Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.dirty.take()
+	s.dirty.drain()
 	return s
 }
 
@@ -50,7 +50,7 @@ func stored(name, service, label string, revision int64, priority Priority) *cod
 	return codec.RecordOf(kind, obj, nil, revision)
 }
 
-// TestNews: what writes report and what the watch tells may cross; the newest
+// TestNews: reports of writes and of the watch may cross; the newest
 // counts.
 func TestNews(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestNews(t *testing.T) {
 	}{
 		{"written", []event{{"one", 5, false}}, "one"},
 		{"written, and watched", []event{{"one", 5, false}, {"one", 5, true}}, "one"},
-		{"an older one is told later", []event{{"two", 6, false}, {"one", 5, true}}, "two"},
+		{"an older one comes later", []event{{"two", 6, false}, {"one", 5, true}}, "two"},
 		{"a write is reported late", []event{{"two", 6, true}, {"one", 5, false}}, "two"},
 		{"deleted", []event{{"one", 5, true}, {"", 6, false}}, ""},
 		{"deleted, and the watch is behind", []event{{"", 6, false}, {"one", 5, true}, {"", 6, true}}, ""},
@@ -81,7 +81,7 @@ func TestNews(t *testing.T) {
 			for _, e := range tt.events {
 				if e.service == "" {
 					s.remove(name, e.revision, e.watched)
-				} else if err := s.put(stored(name, e.service, "", e.revision, Priority{100, 10}), e.watched); err != nil {
+				} else if err := s.update(stored(name, e.service, "", e.revision, Priority{100, 10}), e.watched); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -124,7 +124,7 @@ func TestPriority(t *testing.T) {
 		t.Error("others answer for what is this server's own, or not for what is theirs")
 	}
 	if s.Handler(apiregistrationv1.SchemeGroupVersion) != nil {
-		t.Error("somebody else answers for registrations")
+		t.Error("another server is registered for apiregistration.k8s.io")
 	}
 }
 
@@ -143,7 +143,7 @@ func TestServersAreShared(t *testing.T) {
 		t.Error("there are two servers")
 	}
 	known := &apidiscovery.APIVersionDiscovery{Version: "v1", Freshness: apidiscovery.DiscoveryFreshnessCurrent}
-	s.heard(remotes[apples], known)
+	s.setResources(remotes[apples], known)
 	if err := s.Observe(stored("v1.fruit.example.com", "one", "", 9, Priority{200, 10})); err != nil {
 		t.Fatal(err)
 	}
@@ -158,9 +158,9 @@ func TestServersAreShared(t *testing.T) {
 	}
 }
 
-// TestAsItShould is the table of what is done about APIServices of this server's
+// TestIsUpToDate is the table of what is done about APIServices of this server's
 // own.
-func TestAsItShould(t *testing.T) {
+func TestIsUpToDate(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
 	usual := customPriority
@@ -172,13 +172,13 @@ func TestAsItShould(t *testing.T) {
 		{"v1.example.com", "", always, usual, false, true},
 		{"v1.example.com", "", always, Priority{1, 1}, false, false},
 		{"v1.example.com", "one", always, usual, false, false},
-		{"v1.example.com", "one", "", usual, false, true},        // somebody's own
+		{"v1.example.com", "one", "", usual, false, true},        // made by a user
 		{"v2.example.com", "", always, usual, false, false},      // is not served
-		{"v2.example.com", "", "", usual, true, true},            // nor is this, but it is somebody's own
+		{"v2.example.com", "", "", usual, true, true},            // nor is this, but a user made it
 		{"v1.", "", onStart, Priority{1, 1}, false, true},        // changed while the server runs
 		{"v1.", "", onStart, Priority{1, 1}, true, false},        // and put right when it starts
 		{"v1.old.example.com", "", onStart, usual, true, false},  // was built in once
-		{"v1.old.example.com", "", onStart, usual, false, true},  // somebody made it meanwhile
+		{"v1.old.example.com", "", onStart, usual, false, true},  // a user made it meanwhile
 		{"v1.", "", onStart, Priority{18000, 1}, true, true},     // as registered
 		{"v1.example.com", "", "nonsense", usual, true, true},    // a label of no meaning
 		{"v1.apiregistration.k8s.io", "", "", usual, true, true}, // never touched
@@ -189,23 +189,23 @@ func TestAsItShould(t *testing.T) {
 			t.Fatal(err)
 		}
 		gv := groupVersionOf(tt.name)
-		if got := s.asItShould(service, gv, s.wanted(gv), tt.starting); got != tt.want {
+		if got := s.isUpToDate(service, gv, s.wantedLabel(gv), tt.starting); got != tt.want {
 			t.Errorf("%+v: %t", tt, got)
 		}
 	}
 }
 
-func TestMarks(t *testing.T) {
+func TestDirtySet(t *testing.T) {
 	t.Parallel()
-	m := newMarks()
+	m := newDirtySet()
 	m.add("b", "a", "b")
 	m.add("c")
-	m.drop("c")
+	m.remove("c")
 	<-m.ready
-	if got := m.take(); !slices.Equal(got, []string{"a", "b"}) {
+	if got := m.drain(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%v", got)
 	}
-	if got := m.take(); len(got) != 0 {
+	if got := m.drain(); len(got) != 0 {
 		t.Errorf("a second time %v", got)
 	}
 }

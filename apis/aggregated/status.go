@@ -14,9 +14,9 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// report writes a verdict into the APIService where it says something else.
-func (s *Source) report(ctx context.Context, r *registration, v verdict) error {
-	news := false
+// updateStatus writes the condition Available of an APIService, if it differs.
+func (s *Source) updateStatus(ctx context.Context, r *registration, v availability) error {
+	changed := false
 	record, err := s.config.APIServices.Update(ctx, types.NamespacedName{Name: r.name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		if current == nil {
 			return nil, storage.WriteOptions{}, storage.ErrNotFound
@@ -29,28 +29,28 @@ func (s *Source) report(ctx context.Context, r *registration, v verdict) error {
 		if !ok || service.UID != r.uid || service.Spec.Service == nil || addressOf(&service.Spec) != r.server.address {
 			return nil, storage.WriteOptions{}, errOutdated
 		}
-		old := available(service)
-		news = old == nil || old.Status != v.status || old.Reason != v.reason
-		judged, err := s.judged(service, v)
+		old := availableCondition(service)
+		changed = old == nil || old.Status != v.status || old.Reason != v.reason
+		judged, err := s.withCondition(service, v)
 		return judged, storage.WriteOptions{}, err
 	}, storage.UpdateOptions{})
 	switch {
 	case errors.Is(err, storage.ErrNotFound), errors.Is(err, errOutdated):
-		return nil // who is registered by now is looked at by itself
+		return nil // the new registration has a check of its own
 	case err != nil:
 		return fmt.Errorf("write the status of APIService %s: %w", r.name, err)
 	}
-	s.metrics.observe(r.name, v, news)
+	s.metrics.observe(r.name, v, changed)
 	return s.Observe(record)
 }
 
-// errOutdated ends the update of an APIService that is not what was looked at.
+// errOutdated aborts the update of an APIService that is not the checked one.
 var errOutdated = errors.New("the APIService is another one by now")
 
-// judged returns an APIService with the condition of a verdict, the same one
-// where nothing changes.
-func (s *Source) judged(service *apiregistrationv1.APIService, v verdict) (codec.Object, error) {
-	old := available(service)
+// withCondition returns an APIService with the condition Available set. It
+// returns the same one if nothing changes.
+func (s *Source) withCondition(service *apiregistrationv1.APIService, v availability) (codec.Object, error) {
+	old := availableCondition(service)
 	if old != nil && old.Status == v.status && old.Reason == v.reason && old.Message == v.message {
 		return service, nil
 	}
@@ -70,7 +70,7 @@ func (s *Source) judged(service *apiregistrationv1.APIService, v verdict) (codec
 	return s.account(live, service, "status")
 }
 
-// account records that this server wrote an APIService, or a part of it.
+// account calls Config.Account.
 func (s *Source) account(live, service *apiregistrationv1.APIService, subresource string) (codec.Object, error) {
 	if s.config.Account == nil {
 		return service, nil

@@ -1,11 +1,9 @@
-// Package bootstrap holds the objects that a cluster has from the start, as
-// kube-apiserver v1.37 makes them, and sees to it that they are there:
-// namespaces, the RBAC defaults, priority classes, the configuration of flow
-// control, and the service of the API itself with its endpoints. It declares
-// and writes; what the objects mean is known elsewhere.
+// Package bootstrap declares and reconciles the objects that every cluster has, as
+// kube-apiserver v1.37 creates them: namespaces, the RBAC defaults, priority classes, the
+// configuration of flow control, and the service default/kubernetes with its endpoints.
 //
-// The declarations are in a file per kind. ensure.go brings them about, hooks.go
-// says when, and endpoints.go publishes where the servers of a cluster are.
+// The declarations are in a file per kind. ensure.go creates and updates them, hooks.go
+// schedules that, and endpoints.go publishes the addresses of a cluster's servers.
 //
 // Imports: codec, rest, storage.
 package bootstrap

@@ -19,16 +19,15 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// leaseTime is how long a server counts as one that answers after it last said
-// so; it says so every turn. Both are kube-apiserver's.
+// leaseTime is the duration of a server's lease, which is renewed every runInterval. Both
+// are kube-apiserver's.
 const leaseTime = 15 * time.Second
 
 // skipMirrorLabel keeps controllers from making endpoint slices of endpoints.
 const skipMirrorLabel = "endpointslice.kubernetes.io/skip-mirror"
 
-// endpoints keeps the endpoints of the service of the API: the addresses of all
-// servers that hold a lease. Servers that share a store each do so, and come to
-// the same.
+// endpoints reconciles the endpoints of default/kubernetes with the addresses of all
+// servers that hold a lease. All servers that share a store do so, with the same result.
 type endpoints struct {
 	bootstrap *Bootstrap
 	mu        struct {
@@ -41,7 +40,7 @@ type endpoints struct {
 	}
 }
 
-// publish renews this server's lease, and makes the endpoints those of all
+// publish renews this server's lease, and sets the endpoints to the addresses of all
 // leases.
 func (e *endpoints) publish(ctx context.Context) error {
 	e.mu.Lock()
@@ -67,7 +66,7 @@ func (e *endpoints) publish(ctx context.Context) error {
 	return nil
 }
 
-// withdraw gives the lease back and leaves the endpoints of the other servers.
+// withdraw removes this server's lease and address. The endpoints of other servers stay.
 func (e *endpoints) withdraw(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,7 +86,7 @@ func (e *endpoints) withdraw(ctx context.Context) error {
 	return e.write(ctx, others)
 }
 
-// write makes the endpoints those addresses. There is always one.
+// write sets the endpoints to addresses, of which there must be one.
 func (e *endpoints) write(ctx context.Context, addresses []string) error {
 	if len(addresses) == 0 {
 		return errors.New("no server holds a lease")
@@ -158,8 +157,8 @@ func otherAddressType(existing, wanted codec.Object) bool {
 	return existing.(*discoveryv1.EndpointSlice).AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType
 }
 
-// renewLease keeps a lease for some time more. A lease is an Endpoints object, as
-// kube-apiserver stores it, which servers of both kinds can share.
+// renewLease extends a lease by leaseTime. A lease is an Endpoints object, as
+// kube-apiserver stores it, so that servers of both kinds can share a store.
 func renewLease(ctx context.Context, leases storage.Interface, address string) error {
 	_, err := leases.Update(ctx, types.NamespacedName{Name: address}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		lease := &corev1.Endpoints{}

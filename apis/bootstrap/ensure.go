@@ -16,23 +16,23 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// serverManager is whom managed fields name where a set says nothing else.
+// serverManager is the default field manager of a set.
 const serverManager = "kube-apiserver"
 
-// writers is how many objects of a set are looked at, and written, at a time, so
-// that those of a first start share their syncs.
+// writers is how many objects of a set are read and written concurrently, so that those
+// of a first start share fsyncs.
 const writers = 256
 
-// set is some objects of one resource that are to exist.
+// set is declared objects of one resource.
 type set struct {
 	resource schema.GroupVersionResource
-	// manager is whom managed fields name; "": serverManager.
+	// manager is the field manager; "": serverManager.
 	manager string
 	objects []codec.Object
 	// revise brings an existing object up to date and reports whether it changed
 	// it. nil leaves alone whatever is there.
 	revise func(existing, wanted codec.Object) bool
-	// replace reports whether an existing object is to be deleted and made anew;
+	// replace reports whether an existing object must be deleted and created again;
 	// nil: never.
 	replace func(existing, wanted codec.Object) bool
 	// allocate fills in what no manager owns, as it comes from the server; nil:
@@ -70,9 +70,8 @@ func (b *Bootstrap) store(gvr schema.GroupVersionResource) (*store, error) {
 	return s, nil
 }
 
-// ensure brings about the objects of sets, all at a time. It writes nothing that
-// is as it should be. The error is that of one object; others are seen to all
-// the same.
+// ensure creates and updates the objects of sets, concurrently. It writes only objects
+// that differ. It returns the error of one object, after trying all.
 func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 	var group errgroup.Group
 	group.SetLimit(writers)
@@ -84,7 +83,7 @@ func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 		for _, wanted := range s.objects {
 			group.Go(func() error {
 				err := b.ensureOne(ctx, target, &s, wanted)
-				// Another server that starts at the same time makes the same.
+				// Another server that starts at the same time creates the same.
 				if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
 					return nil
 				}

@@ -18,15 +18,15 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// Config says what a cluster's server is like, and how it is written to. All
-// fields but Endpoint, Leases and Revision are required.
+// Config configures a Bootstrap. All fields but Endpoint, Leases and Revision are
+// required.
 type Config struct {
-	// Find returns what answers for a resource; nil where nothing does.
+	// Find returns a resource; nil if there is none.
 	Find func(gv schema.GroupVersion, resource, subresource string) *rest.Resource
 	// Stored returns what a resource stores, without a cache.
 	Stored func(resource schema.GroupResource) (storage.Interface, error)
-	// Account records in obj, which becomes the result, that a manager wrote it
-	// in place of live.
+	// Account updates the managed fields of obj for a write by a manager that
+	// replaces live, and returns obj.
 	Account func(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error)
 	// Apply merges an applied configuration into live, which is left as it is.
 	Apply func(resource *rest.Resource, live codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error)
@@ -34,7 +34,7 @@ type Config struct {
 	// ServiceRanges are one or two ranges of cluster IPs; the first address of
 	// the first is the service's of the API.
 	ServiceRanges []netip.Prefix
-	// Port is the one that the API is served at.
+	// Port is the port of the API.
 	Port int
 	// Endpoint is the address at which others reach this server. Zero: none is
 	// published.
@@ -49,14 +49,13 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-// Bootstrap sees to the objects of a cluster. Its methods may be called
-// concurrently.
+// Bootstrap reconciles the objects that every cluster has. It is safe for concurrent use.
 type Bootstrap struct {
 	config    Config
 	hooks     []*Hook
 	endpoints endpoints
 	published atomic.Bool // by the last turn
-	// seen is the revision at which all was last looked at.
+	// seen is the revision of the last run.
 	seen atomic.Int64
 }
 
@@ -89,36 +88,36 @@ func (h *Hook) Check(context.Context) error {
 }
 
 const (
-	// turn is how often Run looks whether something is to be done; kube-apiserver's
-	// interval for the service of the API.
-	turn = 10 * time.Second
-	// retry is how soon Run comes back to what could not be done.
+	// runInterval is the interval of Run; kube-apiserver's for default/kubernetes.
+	runInterval = 10 * time.Second
+	// retry is the interval of Run after a failure.
 	retry = time.Second
-	// minutely is a minute in turns.
-	minutely = int(time.Minute / turn)
+	// everyMinute is a minute in turns.
+	everyMinute = int(time.Minute / runInterval)
 )
 
-// New returns a Bootstrap that has done nothing yet.
+// New returns a Bootstrap. Start must be called before Run.
 func New(config Config) *Bootstrap {
 	b := &Bootstrap{config: config}
 	b.endpoints.bootstrap = b
 	b.hooks = []*Hook{
-		{Name: "start-system-namespaces-controller", every: minutely, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }},
+		{Name: "start-system-namespaces-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }},
 		{Name: "start-legacy-token-tracking-controller", run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }},
 		{Name: "rbac/bootstrap-roles", run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }},
 		{Name: "scheduling/bootstrap-system-priority-classes", run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
-		{Name: "priority-and-fairness-config-producer", every: minutely, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
+		{Name: "priority-and-fairness-config-producer", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
 		{Name: "bootstrap-controller", every: 1, run: b.ensureService},
 		{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR},
 	}
 	return b
 }
 
-// Hooks are the parts, in the order in which kube-apiserver lists them.
+// Hooks returns the hooks, in the order of kube-apiserver's. The caller must not change
+// the slice.
 func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
 
-// Start runs each hook once and publishes this server's endpoint, all at a time.
-// What fails is logged, and left to Run.
+// Start runs each hook once and publishes this server's endpoint, concurrently. Failures
+// are logged, and retried by Run.
 func (b *Bootstrap) Start(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, hook := range b.hooks {
@@ -129,10 +128,10 @@ func (b *Bootstrap) Start(ctx context.Context) {
 	b.seen.Store(b.revision(ctx))
 }
 
-// Run keeps what is to be kept, until ctx ends.
+// Run runs the hooks that are due until ctx ends.
 func (b *Bootstrap) Run(ctx context.Context) {
 	for n := 1; ; n++ {
-		wait := turn
+		wait := runInterval
 		if !b.published.Load() || !b.finished() {
 			wait = retry
 		}
@@ -142,10 +141,10 @@ func (b *Bootstrap) Run(ctx context.Context) {
 			return
 		}
 		revision := b.revision(ctx)
-		if wait == turn && revision != 0 && revision == b.seen.Load() {
+		if wait == runInterval && revision != 0 && revision == b.seen.Load() {
 			continue // an idle server stays so
 		}
-		all := n%minutely == 0
+		all := n%everyMinute == 0
 		for _, hook := range b.hooks {
 			if !hook.done.Load() || hook.every == 1 || all && hook.every > 0 {
 				b.runHook(ctx, hook)
@@ -158,7 +157,7 @@ func (b *Bootstrap) Run(ctx context.Context) {
 	}
 }
 
-// revision is 0 where it is not known.
+// revision returns the newest revision of the store, 0 if unknown.
 func (b *Bootstrap) revision(ctx context.Context) int64 {
 	if b.config.Revision == nil {
 		return 0
@@ -198,9 +197,8 @@ func (b *Bootstrap) publish(ctx context.Context) {
 	}
 }
 
-// Withdraw takes this server's endpoint back, before it stops. Where no other
-// server is left, the last endpoint stays: whoever asks for the service learns
-// where it was, and will be.
+// Withdraw removes this server's endpoint before it stops. The last endpoint of a cluster
+// stays, so that the service keeps its address over a restart.
 func (b *Bootstrap) Withdraw(ctx context.Context) error {
 	if err := b.endpoints.withdraw(ctx); err != nil {
 		return fmt.Errorf("withdraw the endpoint of this server: %w", err)

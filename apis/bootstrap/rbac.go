@@ -14,12 +14,12 @@ import (
 const (
 	bootstrappingLabel   = "kubernetes.io/bootstrapping"
 	bootstrappingDefault = "rbac-defaults"
-	// gatherLabel and the name of an aggregated role make the label of the roles
+	// aggregateLabelPrefix and the name of an aggregated role make the label of the roles
 	// that it is made of.
-	gatherLabel       = "rbac.authorization.k8s.io/aggregate-to-"
-	controllerPrefix  = "system:controller:"
-	rbacGroup         = rbacv1.GroupName
-	coreGroupInTables = "core"
+	aggregateLabelPrefix = "rbac.authorization.k8s.io/aggregate-to-"
+	controllerPrefix     = "system:controller:"
+	rbacGroup            = rbacv1.GroupName
+	coreGroupInTables    = "core"
 )
 
 // rbacObjects are the default roles and bindings.
@@ -47,7 +47,7 @@ func objects[T codec.Object](list []T) []codec.Object {
 	return all
 }
 
-// The functions below are the words of the tables.
+// The functions below are the vocabulary of the tables.
 
 // allow is a rule about resources. Verbs, groups and resources are separated by
 // spaces; the core group is written core.
@@ -61,7 +61,7 @@ func allow(verbs, groups, resources string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: apiGroups, Resources: strings.Fields(resources), ResourceNames: names}
 }
 
-// urls is a rule about paths that are no resources.
+// urls returns a rule for non-resource paths.
 func urls(verbs, paths string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: strings.Fields(verbs), NonResourceURLs: strings.Fields(paths)}
 }
@@ -78,17 +78,17 @@ func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: rbacMeta("", name), Rules: rules}
 }
 
-// gatheredFrom makes a role of all those that go into name.
-func gatheredFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
+// aggregatedFrom makes a role the aggregation of all roles labeled for name.
+func aggregatedFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
-		{MatchLabels: map[string]string{gatherLabel + name: "true"}},
+		{MatchLabels: map[string]string{aggregateLabelPrefix + name: "true"}},
 	}}
 	return role
 }
 
-// goesInto labels a role as a part of the aggregated role name.
-func goesInto(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
-	role.Labels[gatherLabel+name] = "true"
+// aggregatesTo labels a role as a part of the aggregated role name.
+func aggregatesTo(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
+	role.Labels[aggregateLabelPrefix+name] = "true"
 	return role
 }
 

@@ -2,21 +2,21 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// userRoles are those that people are given. Three of them are made of others,
-// which carry a label that says where they go.
+// userRoles returns the roles for users. Three of them are aggregated from others by a
+// label.
 func userRoles() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
-		gatheredFrom("admin", clusterRole("admin")),
+		aggregatedFrom("admin", clusterRole("admin")),
 		clusterRole("cluster-admin",
 			allow("*", "*", "*"),
 			urls("*", "*"),
 		),
-		goesInto("admin", gatheredFrom("edit", clusterRole("edit"))),
-		goesInto("admin", clusterRole("system:aggregate-to-admin",
+		aggregatesTo("admin", aggregatedFrom("edit", clusterRole("edit"))),
+		aggregatesTo("admin", clusterRole("system:aggregate-to-admin",
 			allow("create", "authorization.k8s.io", "localsubjectaccessreviews"),
 			allow("create delete deletecollection get list patch update watch", "rbac.authorization.k8s.io", "rolebindings roles"),
 		)),
-		goesInto("edit", clusterRole("system:aggregate-to-edit",
+		aggregatesTo("edit", clusterRole("system:aggregate-to-edit",
 			allow("get list watch", "core", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
 			allow("impersonate", "core", "serviceaccounts"),
 			allow("create delete deletecollection patch update", "core", "pods pods/attach pods/exec pods/portforward pods/proxy"),
@@ -33,7 +33,7 @@ func userRoles() []*rbacv1.ClusterRole {
 			allow("create delete deletecollection get list patch update watch", "coordination.k8s.io", "leases"),
 			allow("create delete deletecollection patch update", "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
 		)),
-		goesInto("view", clusterRole("system:aggregate-to-view",
+		aggregatesTo("view", clusterRole("system:aggregate-to-view",
 			allow("get list watch", "core", "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers replicationcontrollers/scale serviceaccounts services services/status"),
 			allow("get list watch", "core", "bindings limitranges namespaces/status pods/log pods/status replicationcontrollers/status resourcequotas resourcequotas/status"),
 			allow("get list watch", "core", "namespaces"),
@@ -47,6 +47,6 @@ func userRoles() []*rbacv1.ClusterRole {
 			allow("get list watch", "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
 			allow("get list watch", "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
 		)),
-		goesInto("edit", gatheredFrom("view", clusterRole("view"))),
+		aggregatesTo("edit", aggregatedFrom("view", clusterRole("view"))),
 	}
 }

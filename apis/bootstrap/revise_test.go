@@ -13,7 +13,7 @@ import (
 
 func TestReviseRole(t *testing.T) {
 	t.Parallel()
-	wanted := goesInto("view", clusterRole("a", allow("get list", "core apps", "pods"), urls("get", "/healthz")))
+	wanted := aggregatesTo("view", clusterRole("a", allow("get list", "core apps", "pods"), urls("get", "/healthz")))
 	full := wanted.Rules
 	own := allow("delete", "example.com", "widgets")
 	tests := []struct {
@@ -57,7 +57,7 @@ func TestReviseRole(t *testing.T) {
 
 func TestReviseAggregatedRole(t *testing.T) {
 	t.Parallel()
-	wanted := gatheredFrom("edit", clusterRole("edit"))
+	wanted := aggregatedFrom("edit", clusterRole("edit"))
 	existing := wanted.DeepCopy()
 	existing.Rules = []rbacv1.PolicyRule{allow("get", "core", "pods")} // as a controller gathers them
 	own := metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}

@@ -110,7 +110,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestHidden: what is hidden is not served, whatever is told of it later, until it is
+// TestHidden: what is hidden is not served, whatever is reported later, until it is
 // shown again.
 func TestHidden(t *testing.T) {
 	t.Parallel()
@@ -119,7 +119,7 @@ func TestHidden(t *testing.T) {
 	s.config.Changed = func(gvs []schema.GroupVersion) { changed = append(changed, gvs...) }
 	crd := widgetDefinition("a.example.com")
 	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
-	s.put(newEntry(crd, 1), true)
+	s.update(newEntry(crd, 1), true)
 	gv := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
 	check := func(when string, served bool, changes int) {
 		t.Helper()
@@ -140,13 +140,13 @@ func TestHidden(t *testing.T) {
 	if s.Generation() == generation {
 		t.Error("the generation has not grown")
 	}
-	s.put(newEntry(crd, 2), true)
+	s.update(newEntry(crd, 2), true)
 	check("hidden, and told of", false, 0)
 	s.setHidden(crd.Name, crd.UID, false)
 	check("shown", true, 1)
 	s.setHidden(crd.Name, crd.UID, true)
 	crd.UID = "new"
-	s.put(newEntry(crd, 3), true)
+	s.update(newEntry(crd, 3), true)
 	check("defined anew", true, 1+1)
 }
 
@@ -156,7 +156,7 @@ func TestDeletionChangesNothing(t *testing.T) {
 	s := sourceOver(t, newBackend(t), 0)
 	crd := widgetDefinition("a.example.com")
 	stateOf := func(revision int64) *generationState {
-		s.put(newEntry(crd, revision), true)
+		s.update(newEntry(crd, revision), true)
 		return s.current.Load().named(crd.Name).state
 	}
 	first := stateOf(1)

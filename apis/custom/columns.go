@@ -2,7 +2,6 @@ package custom
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"reflect"
 	"sync"
@@ -25,7 +24,7 @@ var _ rest.TableConvertor = columns{}
 // Columns implements rest.TableConvertor. Where the definition cannot be read
 // there is the name alone; Cells returns why.
 func (c columns) Columns() []metav1.TableColumnDefinition {
-	o, err := c.handler.open(context.Background())
+	o, err := c.handler.open(c.handler.source.config.Lifetime)
 	if err != nil {
 		return []metav1.TableColumnDefinition{nameColumn()}
 	}
@@ -34,7 +33,7 @@ func (c columns) Columns() []metav1.TableColumnDefinition {
 
 // Cells implements rest.TableConvertor.
 func (c columns) Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error) {
-	o, err := c.handler.open(context.Background())
+	o, err := c.handler.open(c.handler.source.config.Lifetime)
 	if err != nil {
 		return nil, nil, err
 	}

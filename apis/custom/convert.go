@@ -35,12 +35,12 @@ func (h *handler) relabels(version string) func(codec.Object) (codec.Object, err
 	}
 }
 
-// asks returns the conversion to a version by the webhook, for those who have no
-// context.
+// asks returns the conversion to a version by the webhook, for callers without a
+// context. It takes the lifetime of the source.
 func (h *handler) asks(kind *codec.Kind, version string) func(codec.Object) (codec.Object, error) {
 	gv := h.gvk.GroupKind().WithVersion(version).GroupVersion()
 	return func(obj codec.Object) (codec.Object, error) {
-		converted, err := h.convert(context.Background(), []codec.Object{obj}, kind.Version(gv))
+		converted, err := h.convert(h.source.config.Lifetime, []codec.Object{obj}, kind.Version(gv))
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom/definition"
 )
 
-// entry is what is always known of a definition. It is immutable.
+// entry is the part of a definition that is always in memory. It is immutable.
 type entry struct {
 	name                 string
 	uid                  types.UID
@@ -20,32 +20,32 @@ type entry struct {
 
 	group      string
 	namespaced bool
-	// wanted are the names asked for, accepted those of the status.
-	wanted, accepted names
-	versions         []entryVersion // in order of preference
+	// requested are the names of the spec, accepted those of the status.
+	requested, accepted names
+	versions            []entryVersion // in order of preference
 
-	// webhook: what is stored in other versions is converted by asking one;
-	// unsafe: its certificates cannot be read.
+	// webhook: versions are converted by a webhook; unsafe: its CA bundle is
+	// malformed.
 	webhook, unsafe bool
 
 	namesAccepted, established, terminating bool
-	// approvalOpen: the condition of a group of the community is not what the
-	// annotation says.
+	// approvalOpen: the condition of a protected group differs from the
+	// annotation.
 	approvalOpen bool
-	// keepsUnknown: nothing is pruned from any object; nonStructural: the condition
-	// says that the schemas are none. Both are of old definitions alone.
+	// keepsUnknown: objects are not pruned; nonStructural: the condition
+	// NonStructuralSchema is set. Both only with old definitions.
 	keepsUnknown, nonStructural bool
-	// decided is what was decided of the definition's names and is being written;
-	// nil where that is what the status says.
+	// decided is the decision on the names while it is being written; nil once the
+	// status has it.
 	decided *decision
 
-	// state is what was made of this generation on use; later entries of the same
-	// share it. barrier is shared by all entries of the definition.
+	// state is shared by all entries of the same generation, barrier by all
+	// entries of the definition.
 	state   *generationState
 	barrier *createBarrier
 }
 
-// decision is what a definition's status will say of its names.
+// decision is the part of a definition's status that concerns its names.
 type decision struct {
 	names                      names
 	namesAccepted, established bool
@@ -53,13 +53,13 @@ type decision struct {
 
 type entryVersion struct {
 	name string
-	// at is where it is among the versions of the definition.
-	at                int
+	// index is that of the version in the spec.
+	index             int
 	served, storage   bool
 	status, scale     bool
 	deprecated        bool
 	deprecationNotice string
-	// selectable are the paths of the fields that objects are selected by.
+	// selectable are the paths of the selectable fields.
 	selectable []string
 }
 
@@ -72,16 +72,16 @@ func namesOf(n *apiextensionsv1.CustomResourceDefinitionNames) names {
 	return names{n.Plural, n.Singular, n.Kind, n.ListKind, n.ShortNames, n.Categories}
 }
 
-// own returns names that share no memory with the text they came from, which
-// would stay for as long as they do.
-func (n names) own() names {
+// clone returns a deep copy. The names of a decoded definition are substrings of its
+// JSON, which they would keep in memory.
+func (n names) clone() names {
 	return names{
 		strings.Clone(n.plural), strings.Clone(n.singular), strings.Clone(n.kind), strings.Clone(n.listKind),
-		ownAll(n.shortNames), ownAll(n.categories),
+		cloneAll(n.shortNames), cloneAll(n.categories),
 	}
 }
 
-func ownAll(list []string) []string {
+func cloneAll(list []string) []string {
 	var own []string
 	for _, s := range list {
 		own = append(own, strings.Clone(s))
@@ -94,21 +94,21 @@ func (n names) equal(other names) bool {
 		slices.Equal(n.shortNames, other.shortNames) && slices.Equal(n.categories, other.categories)
 }
 
-// api returns the names as a status holds them.
+// api returns the names as an API type.
 func (n names) api() apiextensionsv1.CustomResourceDefinitionNames {
 	return apiextensionsv1.CustomResourceDefinitionNames{
 		Plural: n.plural, Singular: n.singular, Kind: n.kind, ListKind: n.listKind, ShortNames: n.shortNames, Categories: n.categories,
 	}
 }
 
-// newEntry makes the entry of a definition at a revision. It keeps nothing of
+// newEntry returns the entry of a definition at a revision. It shares no memory with
 // the definition.
 func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *entry {
 	e := &entry{
 		name: strings.Clone(crd.Name), uid: types.UID(strings.Clone(string(crd.UID))), revision: revision,
 		generation: crd.Generation, group: strings.Clone(crd.Spec.Group),
 		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		wanted:     namesOf(&crd.Spec.Names).own(), accepted: namesOf(&crd.Status.AcceptedNames).own(),
+		requested:  namesOf(&crd.Spec.Names).clone(), accepted: namesOf(&crd.Status.AcceptedNames).clone(),
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 		terminating:   crd.DeletionTimestamp != nil,
@@ -125,7 +125,7 @@ func newEntry(crd *apiextensionsv1.CustomResourceDefinition, revision int64) *en
 }
 
 func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int) entryVersion {
-	out := entryVersion{name: strings.Clone(v.Name), at: at, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
+	out := entryVersion{name: strings.Clone(v.Name), index: at, served: v.Served, storage: v.Storage, deprecated: v.Deprecated}
 	if v.DeprecationWarning != nil {
 		out.deprecationNotice = strings.Clone(*v.DeprecationWarning)
 	}
@@ -138,16 +138,16 @@ func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, at int)
 	return out
 }
 
-// given returns the names that no other definition of the group is given.
-func (e *entry) given() names {
+// reservedNames returns the names that no other definition of the group can get.
+func (e *entry) reservedNames() names {
 	if e.decided != nil {
 		return e.decided.names
 	}
 	return e.accepted
 }
 
-// isServed reports whether requests for the resource are answered. Those that
-// come before the condition is stored wait for that: see served.open.
+// isServed reports whether requests for the resource are served. Those that come
+// before the condition is stored wait for that: see handler.open.
 func (e *entry) isServed() bool {
 	namesAccepted, established := e.namesAccepted, e.established
 	if e.decided != nil {
@@ -158,9 +158,9 @@ func (e *entry) isServed() bool {
 
 func (e *entry) isHidden() bool { return e.barrier != nil && e.barrier.hidden.Load() }
 
-// isDiscovered reports whether discovery and OpenAPI have the resource: once it is
-// stored that it is established, so that a client that finds it there can change
-// the definition without meeting a write of the server's own.
+// isDiscovered reports whether discovery and OpenAPI have the resource. They do once
+// the condition Established is stored, so that a client that finds it there can update
+// the definition without a conflict with the server's own write.
 func (e *entry) isDiscovered() bool { return e.established && !e.isHidden() }
 
 func (e *entry) groupVersion(version string) schema.GroupVersion {
@@ -186,18 +186,19 @@ func (e *entry) storageVersion() *entryVersion {
 	return &e.versions[0] // no definition without one is stored
 }
 
-// same reports whether another entry is of the same definition, as it was.
-func (e *entry) same(other *entry) bool {
+// sameGeneration reports whether another entry is of the same definition and
+// generation.
+func (e *entry) sameGeneration(other *entry) bool {
 	return e.uid == other.uid && e.generation == other.generation
 }
 
-// endsAs reports that the definition was deleted since, which counts as a generation,
-// and is otherwise the same.
-func (e *entry) endsAs(marked *entry) bool {
+// isTerminatedBy reports whether marked differs by nothing but the deletion timestamp,
+// which increments the generation.
+func (e *entry) isTerminatedBy(marked *entry) bool {
 	return e.uid == marked.uid && !e.terminating && marked.terminating && e.generation+1 == marked.generation
 }
 
-// groupVersions are the group versions that discovery has the definition in.
+// groupVersions returns the group versions of the definition in discovery.
 func (e *entry) groupVersions() []schema.GroupVersion {
 	if e == nil || !e.isDiscovered() {
 		return nil

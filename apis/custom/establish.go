@@ -20,27 +20,26 @@ import (
 )
 
 const (
-	// longestRetry is the longest pause before what failed is done again.
-	longestRetry = time.Second
-	// sweepPeriod is how often it is looked for what is not used any more.
+	// maxRetry bounds the backoff of retries.
+	maxRetry = time.Second
+	// sweepPeriod is how often unused state is looked for.
 	sweepPeriod = 30 * time.Second
-	// finalizers is of how many definitions objects are deleted at the same time,
-	// writers how many statuses are written.
+	// finalizers is of how many definitions the objects are deleted concurrently,
+	// writers how many statuses are written concurrently.
 	finalizers = 4
 	writers    = 32
 )
 
-// Load reads all definitions that are stored. It is called before requests are
-// answered.
+// Load reads all stored definitions. It must be called before requests are served.
 func (s *Source) Load(ctx context.Context) error { return s.loop.follower.Load(ctx) }
 
-// Run follows the stored definitions until ctx ends: it accepts names and
-// establishes definitions; it removes what was deleted, and drops what is not
-// used. Who gets a name is decided by one goroutine, one definition after the
-// other; decisions are written by several, so that writes share their syncs.
+// Run follows the stored definitions until ctx ends: it accepts names, establishes
+// definitions, finalizes deleted ones and drops unused state. Names are decided by one
+// goroutine, one definition after the other; the decisions are written by several, so
+// that the writes share fsyncs.
 func (s *Source) Run(ctx context.Context) error {
 	var sweeper sync.WaitGroup
-	sweeper.Go(func() { s.sweepNowAndThen(ctx) })
+	sweeper.Go(func() { s.runSweeper(ctx) })
 	s.loop.follower.Run(ctx)
 	sweeper.Wait()
 	s.loop.finalizers.Wait()
@@ -49,7 +48,7 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// loop is what follows the definitions. What it begins on the way ends with Run.
+// loop is the controller of definitions. Its goroutines end with Run.
 type loop struct {
 	*Source
 	follower *reflector.Reflector
@@ -75,7 +74,7 @@ func newLoop(s *Source) (*loop, error) {
 	return l, err
 }
 
-// replace takes in all definitions there are.
+// replace replaces the entries by a list of all definitions.
 func (l *loop) replace(_ context.Context, list *rest.List) error {
 	there := map[string]bool{}
 	for record, err := range list.Items {
@@ -84,9 +83,9 @@ func (l *loop) replace(_ context.Context, list *rest.List) error {
 		}
 		there[record.Name().Name] = true
 		if crd, err := headOf(record); err != nil {
-			l.unreadable(record, err)
+			l.logUnreadable(record, err)
 		} else {
-			l.put(newEntry(crd, record.Revision()), true)
+			l.update(newEntry(crd, record.Revision()), true)
 		}
 	}
 	for e := range l.current.Load().all() {
@@ -95,11 +94,11 @@ func (l *loop) replace(_ context.Context, list *rest.List) error {
 			l.remove(e.name, list.Revision)
 		}
 	}
-	l.replaced(list.Revision)
+	l.markReplaced(list.Revision)
 	return nil
 }
 
-// syncAll syncs what there is when following begins.
+// syncAll syncs all entries when following begins.
 func (l *loop) syncAll(ctx context.Context) error {
 	for e := range l.current.Load().all() {
 		if err := l.syncEntry(ctx, e); err != nil {
@@ -113,11 +112,11 @@ func (l *loop) apply(ctx context.Context, events []rest.Event) error {
 	for i := range events {
 		event := &events[i]
 		var err error
-		if e := l.noted(event.Record); e != nil && event.Type != apiwatch.Deleted {
-			l.seen(e)
+		if e := l.currentEntry(event.Record); e != nil && event.Type != apiwatch.Deleted {
+			l.markFollowed(e)
 			err = l.syncRecord(ctx, e, event.Record)
 		} else {
-			err = l.takeNews(ctx, event)
+			err = l.applyEvent(ctx, event)
 		}
 		if err != nil {
 			return err
@@ -126,11 +125,11 @@ func (l *loop) apply(ctx context.Context, events []rest.Event) error {
 	return nil
 }
 
-// takeNews takes in what is not in the snapshot yet.
-func (l *loop) takeNews(ctx context.Context, event *rest.Event) error {
+// applyEvent applies a watch event that is not in the snapshot yet.
+func (l *loop) applyEvent(ctx context.Context, event *rest.Event) error {
 	crd, err := headOf(event.Record)
 	if err != nil {
-		l.unreadable(event.Record, err)
+		l.logUnreadable(event.Record, err)
 		return nil
 	}
 	if event.Type == apiwatch.Deleted {
@@ -138,22 +137,22 @@ func (l *loop) takeNews(ctx context.Context, event *rest.Event) error {
 		l.remove(crd.Name, event.Record.Revision())
 		return l.syncGroup(ctx, crd.Spec.Group)
 	}
-	l.put(newEntry(crd, event.Record.Revision()), true)
+	l.update(newEntry(crd, event.Record.Revision()), true)
 	return l.sync(ctx, crd, event.Record)
 }
 
-// forget drops what is kept of a definition that is gone.
+// forget drops the state of a definition that is gone.
 func (l *loop) forget(uid types.UID) {
 	delete(l.finalizing, uid)
 	delete(l.structures, uid)
 }
 
-func (l *loop) unreadable(record *codec.Record, err error) {
+func (l *loop) logUnreadable(record *codec.Record, err error) {
 	l.logger.Error("a definition cannot be read and is not taken up", "name", record.Name().Name, "err", err)
 }
 
-// syncGroup looks at the definitions of a group that did not get all the names
-// they want: some may be free now.
+// syncGroup syncs the definitions of a group that did not get all their names: some
+// may be free now.
 func (l *loop) syncGroup(ctx context.Context, name string) error {
 	for e := range l.current.Load().group(name) {
 		if err := l.syncEntry(ctx, e); err != nil {
@@ -163,7 +162,7 @@ func (l *loop) syncGroup(ctx context.Context, name string) error {
 	return nil
 }
 
-// syncEntry syncs a definition of which the entry says that it is needed.
+// syncEntry syncs a definition, unless its entry is synced.
 func (l *loop) syncEntry(ctx context.Context, e *entry) error {
 	if e.isSynced() && !l.structureOpen(e) {
 		return nil
@@ -178,10 +177,10 @@ func (l *loop) syncEntry(ctx context.Context, e *entry) error {
 	return l.syncRecord(ctx, e, record)
 }
 
-// isSynced reports that nothing is to be written of a definition's names, nor
-// anything to be cleaned up.
+// isSynced reports whether a definition needs neither a write of its status nor
+// finalization.
 func (e *entry) isSynced() bool {
-	return !e.terminating && (e.decided != nil && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.wanted))
+	return !e.terminating && (e.decided != nil && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.requested))
 }
 
 // syncRecord is syncEntry with the record of the definition at hand.
@@ -196,9 +195,8 @@ func (l *loop) syncRecord(ctx context.Context, e *entry, record *codec.Record) e
 	return l.sync(ctx, crd, record)
 }
 
-// sync writes the conditions of a definition where they are not what they
-// should be, and sees to its end where it was deleted. The definition is only
-// looked at.
+// sync writes the conditions of a definition if they differ, and finalizes it if it is
+// being deleted. It does not change crd.
 func (l *loop) sync(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, record *codec.Record) error {
 	if crd.DeletionTimestamp != nil {
 		l.startFinalizing(ctx, crd.Name, crd.UID)
@@ -225,17 +223,17 @@ func (l *loop) sync(ctx context.Context, crd *apiextensionsv1.CustomResourceDefi
 	return nil
 }
 
-// retry does something, with pauses, until it is done or ctx ends.
+// retry calls do, with backoff, until it returns true or ctx ends.
 func retry(ctx context.Context, do func() (done bool)) {
-	backoff := reflector.Backoff(longestRetry)
+	backoff := reflector.Backoff(maxRetry)
 	for !do() && reflector.Sleep(ctx, &backoff) == nil {
 	}
 }
 
-// claim lets what was decided of a definition's names be in effect before it is
-// written: no other definition is given them, and no client that reads that the
-// definition is established finds its resource missing. It reports whether any
-// that it had were given back.
+// claim decides on the names of a definition, and puts the decision into effect before
+// it is written: no other definition gets the names, and no client that reads the
+// condition Established finds the resource missing. It reports whether names that the
+// definition had were freed.
 func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,16 +244,16 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool)
 	}
 	e := *old
 	e.decided = &decision{
-		names:         namesOf(&crd.Status.AcceptedNames).own(),
+		names:         namesOf(&crd.Status.AcceptedNames).clone(),
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
 	}
-	l.exchangeLocked(now.with(e.group, e.wanted.plural, &e), old, &e)
-	return old.given().kind != "" && !e.given().equal(old.given())
+	l.swapLocked(now.with(e.group, e.requested.plural, &e), old, &e)
+	return old.reservedNames().kind != "" && !e.reservedNames().equal(old.reservedNames())
 }
 
-// writeConditions writes what was decided of a definition's names. It reports
-// whether that is done.
+// writeConditions writes the decision on a definition's names. It reports whether it is
+// done, so that it need not be retried.
 func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid types.UID, s structure) bool {
 	var written *apiextensionsv1.CustomResourceDefinition
 	now, err := l.write(ctx, record.Name().Name, record, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
@@ -269,7 +267,7 @@ func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid ty
 		return true
 	}
 	if err == nil {
-		l.put(newEntry(written, now.Revision()), false)
+		l.update(newEntry(written, now.Revision()), false)
 	}
 	if err != nil && ctx.Err() == nil {
 		l.logger.Warn("the status of a definition cannot be written yet", "definition", record.Name().Name, "err", err)
@@ -277,10 +275,9 @@ func (l *loop) writeConditions(ctx context.Context, record *codec.Record, uid ty
 	return err == nil
 }
 
-// write changes a definition's status and returns what is stored then. Where
-// change says that there is nothing to change, nothing is written. It is given
-// the definition without its schemas. known is a record to start from; it may be
-// nil.
+// write updates a definition's status and returns the stored record. change receives
+// the definition without its schemas, and returns false if there is nothing to write.
+// known is a record to start from, or nil.
 func (l *loop) write(ctx context.Context, name string, known *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (*codec.Record, error) {
 	return l.config.Definitions.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		if current == nil {
@@ -299,7 +296,7 @@ func (l *loop) write(ctx context.Context, name string, known *codec.Record, chan
 	}, storage.UpdateOptions{Cached: known})
 }
 
-func (s *Source) sweepNowAndThen(ctx context.Context) {
+func (s *Source) runSweeper(ctx context.Context) {
 	ticker := time.NewTicker(sweepPeriod)
 	defer ticker.Stop()
 	for {
@@ -312,7 +309,7 @@ func (s *Source) sweepNowAndThen(ctx context.Context) {
 	}
 }
 
-// sweep drops what has not been used for a while.
+// sweep drops state that has not been used for Config.Idle.
 func (s *Source) sweep(now time.Time) {
 	since := now.Add(-s.config.Idle)
 	for e := range s.current.Load().all() {

@@ -54,7 +54,7 @@ func (l *loop) finalizeOnce(ctx context.Context, name string, uid types.UID) (le
 		return true, err
 	}
 	// Established or not: the condition may have been taken away again.
-	if !l.config.OthersPath(storagePath(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})) {
+	if !l.config.PathShared(storagePath(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})) {
 		if left, err = l.deleteObjects(ctx, crd); left || err != nil {
 			return true, err
 		}

@@ -22,7 +22,7 @@ func TestObjectsGoWithTheirDefinition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := sourceOver(t, newBackend(t), 0)
-			s.config.OthersPath = func(path string) bool { return foreign && path == "a.example.com/widgets" }
+			s.config.PathShared = func(path string) bool { return foreign && path == "a.example.com/widgets" }
 			ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
 			crd := widgetDefinition("a.example.com")
 			crd.Finalizers = []string{definition.CleanupFinalizer}
@@ -30,7 +30,7 @@ func TestObjectsGoWithTheirDefinition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.put(newEntry(crd, record.Revision()), true)
+			s.update(newEntry(crd, record.Revision()), true)
 			e := s.current.Load().find("a.example.com", "widgets")
 			e.state.markReady() // as if another server had served it
 			objects := instances{newVersionResources(s, e, &e.versions[0]).handler}

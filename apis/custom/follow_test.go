@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// interrupted is a storage whose watches end, once, when it is told to.
+// interrupted is a storage whose watches end, once, on demand.
 type interrupted struct {
 	storage.Interface
 	end     chan struct{}

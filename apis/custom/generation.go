@@ -56,8 +56,8 @@ type compiled struct {
 	keepUnknown bool
 }
 
-func newGenerationState(ready bool) *generationState {
-	life, end := context.WithCancel(context.Background())
+func newGenerationState(lifetime context.Context, ready bool) *generationState {
+	life, end := context.WithCancel(lifetime)
 	g := &generationState{life: life}
 	if g.mu.isReady = ready; !ready {
 		g.ready = make(chan struct{})

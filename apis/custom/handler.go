@@ -60,9 +60,9 @@ type openHandler struct {
 // newVersionResources makes the resources of a version, without opening it.
 func newVersionResources(s *Source, e *entry, v *entryVersion) *versionResources {
 	h := &handler{
-		source: s, state: e.state, barrier: e.barrier, name: e.name, plural: e.wanted.plural, version: *v, scoped: e.namespaced,
-		group: schema.GroupResource{Group: e.group, Resource: e.wanted.plural},
-		gvk:   e.groupVersion(v.name).WithKind(e.wanted.kind),
+		source: s, state: e.state, barrier: e.barrier, name: e.name, plural: e.requested.plural, version: *v, scoped: e.namespaced,
+		group: schema.GroupResource{Group: e.group, Resource: e.requested.plural},
+		gvk:   e.groupVersion(v.name).WithKind(e.requested.kind),
 	}
 	h.kind = h.newKind(e)
 	h.types.handler = h
@@ -77,12 +77,12 @@ func newVersionResources(s *Source, e *entry, v *entryVersion) *versionResources
 // describe makes the resources of a version as discovery shows them. They are
 // of no other use until they are equipped.
 func (e *entry) describe(v *entryVersion) []*rest.Resource {
-	gvk := e.groupVersion(v.name).WithKind(e.wanted.kind)
+	gvk := e.groupVersion(v.name).WithKind(e.requested.kind)
 	main := &rest.Resource{
-		GroupVersion: gvk.GroupVersion(), Name: e.wanted.plural, Singular: e.accepted.singular,
+		GroupVersion: gvk.GroupVersion(), Name: e.requested.plural, Singular: e.accepted.singular,
 		ShortNames: e.accepted.shortNames, Categories: e.accepted.categories, Namespaced: e.namespaced,
-		Version: &codec.Version{GVK: gvk, List: e.wanted.listKind, Untyped: true}, Storage: instances{},
-		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.wanted.kind)), Custom: true,
+		Version: &codec.Version{GVK: gvk, List: e.requested.listKind, Untyped: true}, Storage: instances{},
+		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.requested.kind)), Custom: true,
 	}
 	if e.terminating {
 		main.WithoutVerbs = []string{"create", "patch", "update"} // in discovery alone
@@ -111,13 +111,13 @@ func (e *entry) deprecation(v *entryVersion) string {
 	if v.deprecationNotice != "" {
 		return v.deprecationNotice
 	}
-	notice := fmt.Sprintf("%s/%s %s is deprecated", e.group, v.name, e.wanted.kind)
+	notice := fmt.Sprintf("%s/%s %s is deprecated", e.group, v.name, e.requested.kind)
 	for i := range e.versions {
 		if better := &e.versions[i]; better.served && !better.deprecated {
 			// Versions are in order of preference; one of lower stability than
 			// the deprecated one is no advice.
 			if comparePriority(better.name, v.name) > 0 {
-				return notice + fmt.Sprintf("; use %s/%s %s", e.group, better.name, e.wanted.kind)
+				return notice + fmt.Sprintf("; use %s/%s %s", e.group, better.name, e.requested.kind)
 			}
 			break
 		}

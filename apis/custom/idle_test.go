@@ -111,7 +111,7 @@ func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
 	return weak.Pointer[openHandler]{}
 }
 
-// TestIdle: what use has made goes after disuse, unless somebody watches, and
+// TestIdle: what use has made goes after disuse, unless there is a watch, and
 // comes back with use.
 func TestIdle(t *testing.T) {
 	t.Parallel()
@@ -229,8 +229,8 @@ func TestManyInOneGroup(t *testing.T) {
 	const many = 2000
 	for i := range many {
 		name := fmt.Sprintf("kind%ds", i)
-		e := &entry{name: name + ".example.com", group: "example.com", revision: int64(i), wanted: names{plural: name, kind: fmt.Sprint("Kind", i)}}
-		given, why := now.takenBeside(e.group, e.name).give(e.wanted, names{})
+		e := &entry{name: name + ".example.com", group: "example.com", revision: int64(i), requested: names{plural: name, kind: fmt.Sprint("Kind", i)}}
+		given, why := now.takenBeside(e.group, e.name).give(e.requested, names{})
 		if why != nil {
 			t.Fatal(why)
 		}

@@ -78,7 +78,7 @@ func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 	if err != nil && ctx.Err() == nil && w.life.Err() != nil {
 		return nil, rest.ErrWatchClosed
 	}
-	return events, conversion.InWatch(err)
+	return events, conversion.WatchError(err)
 }
 
 // Close implements rest.Watch.

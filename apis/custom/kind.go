@@ -1,7 +1,6 @@
 package custom
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -26,7 +25,7 @@ func content(obj codec.Object) map[string]any { return obj.(*unstructured.Unstru
 // and managed fields are all in the version that clients speak, with all others
 // of the definition beside it, as storage may hold any of them.
 func (h *handler) newKind(e *entry) *codec.Kind {
-	hub := &codec.Version{GVK: h.gvk, List: e.wanted.listKind, New: newObject, Untyped: true, Accept: h.accept, Default: h.completes(h.version.name)}
+	hub := &codec.Version{GVK: h.gvk, List: e.requested.listKind, New: newObject, Untyped: true, Accept: h.accept, Default: h.completes(h.version.name)}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: h.fields}
 	convert := h.relabels
 	if e.webhook {
@@ -40,7 +39,7 @@ func (h *handler) newKind(e *entry) *codec.Kind {
 			continue
 		}
 		other := &codec.Version{
-			GVK: e.groupVersion(name).WithKind(e.wanted.kind), New: newObject, Untyped: true,
+			GVK: e.groupVersion(name).WithKind(e.requested.kind), New: newObject, Untyped: true,
 			Default: h.completes(name), ToHub: convert(h.version.name), FromHub: convert(name),
 		}
 		kind.Versions = append(kind.Versions, other)
@@ -57,7 +56,7 @@ func (h *handler) schemaOf(version string) (*compiled, error) {
 	if c := h.compiled.Load(); c != nil && own {
 		return c, nil
 	}
-	c, err := h.state.schema(context.Background(), h.source, h.name, version)
+	c, err := h.state.schema(h.source.config.Lifetime, h.source, h.name, version)
 	if err == nil && own {
 		h.compiled.Store(c)
 	}
@@ -132,7 +131,7 @@ func (h *handler) checkType(doc map[string]any) error {
 
 // fields are the values that field selectors look at.
 func (h *handler) fields(obj codec.Object) fields.Set {
-	o, err := h.open(context.Background())
+	o, err := h.open(h.source.config.Lifetime)
 	if err != nil || len(o.selectable) == 0 {
 		return nil
 	}
@@ -148,7 +147,7 @@ func (h *handler) fieldLabel(label, value string) (string, string, error) {
 	if label == "metadata.name" || label == "metadata.namespace" && h.scoped {
 		return label, value, nil
 	}
-	o, err := h.open(context.Background())
+	o, err := h.open(h.source.config.Lifetime)
 	if err != nil {
 		return "", "", apierrors.NewInternalError(err)
 	}

@@ -147,7 +147,7 @@ func recordStatus(crd *apiextensionsv1.CustomResourceDefinition, was *apiextensi
 		Manager: statusManager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
 		Time: &now, FieldsType: "FieldsV1", Subresource: "status",
 	}
-	fields, others := shareOut(crd.ManagedFields, func(m *metav1.ManagedFieldsEntry) bool {
+	fields, others := splitManagedFields(crd.ManagedFields, func(m *metav1.ManagedFieldsEntry) bool {
 		return m.Manager == entry.Manager && m.Operation == entry.Operation && m.Subresource == entry.Subresource
 	}, was, &crd.Status)
 	entry.FieldsV1 = fields

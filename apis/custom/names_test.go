@@ -14,15 +14,15 @@ func TestGive(t *testing.T) {
 	others := newSnapshot()
 	for _, e := range []*entry{
 		{name: "things.example.com", accepted: names{plural: "things", singular: "thing", kind: "Thing", listKind: "ThingList", shortNames: []string{"th"}}},
-		{name: "none.example.com", wanted: names{plural: "none", kind: "None"}}, // was given nothing yet
+		{name: "none.example.com", requested: names{plural: "none", kind: "None"}}, // was given nothing yet
 		{name: "stuffs.example.com", accepted: names{plural: "stuffs", kind: "Stuff"}},
 		{name: "stuffs.example.org", group: "example.org", accepted: names{plural: "stuffs", kind: "Stuff"}},
 	} {
-		e.wanted.plural, _, _ = strings.Cut(e.name, ".")
+		e.requested.plural, _, _ = strings.Cut(e.name, ".")
 		if e.group == "" {
 			e.group = "example.com"
 		}
-		others = others.with(e.group, e.wanted.plural, e)
+		others = others.with(e.group, e.requested.plural, e)
 	}
 	wanted := names{plural: "stuffs", singular: "stuff", kind: "Stuff", listKind: "StuffList", categories: []string{"all"}}
 	for _, test := range []struct {
@@ -122,7 +122,7 @@ func TestColumns(t *testing.T) {
 }
 
 // TestIsSynced: a definition whose status is of before a change is not in sync,
-// whoever tells of it first.
+// whichever reports it first.
 func TestIsSynced(t *testing.T) {
 	t.Parallel()
 	synced := func(edit func(*apiextensionsv1.CustomResourceDefinition)) bool {

@@ -25,26 +25,26 @@ const (
 	conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 )
 
-// form is what a schema is written for.
-type form int
+// schemaTarget is what a schema is written for.
+type schemaTarget int
 
 const (
-	openAPIV3  form = iota
-	openAPIV2       // has no alternatives and no null
-	forMerging      // as version 3, with the references of version 2
+	v3Target    schemaTarget = iota
+	v2Target                 // has no alternatives and no null
+	mergeTarget              // as version 3, with the references of version 2
 )
 
-// Digest identifies what the OpenAPI documents say of a group version. It costs
-// no reading of definitions.
+// Digest identifies the OpenAPI schemas and paths of a group version. It reads no
+// definition.
 func (s *Source) Digest(gv schema.GroupVersion) string {
 	h := sha256.New()
-	for _, e := range s.servedIn(gv) {
+	for _, e := range s.discoveredIn(gv) {
 		fmt.Fprintf(h, "%s %s %d %v\n", e.name, e.uid, e.generation, e.accepted)
 	}
 	return fmt.Sprintf("%X", h.Sum(nil))
 }
 
-func (s *Source) servedIn(gv schema.GroupVersion) []*entry {
+func (s *Source) discoveredIn(gv schema.GroupVersion) []*entry {
 	var served []*entry
 	for e := range s.current.Load().group(gv.Group) {
 		if e.isDiscovered() && e.version(gv.Version) != nil {
@@ -54,21 +54,20 @@ func (s *Source) servedIn(gv schema.GroupVersion) []*entry {
 	return served
 }
 
-// Schemas returns the OpenAPI schemas of a group version, by model name, written
-// for version 2 or 3. They are made of the stored definitions, and nothing is kept
-// of them.
+// Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3.
+// It reads the stored definitions, and caches nothing. The caller owns the result.
 func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
-	as := openAPIV3
+	as := v3Target
 	if v2 {
-		as = openAPIV2
+		as = v2Target
 	}
-	entries := s.servedIn(gv)
+	entries := s.discoveredIn(gv)
 	models := make([]map[string]openapi.Schema, len(entries))
 	var next atomic.Int64
 	var group errgroup.Group
 	for range min(len(entries), bulkWorkers()) {
 		group.Go(func() error {
-			p := newPublisher(as)
+			p := newSchemaWriter(as)
 			for i := next.Add(1) - 1; i < int64(len(entries)); i = next.Add(1) - 1 {
 				var err error
 				if models[i], err = s.models(ctx, entries[i], gv.Version, p); err != nil {
@@ -88,44 +87,44 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 	return all, nil
 }
 
-// bulkWorkers is how many goroutines share work on many definitions: one less than
-// run at a time, so that requests find a processor free.
+// bulkWorkers returns how many goroutines share work on many definitions: one less than
+// GOMAXPROCS, which leaves a processor to requests.
 func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// models returns the schemas of one definition, none if the version has just gone.
-func (s *Source) models(ctx context.Context, e *entry, version string, p *publisher) (map[string]openapi.Schema, error) {
+// models returns the schemas of one definition, none if the version was just removed.
+func (s *Source) models(ctx context.Context, e *entry, version string, p *schemaWriter) (map[string]openapi.Schema, error) {
 	record, err := s.stored(ctx, e.name)
 	if err != nil {
 		return nil, err
 	}
-	m, err := newModelMaker(e, e.version(version), record)
+	m, err := newModelBuilder(e, e.version(version), record)
 	if m == nil || err != nil {
 		return nil, err
 	}
 	return m.models(p)
 }
 
-// modelMaker makes the models of a version: of its kind, and of the list.
-type modelMaker struct {
+// modelBuilder builds the models of a version: of its kind and of the list.
+type modelBuilder struct {
 	group   string
 	names   names
 	version entryVersion
-	// schema is a text in which the schema of the version is, at a position.
+	// schema is a JSON text that has the schema of the version at an offset.
 	schema *jsonplan.Cursor
 	at     int
-	// keepsUnknown: the definition is an old one, without pruning.
+	// keepsUnknown: an old definition, without pruning.
 	keepsUnknown bool
 }
 
-// newModelMaker finds the schema of a version where it stands in the stored
-// definition, if that looks as expected. It is nil where there is no such version.
-func newModelMaker(e *entry, v *entryVersion, record *codec.Record) (*modelMaker, error) {
+// newModelBuilder returns the builder of a version, which uses the schema in the stored
+// JSON in place if that has the expected form. It is nil if there is no such version.
+func newModelBuilder(e *entry, v *entryVersion, record *codec.Record) (*modelBuilder, error) {
 	in, start := jsonplan.NewCursor(record.Stored())
-	at := in.Seek(start, "spec", "versions", v.at)
+	at := in.Seek(start, "spec", "versions", v.index)
 	name, _ := in.Text(in.Seek(at, "name"))
 	if at = in.Seek(at, "schema", "openAPIV3Schema"); name == v.name && in.At(at) == '{' {
 		keepsUnknown := in.At(in.Seek(start, "spec", "preserveUnknownFields")) == 't'
-		return &modelMaker{group: e.group, names: e.wanted, version: *v, schema: in, at: at, keepsUnknown: keepsUnknown}, nil
+		return &modelBuilder{group: e.group, names: e.requested, version: *v, schema: in, at: at, keepsUnknown: keepsUnknown}, nil
 	}
 	crd, err := crdOf(record)
 	if err != nil {
@@ -133,14 +132,14 @@ func newModelMaker(e *entry, v *entryVersion, record *codec.Record) (*modelMaker
 	}
 	for i := range crd.Spec.Versions {
 		if crd.Spec.Versions[i].Name == v.name {
-			return modelMakerOf(crd, &crd.Spec.Versions[i])
+			return modelBuilderOf(crd, &crd.Spec.Versions[i])
 		}
 	}
 	return nil, nil
 }
 
-// modelMakerOf returns one for a version of a decoded definition.
-func modelMakerOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (*modelMaker, error) {
+// modelBuilderOf returns the builder of a version of a decoded definition.
+func modelBuilderOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) (*modelBuilder, error) {
 	encoded := []byte(`{"type":"object"}`)
 	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 		var err error
@@ -148,24 +147,24 @@ func modelMakerOf(crd *apiextensionsv1.CustomResourceDefinition, version *apiext
 			return nil, fmt.Errorf("encode schema: %w", err)
 		}
 	}
-	m := &modelMaker{group: crd.Spec.Group, names: namesOf(&crd.Spec.Names), version: newEntryVersion(version, 0), keepsUnknown: crd.Spec.PreserveUnknownFields}
+	m := &modelBuilder{group: crd.Spec.Group, names: namesOf(&crd.Spec.Names), version: newEntryVersion(version, 0), keepsUnknown: crd.Spec.PreserveUnknownFields}
 	m.schema, m.at = jsonplan.NewCursor(encoded)
 	return m, nil
 }
 
-func (m *modelMaker) name(kind string) string {
+func (m *modelBuilder) name(kind string) string {
 	parts := strings.Split(m.group, ".")
 	slices.Reverse(parts)
 	return strings.Join(parts, ".") + "." + m.version.name + "." + kind
 }
 
-func (m *modelMaker) models(p *publisher) (map[string]openapi.Schema, error) {
+func (m *modelBuilder) models(p *schemaWriter) (map[string]openapi.Schema, error) {
 	kind, listKind := m.names.kind, m.names.listKind
 	object, err := m.object(p)
 	if err != nil {
 		return nil, err
 	}
-	list, err := jsonplan.Marshal(m.list(p.as))
+	list, err := jsonplan.Marshal(m.list(p.target))
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
@@ -175,10 +174,10 @@ func (m *modelMaker) models(p *publisher) (map[string]openapi.Schema, error) {
 	}, nil
 }
 
-// object is the model of the kind.
-func (m *modelMaker) object(p *publisher) ([]byte, error) {
+// object returns the model of the kind.
+func (m *modelBuilder) object(p *schemaWriter) ([]byte, error) {
 	marks := map[string]any{}
-	m.mark(marks, m.names.kind)
+	m.setKind(marks, m.names.kind)
 	encoded, err := jsonplan.Marshal(marks)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
@@ -186,14 +185,14 @@ func (m *modelMaker) object(p *publisher) ([]byte, error) {
 	return p.root(m.schema, m.at, m.keepsUnknown, encoded)
 }
 
-func (m *modelMaker) list(as form) map[string]any {
+func (m *modelBuilder) list(as schemaTarget) map[string]any {
 	types := metav1.TypeMeta{}.SwaggerDoc()
 	doc := map[string]any{
 		"type": "object", "description": m.names.listKind + " is a list of " + m.names.kind,
 		"required": []any{"items"},
 		"properties": map[string]any{
-			"apiVersion": described("string", types["apiVersion"]),
-			"kind":       described("string", types["kind"]),
+			"apiVersion": property("string", types["apiVersion"]),
+			"kind":       property("string", types["kind"]),
 			"metadata":   reference("Standard list metadata. More info: "+conventions+"#types-kinds", metaModels+"ListMeta", as),
 			"items": map[string]any{
 				"type": "array", "description": "List of " + m.names.plural + ". More info: " + conventions,
@@ -201,12 +200,12 @@ func (m *modelMaker) list(as form) map[string]any {
 			},
 		},
 	}
-	m.mark(doc, m.names.listKind)
+	m.setKind(doc, m.names.listKind)
 	return doc
 }
 
-// mark says of which kind a model is.
-func (m *modelMaker) mark(doc map[string]any, kind string) {
+// setKind sets the kind of a model.
+func (m *modelBuilder) setKind(doc map[string]any, kind string) {
 	doc["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": m.group, "version": m.version.name, "kind": kind}}
 	if len(m.version.selectable) == 0 {
 		return
@@ -218,21 +217,21 @@ func (m *modelMaker) mark(doc map[string]any, kind string) {
 	doc["x-kubernetes-selectable-fields"] = fields
 }
 
-func described(jsonType, description string) map[string]any {
+func property(jsonType, description string) map[string]any {
 	return map[string]any{"type": jsonType, "description": description}
 }
 
-func refOf(model string, as form) string {
-	if as == openAPIV3 {
+func refOf(model string, as schemaTarget) string {
+	if as == v3Target {
 		return "#/components/schemas/" + model
 	}
 	return "#/definitions/" + model
 }
 
-// reference refers to another model, with a description of its own.
-func reference(description, model string, as form) map[string]any {
+// reference returns a reference to another model, with a description of its own.
+func reference(description, model string, as schemaTarget) map[string]any {
 	ref := map[string]any{"$ref": refOf(model, as)}
-	if as == openAPIV3 {
+	if as == v3Target {
 		return map[string]any{"description": description, "allOf": []any{ref}}
 	}
 	ref["description"] = description

@@ -39,7 +39,7 @@ func TestModelsOfAVersion(t *testing.T) {
 			stored := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.a.example.com"},"spec":{` +
 				`"group":"a.example.com","names":{"plural":"widgets","kind":"Widget","listKind":"WidgetList"},"versions":[` + tt.versions + `]}}`
 			record := codec.NewRecord(definitionKind(), types.NamespacedName{Name: crd.Name}, []byte(stored), 2)
-			m, err := newModelMaker(e, e.version("v1"), record)
+			m, err := newModelBuilder(e, e.version("v1"), record)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +49,7 @@ func TestModelsOfAVersion(t *testing.T) {
 				}
 				return
 			}
-			models, err := m.models(newPublisher(openAPIV3))
+			models, err := m.models(newSchemaWriter(v3Target))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,9 +61,9 @@ func TestModelsOfAVersion(t *testing.T) {
 			}
 		})
 	}
-	m := &modelMaker{group: e.group, names: e.wanted, version: *e.version("v1")}
+	m := &modelBuilder{group: e.group, names: e.requested, version: *e.version("v1")}
 	marks := map[string]any{}
-	if m.mark(marks, "Widget"); !strings.Contains(fmt.Sprint(marks), "fieldPath:spec.v1]") {
+	if m.setKind(marks, "Widget"); !strings.Contains(fmt.Sprint(marks), "fieldPath:spec.v1]") {
 		t.Errorf("selectable fields: %v", marks)
 	}
 }

@@ -38,7 +38,7 @@ func newSnapshot() *snapshot {
 	options := btree.Options{NoLocks: true, Degree: 16}
 	return &snapshot{
 		entries: btree.NewBTreeGOptions(func(a, b *entry) bool {
-			return a.group < b.group || a.group == b.group && a.wanted.plural < b.wanted.plural
+			return a.group < b.group || a.group == b.group && a.requested.plural < b.requested.plural
 		}, options),
 		claims: btree.NewBTreeGOptions(func(a, b claim) bool { return compareClaims(&a, &b) < 0 }, options),
 	}
@@ -55,7 +55,7 @@ func compareClaims(a, b *claim) int {
 }
 
 func (s *snapshot) find(group, plural string) *entry {
-	found, _ := s.entries.Get(&entry{group: group, wanted: names{plural: plural}})
+	found, _ := s.entries.Get(&entry{group: group, requested: names{plural: plural}})
 	return found
 }
 
@@ -74,9 +74,9 @@ func (s *snapshot) with(group, plural string, e *entry) *snapshot {
 	if e != nil {
 		old, _ = next.entries.Set(e)
 	} else {
-		old, _ = next.entries.Delete(&entry{group: group, wanted: names{plural: plural}})
+		old, _ = next.entries.Delete(&entry{group: group, requested: names{plural: plural}})
 	}
-	if old != nil && e != nil && old.given().equal(e.given()) {
+	if old != nil && e != nil && old.reservedNames().equal(e.reservedNames()) {
 		return next
 	}
 	next.claims = s.claims.Copy()
@@ -95,7 +95,7 @@ func (e *entry) claims() iter.Seq[claim] {
 		if e == nil {
 			return
 		}
-		given := e.given()
+		given := e.reservedNames()
 		for _, name := range append([]string{given.plural, given.singular}, given.shortNames...) {
 			if name != "" && !yield(claim{e.group, false, name, e.name}) {
 				return

@@ -23,55 +23,58 @@ import (
 	"mainstay.dev/mainstay/webhook"
 )
 
-// DefaultIdle is how long what use has made of a definition is kept.
+// DefaultIdle is the default of Config.Idle.
 const DefaultIdle = 5 * time.Minute
 
-// Config is what a Source is made of.
+// Config configures a Source.
 type Config struct {
 	// Definitions keeps the CustomResourceDefinitions. It is read and watched
 	// all the time, so it should not be a cache of its own. Required.
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(storage.Spec) (storage.Interface, error)
-	// OthersPath reports whether another resource stores its objects under a path as
-	// well: they do not go with a definition. nil: none does.
-	OthersPath func(path string) bool
-	// Changed receives group versions whose resources are not what they were.
-	// It is called with a lock held: it may read the Source, and not wait for
-	// it; may be nil.
+	// PathShared reports whether a built-in resource stores objects under a path
+	// too: those are not deleted with a definition. nil: none does.
+	PathShared func(path string) bool
+	// Changed is called with the group versions whose resources have changed. It
+	// is called with a lock held: it may read the Source, but must not wait for
+	// it. It may be nil.
 	Changed func([]schema.GroupVersion)
-	// Services finds services, for webhooks behind them.
+	// Lifetime bounds work whose result requests share, such as compiling a
+	// schema, and interfaces without a context. It is done when the control plane
+	// closes; nil: never.
+	Lifetime context.Context
+	// Services resolves the services of conversion webhooks.
 	Services egress.Resolver
-	// Conversions counts calls of webhooks, and Following how definitions are
-	// followed; either may be nil.
+	// Conversions and Following may be nil.
 	Conversions *conversion.Metrics
 	Following   *reflector.Metrics
-	// Idle is how long what use has made is kept unused; 0 means DefaultIdle.
+	// Idle is how long compiled schemas and open handlers are kept unused; 0
+	// means DefaultIdle.
 	Idle   time.Duration
 	Logger *slog.Logger
 }
 
-// Source has the resources that stored definitions define. It is safe for
-// concurrent use.
+// Source is the route source of custom resources. It is safe for concurrent use.
 type Source struct {
 	config Config
 	logger *slog.Logger
-	// webhooks are the connections to conversion webhooks.
+	// webhooks are the clients of conversion webhooks.
 	webhooks    *webhook.Clients
 	conversions *conversion.Metrics
 
 	current atomic.Pointer[snapshot]
 	loop    *loop
 
-	// mu is held while the snapshot is exchanged and Changed called.
+	// mu is held while the snapshot is swapped and Changed is called.
 	mu struct {
 		sync.Mutex
 		news reflector.VersionTracker // of definitions, by their names
 	}
 }
 
-// New returns a source without resources. Load gives it those that are stored;
-// Run keeps it current.
+// New returns a source without resources. Load reads the stored definitions; Run
+// keeps them current.
 func New(config Config) (*Source, error) {
 	var errs []error
 	if config.Definitions == nil {
@@ -83,8 +86,11 @@ func New(config Config) (*Source, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}
-	if config.OthersPath == nil {
-		config.OthersPath = func(string) bool { return false }
+	if config.PathShared == nil {
+		config.PathShared = func(string) bool { return false }
+	}
+	if config.Lifetime == nil {
+		config.Lifetime = context.Background()
 	}
 	if config.Idle == 0 {
 		config.Idle = DefaultIdle
@@ -114,7 +120,7 @@ func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Re
 	return s.resource(e, v, subresource)
 }
 
-// Groups returns all there is, in order of names.
+// Groups returns all groups, sorted by name.
 func (s *Source) Groups() []rest.Group {
 	var groups []rest.Group
 	for name, entries := range s.current.Load().groups() {
@@ -125,7 +131,7 @@ func (s *Source) Groups() []rest.Group {
 	return groups
 }
 
-// Group returns one group.
+// Group returns one group; false if there is none.
 func (s *Source) Group(name string) (rest.Group, bool) {
 	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }
@@ -140,44 +146,47 @@ func (s *Source) Serves(gv schema.GroupVersion) bool {
 	return false
 }
 
-// Generation grows with every change of what is served.
+// Generation returns a number that grows with every change of the resources.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Observe takes note of a definition that was just written, so that the client
-// that wrote it finds it in effect. Older revisions than the known one are ignored.
+// Observe applies a definition that was just written, so that it is in effect before
+// its writer has the response. Revisions older than the known one are ignored.
 func (s *Source) Observe(record *codec.Record) error {
 	crd, err := headOf(record)
 	if err != nil {
 		return err
 	}
-	s.put(newEntry(crd, record.Revision()), false)
+	s.update(newEntry(crd, record.Revision()), false)
 	return nil
 }
 
-// noted returns the entry of a definition, if it was made of this very record.
-func (s *Source) noted(record *codec.Record) *entry {
+// currentEntry returns the entry of a definition if it is of the record's revision,
+// nil otherwise.
+func (s *Source) currentEntry(record *codec.Record) *entry {
 	if e := s.current.Load().named(record.Name().Name); e != nil && e.revision == record.Revision() {
 		return e
 	}
 	return nil
 }
 
-// seen notes that the watch has come to an entry that is in effect already.
-func (s *Source) seen(e *entry) {
+// markFollowed records that the watch has delivered the revision of an entry that is
+// in effect already.
+func (s *Source) markFollowed(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.news.Reflected(e.name, e.revision)
 }
 
-// replaced notes that all definitions of a revision were taken in.
-func (s *Source) replaced(revision int64) {
+// markReplaced records that a list of all definitions at a revision was applied.
+func (s *Source) markReplaced(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.news.Replaced(revision)
 }
 
-// put takes an entry in, if it is news. watched reports that the watch reports it.
-func (s *Source) put(e *entry, watched bool) {
+// update applies an entry, unless a newer revision is known. watched says that it
+// comes from the list or the watch, not from a writer.
+func (s *Source) update(e *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	news := s.mu.news.Written
@@ -185,11 +194,11 @@ func (s *Source) put(e *entry, watched bool) {
 		news = s.mu.news.Reflected
 	}
 	now := s.current.Load()
-	old := now.find(e.group, e.wanted.plural)
+	old := now.find(e.group, e.requested.plural)
 	if !news(e.name, e.revision) || old != nil && old.revision >= e.revision {
 		return
 	}
-	if old != nil && (old.same(e) || old.endsAs(e)) {
+	if old != nil && (old.sameGeneration(e) || old.isTerminatedBy(e)) {
 		e.state = old.state
 		if d := old.decided; d != nil && d.namesAccepted && !e.established && !e.terminating {
 			e.decided = d // still being written
@@ -198,7 +207,7 @@ func (s *Source) put(e *entry, watched bool) {
 			e.state.markReady()
 		}
 	} else {
-		e.state = newGenerationState(e.established || e.terminating)
+		e.state = newGenerationState(s.config.Lifetime, e.established || e.terminating)
 		if old != nil {
 			old.state.retire()
 		}
@@ -209,10 +218,10 @@ func (s *Source) put(e *entry, watched bool) {
 	if e.terminating {
 		e.barrier.close()
 	}
-	s.exchangeLocked(now.with(e.group, e.wanted.plural, e), old, e)
+	s.swapLocked(now.with(e.group, e.requested.plural, e), old, e)
 }
 
-// remove takes an entry out, as the watch reports.
+// remove removes an entry that the watch reports as deleted.
 func (s *Source) remove(name string, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,12 +231,12 @@ func (s *Source) remove(name string, revision int64) {
 		return
 	}
 	old.state.retire()
-	s.exchangeLocked(now.with(old.group, old.wanted.plural, nil), old, nil)
+	s.swapLocked(now.with(old.group, old.requested.plural, nil), old, nil)
 }
 
-// setHidden keeps a definition from being served, or not, whatever its conditions
-// are. One that is about to be removed is hidden: no client that finds it gone finds
-// its resources there.
+// setHidden sets whether a definition is hidden, which means not served whatever its
+// conditions are. One is hidden before it is removed, so that no client that finds it
+// deleted is served its resources.
 func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,20 +245,20 @@ func (s *Source) setHidden(name string, uid types.UID, hidden bool) {
 	if e == nil || e.uid != uid {
 		return
 	}
-	next := now.with(e.group, e.wanted.plural, e)
+	next := now.with(e.group, e.requested.plural, e)
 	if !hidden {
 		e.barrier.hidden.Store(false)
-		s.exchangeLocked(next, nil, e)
+		s.swapLocked(next, nil, e)
 		return
 	}
 	was := *e
 	was.barrier = nil
 	e.barrier.hidden.Store(true)
-	s.exchangeLocked(next, &was, nil)
+	s.swapLocked(next, &was, nil)
 }
 
-func (s *Source) exchangeLocked(next *snapshot, old, e *entry) {
-	if old != nil && e != nil && looksSame(old, e) {
+func (s *Source) swapLocked(next *snapshot, old, e *entry) {
+	if old != nil && e != nil && discoveredAlike(old, e) {
 		next.generation-- // nothing that discovery shows
 		s.current.Store(next)
 		return
@@ -275,9 +284,9 @@ func compareGroupVersions(a, b schema.GroupVersion) int {
 	return 1
 }
 
-// looksSame reports whether discovery shows two entries alike.
-func looksSame(a, b *entry) bool {
-	return a.same(b) && a.terminating == b.terminating && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
+// discoveredAlike reports whether discovery is the same for two entries.
+func discoveredAlike(a, b *entry) bool {
+	return a.sameGeneration(b) && a.terminating == b.terminating && a.isDiscovered() == b.isDiscovered() && a.accepted.equal(b.accepted)
 }
 
 // stored returns a definition as it is stored.
@@ -289,7 +298,7 @@ func (s *Source) stored(ctx context.Context, name string) (*codec.Record, error)
 	return record, nil
 }
 
-// read returns a definition less what stands under a name, as without does.
+// read returns a definition without the members of a name; see without.
 func (s *Source) read(ctx context.Context, name, less string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	record, err := s.stored(ctx, name)
 	if err != nil {

@@ -1,7 +1,6 @@
 package custom
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -40,7 +39,7 @@ func (c *typeConverter) version(name string) (managedfields.TypeConverter, error
 	if made, ok := c.versions.Load(name); ok {
 		return made.(managedfields.TypeConverter), nil
 	}
-	crd, err := c.handler.source.read(context.Background(), c.handler.name, "description")
+	crd, err := c.handler.source.read(c.handler.source.config.Lifetime, c.handler.name, "description")
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +57,11 @@ func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version str
 	if err != nil {
 		return managedfields.NewTypeConverter(nil, false) // says so in the words that are looked for
 	}
-	m, err := modelMakerOf(crd, v)
+	m, err := modelBuilderOf(crd, v)
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := m.object(newPublisher(forMerging))
+	encoded, err := m.object(newSchemaWriter(mergeTarget))
 	if err != nil {
 		return nil, err
 	}

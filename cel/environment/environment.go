@@ -12,12 +12,14 @@ import (
 	"mainstay.dev/mainstay/cel/library"
 )
 
-// base is made by the first who asks for it: a server without expressions does
-// not pay for it.
+// base makes the base environment on first use: a server without expressions does not
+// pay for it. It is package-level although servers share it, since it depends on
+// constants alone and cannot change: a cel.Env is immutable, Extend copies it, and the
+// libraries in it write to their fields only while newBase configures them.
 var base = sync.OnceValues(newBase)
 
-// Base returns the environment that the expressions of Kubernetes v1.37 start
-// from. It declares no variables. It is shared and never changes: extend it.
+// Base returns the base environment of Kubernetes v1.37. It declares no variables. It is
+// shared and immutable; callers extend it. It is safe for concurrent use.
 func Base() (*cel.Env, error) { return base() }
 
 func newBase() (*cel.Env, error) {
@@ -28,13 +30,12 @@ func newBase() (*cel.Env, error) {
 	return env, nil
 }
 
-// options are what kube-apiserver v1.37 takes in a new expression. It keeps one
-// version back, so that a cluster can return to v1.36: what came with v1.37 would
-// not be here.
+// options returns what kube-apiserver v1.37 allows in new expressions: the environment of
+// v1.36, so that a cluster can be downgraded.
 func options() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.HomogeneousAggregateLiterals(),
-		// Declarations are checked here, once, and not again for each extension.
+		// Declarations are validated here once, not for each extension.
 		cel.EagerlyValidateDeclarations(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.CrossTypeNumericComparisons(true),
@@ -45,23 +46,22 @@ func options() []cel.EnvOption {
 			cel.ValidateRegexLiterals(),
 			cel.ValidateHomogeneousAggregateLiterals(),
 		),
-		// has() is free; what it looks at is not.
+		// has() is free; its operand is not.
 		cel.CostEstimatorOptions(checker.PresenceTestHasCost(false)),
 		ext.Strings(ext.StringsVersion(2)),
 		ext.Sets(),
 		ext.TwoVarComprehensions(),
-		// A longer range would cost too much, but be made first.
+		// A longer range would exceed the cost limit only after it was made.
 		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(PerCallLimit)),
 		library.All(),
-		cel.Lib(texts{}),
-		cel.Lib(&products{}),
+		cel.Lib(stringGuard{}),
+		cel.Lib(&pairGuard{}),
 		cel.Lib(iterations{}),
 	}
 }
 
-// ProgramOptions are how each expression is evaluated: constant parts worked out
-// beforehand, its cost counted and limited to PerCallLimit, its loops ended with
-// the context. The caller owns the slice.
+// ProgramOptions returns the options of all programs: constant folding, cost tracking with
+// the limit PerCallLimit, and loops that end with the context. The caller owns the slice.
 func ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),

@@ -11,7 +11,7 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// iteration is the function that the condition of each loop is given to, and its
+// iteration is the function that is called with the condition of each loop, and its
 // overload. No expression can name it.
 const iteration = "@iteration"
 

@@ -32,7 +32,7 @@ func withVariables(t testing.TB, base func() (*cel.Env, error)) *cel.Env {
 	return env
 }
 
-// outcome is all that is told of an expression: what it is estimated to cost, what
+// outcome is all that is known of an expression: what it is estimated to cost, what
 // it has cost and given.
 func outcome(t testing.TB, env *cel.Env, expression string) string {
 	t.Helper()
@@ -62,7 +62,7 @@ func outcome(t testing.TB, env *cel.Env, expression string) string {
 	return fmt.Sprintf("estimate %v, cost %d, value %v", estimate, *details.ActualCost(), got.Type())
 }
 
-// same tells whether an expression has the same outcome in both, of a few: the
+// same reports whether an expression has the same outcome in both, of a few: the
 // order of maps is random, and short cuts depend on it.
 func same(t testing.TB, a, b *cel.Env, expression string) (string, string, bool) {
 	var got, want string

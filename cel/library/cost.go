@@ -13,9 +13,9 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// CostEstimator says what calls cost of the functions of this package, and of
-// those of cel-go's strings that kube-apiserver has its own prices for: before
-// they are made, and afterwards. It may be used concurrently if SizeEstimator may.
+// CostEstimator estimates and tracks the cost of calls of the functions of this package,
+// and of those of cel-go's strings that kube-apiserver has costs of its own for. It is
+// safe for concurrent use if SizeEstimator is.
 type CostEstimator struct {
 	// SizeEstimator bounds the sizes of variables and their fields, and what
 	// functions cost that have no price here. May be nil.
@@ -237,8 +237,8 @@ func equalsPrice() price {
 // maxFormatName is what the name of no format is longer than.
 const maxFormatName = 64
 
-// size returns the bounds of the size of a node: what the expression tells, else
-// what the schema does, else none.
+// size returns the bounds of the size of a node: from the expression, else from the
+// schema, else none.
 func (c plannedCall) size(node checker.AstNode) checker.SizeEstimate {
 	if s := node.ComputedSize(); s != nil {
 		return *s

@@ -40,7 +40,7 @@ func (bounds) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []check
 }
 
 // TestEstimateOfVariables: sizes of variables, and of the elements of lists, are
-// those that the schema tells.
+// those of the schema.
 func TestEstimateOfVariables(t *testing.T) {
 	t.Parallel()
 	env, err := base(t).Extend(

@@ -67,7 +67,7 @@ func run(t *testing.T, examples []example) {
 	}
 }
 
-// short bounds strings and bytes of which an expression does not tell the size.
+// short bounds strings and bytes whose size is unknown from the expression.
 type short struct{}
 
 func (short) EstimateSize(node checker.AstNode) *checker.SizeEstimate {

@@ -233,5 +233,5 @@ func (n elementNode) Type() *types.Type { return n.typ }
 // Expr is nil: no part of the expression stands for the elements.
 func (n elementNode) Expr() ast.Expr { return nil }
 
-// ComputedSize is nil: the expression does not tell.
+// ComputedSize is nil: unknown from the expression.
 func (n elementNode) ComputedSize() *checker.SizeEstimate { return nil }

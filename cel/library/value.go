@@ -89,7 +89,7 @@ func (v *value[T]) Size() ref.Val {
 
 func (v *value[T]) ours() {}
 
-// isOurs tells whether a value is of a type of this package.
+// isOurs reports whether a value is of a type of this package.
 func isOurs(v ref.Val) bool {
 	_, ok := v.(interface{ ours() })
 	return ok
@@ -127,7 +127,7 @@ func binary[A, B any](f func(A, B) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// checked binds a function that tells whether a string can be read.
+// checked binds a function that reports whether a string can be parsed.
 func checked[T any](read func(string) (T, error)) cel.OverloadOpt {
 	return unary(func(s string) ref.Val {
 		_, err := read(s)

@@ -42,7 +42,7 @@ type Watch struct {
 	until time.Time
 }
 
-// Match tells whether an expression matches a text; inTime is false, and nothing
+// Match reports whether an expression matches a text; inTime is false, and nothing
 // known, where that took too long.
 func (w *Watch) Match(re *regexp.Regexp, text string) (matches, inTime bool) {
 	if w.isShort(text) {
@@ -101,7 +101,7 @@ func (w *Watch) FindAll(re *regexp.Regexp, text string, limit int) (found []stri
 	return found, true
 }
 
-// looksAround tells whether an expression asks what is before a place.
+// looksAround reports whether an expression has assertions on the preceding text.
 func looksAround(re *regexp.Regexp) bool {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {

@@ -1,14 +1,12 @@
-// Package typed gives CEL what the schema of a custom resource says of its
-// objects: types, so that an expression is checked before it is used; values,
-// which stand for a document without copying it; and the largest sizes that
-// values may have, so that the cost of an expression can be told beforehand.
+// Package typed maps the structural schemas of custom resources to CEL: types, to check
+// expressions; values, which are views of a document without a copy; and maximum sizes, to
+// estimate the cost of expressions.
 //
-// A Type is all three for one schema and what is below it. Which members of an
-// object an expression sees, under which names, and what values of a format are
-// to CEL, is kube-apiserver's.
+// A Type has all three for a schema. The members that expressions can access, their names,
+// and the CEL types of formats are kube-apiserver's.
 //
-// It is not for expressions: it declares no variable and compiles nothing. Nor
-// is it for built-in kinds.
+// The package declares no variables and compiles no expressions. It is not for built-in
+// kinds.
 //
 // Imports: cel/environment.
 package typed

@@ -2,7 +2,7 @@ package typed
 
 import "strings"
 
-// isReserved tells whether CEL keeps a word to itself.
+// isReserved reports whether an identifier is reserved in CEL.
 func isReserved(word string) bool {
 	switch word {
 	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
@@ -12,9 +12,8 @@ func isReserved(word string) bool {
 	return false
 }
 
-// Escape returns the identifier that a member of an object goes by in CEL;
-// false where it has none, as it starts with a digit or holds other characters
-// than letters of ASCII, digits and _ . - /.
+// Escape returns the CEL identifier of a member of an object; false if it has none, since
+// it starts with a digit or has characters other than ASCII letters, digits and _ . - /.
 func Escape(name string) (string, bool) {
 	if name == "" || '0' <= name[0] && name[0] <= '9' {
 		return "", false

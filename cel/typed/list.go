@@ -10,11 +10,11 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// list is a list: of a document, or what addition has made of some. Sets and
-// list maps compare and add as what they are.
+// list is a list of a document, or a sum of lists. Sets and list maps are compared and
+// added as such.
 type list struct {
 	typ *Type
-	// raw are the elements of a document; vals those of a sum. One of them is nil.
+	// raw are the elements in a document, vals those of a sum. One of them is nil.
 	raw  []any
 	vals []ref.Val
 }
@@ -149,7 +149,7 @@ func (l *list) equalMap(other traits.Lister) ref.Val {
 		entries[l.key(entry)] = entry
 	}
 	if len(entries) < l.len() {
-		return l.equalInOrder(other) // keys do not tell all entries apart
+		return l.equalInOrder(other) // keys are not unique
 	}
 	met := make(map[any]bool, len(entries))
 	for it := other.Iterator(); it.HasNext() == types.True; {
@@ -203,7 +203,7 @@ func (l *list) Add(other ref.Val) ref.Val {
 	return sum
 }
 
-// key tells an entry of a list map from others.
+// key returns the key of a list map's entry.
 func (l *list) key(entry ref.Val) any {
 	mapper, ok := entry.(traits.Mapper)
 	if !ok {

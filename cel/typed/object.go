@@ -11,8 +11,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// object is an object of a document. Of one with declared members, only those are
-// seen, and a null is as good as nothing; one with free names shows all.
+// object is an object of a document. With properties, only those are accessible, and a null
+// is absent; with additionalProperties, all members are.
 type object struct {
 	typ     *Type
 	members map[string]any
@@ -20,7 +20,7 @@ type object struct {
 
 var _ traits.Mapper = (*object)(nil)
 
-// plain returns the name in the document of a member by its name in CEL.
+// plain returns the name of a member in the document from its name in CEL.
 func (o *object) plain(name string) string {
 	if plain, found := o.typ.escaped[name]; found {
 		return plain
@@ -28,8 +28,8 @@ func (o *object) plain(name string) string {
 	return name
 }
 
-// member returns the type of a member by its name in the document, nil for those
-// that are not seen.
+// member returns the type of a member by its name in the document, nil if it is not
+// accessible.
 func (o *object) member(name string) *Type {
 	if o.typ.kind == kindMapping {
 		return o.typ.elem
@@ -76,8 +76,8 @@ func (o *object) Contains(key ref.Val) ref.Val {
 // Size implements traits.Sizer.
 func (o *object) Size() ref.Val { return types.Int(len(o.members)) }
 
-// Iterator implements traits.Iterable: the names, sorted, so that an expression
-// tells the same of the same object.
+// Iterator implements traits.Iterable: the names, sorted, so that evaluation is
+// deterministic.
 func (o *object) Iterator() traits.Iterator {
 	it := &keys{names: make([]string, 0, len(o.members))}
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
@@ -92,7 +92,7 @@ func (o *object) Iterator() traits.Iterator {
 	return it
 }
 
-// Equal implements ref.Val. Members that expressions do not see count as well.
+// Equal implements ref.Val. It compares inaccessible members as well.
 func (o *object) Equal(other ref.Val) ref.Val {
 	mapper, ok := other.(traits.Mapper)
 	if !ok {
@@ -178,7 +178,7 @@ func (k *keys) Next() ref.Val {
 	return types.String(k.names[k.next-1])
 }
 
-// noValue is what an iterator is as a value, which nobody looks at.
+// noValue implements ref.Val for iterators; cel-go does not use it.
 type noValue struct{}
 
 // ConvertToNative implements ref.Val.

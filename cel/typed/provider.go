@@ -6,8 +6,7 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// CEL returns the type as CEL declares it. The types of objects have names, which
-// Provider resolves.
+// CEL returns the CEL type. Object types have names, which Provider resolves.
 func (t *Type) CEL() *types.Type {
 	if t.kind == kindObject {
 		return t.cel(t.name)
@@ -47,15 +46,15 @@ func (t *Type) cel(name string) *types.Type {
 	return types.DynType
 }
 
-// Provider resolves the names in a type to types, and all others by another
-// provider. It looks them up in the type itself: nothing is registered, so that
-// a type costs an expression only what the expression uses of it.
+// Provider resolves the names of a type's objects, and all others by another provider. It
+// looks them up in the type: nothing is registered, so that an expression only pays for
+// the types that it uses.
 type Provider struct {
 	types.Provider
 	Root *Type
 }
 
-// find returns what a name is of.
+// find returns the type of a name.
 func (p Provider) find(name string) *Type {
 	rest, ok := "", false
 	if p.Root.kind == kindObject {

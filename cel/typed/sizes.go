@@ -60,8 +60,8 @@ func maxItems(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.
 // two characters in quotes, a colon and a comma.
 func maxMembers(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 6) }
 
-// Sizes bounds the sizes of values that an expression comes by, starting from
-// variables of one type.
+// Sizes is the checker.CostEstimator of expressions whose variables have the type Root: it
+// estimates sizes by the schema.
 type Sizes struct{ Root *Type }
 
 var _ checker.CostEstimator = Sizes{}
@@ -93,7 +93,7 @@ func (s Sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Max: uint64(t.maxElements)}
 }
 
-// EstimateCallCost implements checker.CostEstimator: sizes say all.
+// EstimateCallCost implements checker.CostEstimator. It leaves calls to cel-go.
 func (s Sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
 }

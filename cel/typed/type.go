@@ -28,48 +28,47 @@ const (
 	kindIntOrString
 )
 
-// Type is what CEL knows of the values of a schema. It is immutable and safe for
-// concurrent use. Types from one Maker that are alike in all that an expression
-// can tell, sizes included, are the same pointer.
+// Type is the CEL type of a schema's values. It is immutable and safe for concurrent use.
+// Types from one Maker that are equal for expressions, sizes included, are the same
+// pointer.
 type Type struct {
 	kind     kind
 	nullable bool
 	listType string
-	// keys are the members that tell the entries of a list map apart.
+	// keys are the key members of a list map.
 	keys []string
-	// elem is what lists and mappings hold.
+	// elem is the type of the elements of lists and mappings.
 	elem *Type
-	// fields are the members of an object that expressions see, by their names in
-	// documents. escaped leads from their names in CEL to those, where the two
-	// differ.
+	// fields are the accessible members of an object, by their names in documents.
+	// escaped maps their names in CEL to those, where they differ.
 	fields  map[string]*Type
 	escaped map[string]string
-	// maxElements bounds the length of a value: characters, elements, members. It
-	// is 0 for what has no length.
+	// maxElements bounds the length of a value in characters, elements or members; 0
+	// for values without a length.
 	maxElements int64
-	// minSize is the shortest that a value can be in JSON, in bytes.
+	// minSize is the minimum size of a value in JSON, in bytes.
 	minSize int64
 	id      int
 	name    string // of objects
 }
 
-// Items is the type of the elements of lists and mappings, nil for others.
+// Items returns the type of the elements of lists and mappings, nil for others.
 func (t *Type) Items() *Type { return t.elem }
 
-// Field returns the type of a member of an object, by its name in documents. It
-// is nil for members that expressions do not see.
+// Field returns the type of a member of an object, by its name in documents; nil if it is
+// not accessible.
 func (t *Type) Field(name string) *Type { return t.fields[name] }
 
-// MaxCount returns how many values of the type an object may hold at most, going
-// by the size of a request.
+// MaxCount returns the maximum number of values of the type in an object of
+// MaxRequestSize.
 func (t *Type) MaxCount() uint64 { return uint64(maxRequestSize / (t.minSize + 1)) }
 
-// Maker makes types. It is for one goroutine.
+// Maker makes types. It is not safe for concurrent use.
 type Maker struct {
 	made map[shape]*Type
 }
 
-// shape is all that there is to a type.
+// shape is what identifies a type.
 type shape struct {
 	kind              kind
 	nullable          bool
@@ -79,9 +78,9 @@ type shape struct {
 	maxElements, size int64
 }
 
-// Make returns the type of a schema's values; nil where expressions cannot see
-// them, as nothing is known of them. Of a resource, they see its apiVersion and
-// kind, and its metadata's name and generateName, whatever the schema says.
+// Make returns the type of a schema's values; nil if expressions cannot access them. Of a
+// resource, apiVersion, kind, metadata.name and metadata.generateName are accessible
+// whatever the schema.
 func (m *Maker) Make(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 	if s.XIntOrString {
 		return m.share(&Type{kind: kindIntOrString, nullable: s.Nullable, minSize: 1, maxElements: stringLength(s)})
@@ -161,8 +160,8 @@ func (m *Maker) object(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 	return m.share(t)
 }
 
-// withTypeAndMetadata adds what every resource has. What a schema says of it
-// counts if it says all.
+// withTypeAndMetadata adds the members of every resource. Those of the schema are used if
+// it has all.
 func withTypeAndMetadata(members map[string]apiextensions.JSONSchemaProps) map[string]apiextensions.JSONSchemaProps {
 	text := apiextensions.JSONSchemaProps{Type: "string"}
 	metadata := members["metadata"]

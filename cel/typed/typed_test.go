@@ -42,7 +42,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestTypes: what CEL is told that values are.
+// TestTypes: the CEL types of schemas.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	text := props{Type: "string"}

@@ -10,10 +10,10 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Value returns what a value of a document is to CEL. The document is JSON as
-// encoding/json decodes it, with integers as int64. It is not copied and must not
-// change as long as the value is in use. What is not of the type is an error
-// value, which fails the expression that looks at it.
+// Value returns a value of a document as a CEL value. The document is JSON as
+// encoding/json decodes it, with integers as int64. It is not copied and must not change
+// while the value is in use. A value that does not match the type becomes an error value,
+// which fails the expression that accesses it.
 func (t *Type) Value(value any) ref.Val {
 	if value == nil {
 		if t.nullable {
@@ -59,7 +59,7 @@ func (t *Type) number(value any) ref.Val {
 		case t.kind == kindNumber:
 			return types.Double(value)
 		case t.kind == kindInteger && isWhole(value):
-			// The schema takes 3.0 for an integer.
+			// The schema allows 3.0 as an integer.
 			return types.Int(value)
 		}
 	case string:

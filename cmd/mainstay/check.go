@@ -26,7 +26,7 @@ code is 0 when all is well, and 1 when not.`,
 			}
 			ctx, stop := untilSignal(signals)
 			defer stop()
-			store, release, err := takeStore(dataDir)
+			store, release, err := lockStore(dataDir)
 			if err != nil {
 				return fmt.Errorf("check %s: %w", dataDir, err)
 			}

@@ -35,8 +35,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, signals))
 }
 
-// run is the program with its surroundings as parameters. It returns the exit
-// code.
+// run is the program with its environment as parameters. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
 	root := newRoot(signals)
 	root.SetArgs(args)

@@ -9,29 +9,29 @@ import (
 )
 
 const (
-	// quietPeriod is how often the server is looked at; it is quiet when it
-	// allocated less than quietBytes in one.
+	// quietPeriod is how often allocations are sampled; the server is idle when it
+	// allocated less than quietBytes in one period.
 	quietPeriod = 5 * time.Second
 	quietBytes  = 4 << 20
-	// returnBytes is what must have been allocated since memory was last given
-	// back for it to be worth a collection.
+	// returnBytes is what must have been allocated since memory was last returned
+	// for another collection to be worth it.
 	returnBytes = 32 << 20
 )
 
-// later is how many periods after memory was given back that is done again: what
-// the server itself lets go of when it is not used, a while later, goes then.
-var later = [...]int{8, 72} //nolint:gochecknoglobals // constant
+// laterPeriods are the numbers of periods after which memory is returned again: by then
+// the server has dropped caches that are not used.
+var laterPeriods = [...]int{8, 72} //nolint:gochecknoglobals // constant
 
-// quiet finds the moments in which a server that was busy is so no longer.
-type quiet struct {
+// idleDetector detects when a server that was busy becomes idle.
+type idleDetector struct {
 	seen, returned uint64
 	// periods since memory was given back after work, and how often later.
 	periods, again int
 }
 
-// tick takes, every quietPeriod, how many bytes were ever allocated. It reports
-// whether memory should be given back.
-func (q *quiet) tick(allocated uint64) bool {
+// tick receives the total of allocated bytes every quietPeriod. It reports whether memory
+// should be returned.
+func (q *idleDetector) tick(allocated uint64) bool {
 	busy := allocated-q.seen > quietBytes
 	q.seen = allocated
 	q.periods++
@@ -40,7 +40,7 @@ func (q *quiet) tick(allocated uint64) bool {
 		return false
 	case allocated-q.returned >= returnBytes:
 		q.periods, q.again = 0, 0
-	case q.again < len(later) && q.periods >= later[q.again]:
+	case q.again < len(laterPeriods) && q.periods >= laterPeriods[q.again]:
 		q.again++
 	default:
 		return false
@@ -49,14 +49,13 @@ func (q *quiet) tick(allocated uint64) bool {
 	return true
 }
 
-// returnMemory gives the memory of a burst of work back to the operating system
-// once the work is done, until ctx ends. The runtime by itself would keep as much
-// as the next burst may need: twice heapFloor and more.
+// returnMemory returns memory to the operating system when the server becomes idle, until
+// ctx ends. The runtime by itself would keep twice heapFloor and more.
 func returnMemory(ctx context.Context, logger *slog.Logger) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	ticker := time.NewTicker(quietPeriod)
 	defer ticker.Stop()
-	var q quiet
+	var q idleDetector
 	for {
 		select {
 		case <-ctx.Done():

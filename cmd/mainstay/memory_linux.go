@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseCode unmaps the pages of the program's own code and constants, most of
-// which were used once, at the start, or in a burst of work. What is used again is
-// mapped again out of the page cache, which holds it in any case; what is not can
-// be evicted sooner, and does not count as this process's. It takes a millisecond,
-// once after a start or a burst, and nothing at rest. Only what cannot differ from
-// the file is unmapped: mappings that are read-only and have no page of our own.
+// releaseCode unmaps the pages of the program's code and constants, most of which
+// are used only at the start or in a burst of work. Pages that are used again are
+// mapped again from the page cache, which has them in any case. It takes a
+// millisecond, once after a start or a burst, and nothing at rest. Only read-only
+// mappings without private pages are unmapped.
 func releaseCode() error {
 	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package main
 
-// releaseCode does nothing where there is no way to tell the system.
+// releaseCode does nothing on systems without madvise.
 func releaseCode() error { return nil }

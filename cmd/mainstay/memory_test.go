@@ -7,7 +7,7 @@ import (
 
 func TestQuiet(t *testing.T) {
 	t.Parallel()
-	var q quiet
+	var q idleDetector
 	for i, step := range []struct {
 		allocated uint64 // in MiB, since the last tick
 		want      bool
@@ -32,7 +32,7 @@ func TestQuiet(t *testing.T) {
 
 func TestQuietForLong(t *testing.T) {
 	t.Parallel()
-	var q quiet
+	var q idleDetector
 	q.tick(100 << 20)
 	var returns []int
 	for period := range 1000 {

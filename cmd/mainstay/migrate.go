@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/storage/migrate"
 )
 
-// migration is what the command was asked to do.
+// migration is the options of the command.
 type migration struct {
 	from, to string
 	etcd     etcd.Config // without endpoints
@@ -72,7 +72,7 @@ its keys are deleted from etcd.`,
 	return command
 }
 
-// run copies. moved tells that the source was written to meanwhile.
+// run copies. moved reports whether the source was written to meanwhile.
 func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Result, moved bool, err error) {
 	from, closeFrom, err := m.place(ctx, m.from, false)
 	if err != nil {
@@ -99,15 +99,15 @@ func (m *migration) run(ctx context.Context, shown *progress) (result migrate.Re
 	return result, moved, err
 }
 
-// reachable is how long etcd may take to answer.
-const reachable = 10 * time.Second
+// etcdTimeout is how long etcd may take to answer.
+const etcdTimeout = 10 * time.Second
 
 // place opens what a flag names.
 func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
 	if !strings.Contains(name, "://") {
-		take := takeStore
+		take := lockStore
 		if target {
-			take = server.TakeDataDir
+			take = server.LockDataDir
 		}
 		store, release, err := take(name)
 		return migrate.Dir{Path: store}, release, err
@@ -118,7 +118,7 @@ func (m *migration) place(ctx context.Context, name string, target bool) (migrat
 	if err != nil {
 		return nil, nil, fmt.Errorf("use etcd at %s: %w", name, err)
 	}
-	waiting, cancel := context.WithTimeout(ctx, reachable)
+	waiting, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	if err := store.Await(waiting); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("use etcd at %s: %w", name, err), store.Close())

@@ -58,9 +58,9 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// heapFloor is never touched, and so takes no memory, but counts as live heap:
-// the collector waits for as much garbage again before it runs, where a small
-// server under load would otherwise collect every few milliseconds.
+// heapFloor is an allocation that is never touched, and so takes no memory, but counts as
+// live heap: without it a small server under load would run the garbage collector every
+// few milliseconds.
 const heapFloor = 64 << 20
 
 func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal) error {
@@ -71,7 +71,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	if err != nil {
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}
 	}
-	klog.SetSlogLogger(logger) // apimachinery's, which has no other way to be told
+	klog.SetSlogLogger(logger) // for apimachinery, which has no other way to be configured
 	config.Logger, config.Version = logger, version
 	config.Checks = append(config.Checks, out.Check())
 	config.OnServing = func(serving server.Serving) {

@@ -126,8 +126,8 @@ func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
 	return ctx, cancel
 }
 
-// saveFile makes a file of what copy writes, once that is known to be a whole
-// snapshot, and says what it holds. It replaces nothing.
+// saveFile creates a file of what copy writes, once that is verified to be a complete
+// snapshot, and prints its contents. It never replaces a file.
 func saveFile(path string, copy func(io.Writer) error) (info string, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
@@ -164,7 +164,7 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 	return info, syncFolder(path)
 }
 
-// syncFolder makes the name of a file durable.
+// syncFolder syncs a directory, so that the names in it are durable.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // folders cannot be synced there
@@ -176,7 +176,7 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// describe reads a snapshot to its end, checks its sums and says what it holds.
+// describe reads a snapshot to its end, verifies its checksums and returns its contents.
 func describe(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -203,7 +203,7 @@ func describe(path string) (string, error) {
 
 // copyStopped copies the store of a stopped server.
 func copyStopped(ctx context.Context, dataDir string, w io.Writer) error {
-	store, release, err := takeStore(dataDir)
+	store, release, err := lockStore(dataDir)
 	if err != nil {
 		return err
 	}
@@ -215,12 +215,12 @@ func copyStopped(ctx context.Context, dataDir string, w io.Writer) error {
 	return errors.Join(err, s.Close(), release())
 }
 
-// takeStore takes a data directory that has a store.
-func takeStore(dataDir string) (store string, release func() error, err error) {
+// lockStore locks a data directory that has a store.
+func lockStore(dataDir string) (store string, release func() error, err error) {
 	if _, err := os.Stat(dataDir); err != nil {
 		return "", nil, err
 	}
-	store, release, err = server.TakeDataDir(dataDir)
+	store, release, err = server.LockDataDir(dataDir)
 	if err != nil {
 		return "", nil, err
 	}
@@ -259,7 +259,7 @@ func copyRunning(ctx context.Context, kubeconfig string, w io.Writer, shown *pro
 	return nil
 }
 
-// refusal is why a server refused.
+// refusal returns the error of a response that is no success.
 func refusal(resp *http.Response) string {
 	var status metav1.Status
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
@@ -269,7 +269,7 @@ func refusal(resp *http.Response) string {
 	return status.Message
 }
 
-// restoreFile makes a store and checks it.
+// restoreFile creates a store of a snapshot and checks it.
 func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (embedded.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -280,7 +280,7 @@ func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (em
 	if err != nil {
 		return embedded.Report{}, err
 	}
-	store, release, err := server.TakeDataDir(dataDir)
+	store, release, err := server.LockDataDir(dataDir)
 	if err != nil {
 		return embedded.Report{}, err
 	}

@@ -18,15 +18,15 @@ import (
 
 // The types below are pflag.Values that write into a server.Config.
 
-// refused is a flag of kube-apiserver that stands for something that is not
-// there. It takes any value; serveFlags.check complains.
+// refused is a flag of kube-apiserver for a feature that is missing. It accepts any value;
+// serveFlags.check returns an error.
 type refused struct{ kind string }
 
 func (r *refused) Set(string) error { return nil }
 func (r *refused) String() string   { return "" }
 func (r *refused) Type() string     { return r.kind }
 
-// only takes one value.
+// only accepts one value.
 type only struct{ value, what string }
 
 func (o *only) Set(value string) error {

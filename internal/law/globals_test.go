@@ -30,6 +30,7 @@ func allowedGlobals() map[string]string {
 		"openapi.builtinPatch":       "a list that is only read",
 		"openapi.customPatch":        "a list that is only read",
 		"openapi.textMedia":          "a list that is only read",
+		"cel/environment.base":       "made once, of constants alone; a cel.Env is immutable and safe for concurrent use",
 	}
 }
 
@@ -108,6 +109,8 @@ func mutable(t types.Type) string {
 		return "a pointer"
 	case *types.Chan:
 		return "a channel"
+	case *types.Signature:
+		return "a function, which may keep state"
 	case *types.Struct:
 		for field := range t.Fields() {
 			if inPackage(field.Type(), "sync", "sync/atomic") {

@@ -23,7 +23,7 @@ import (
 
 const module = "mainstay.dev/mainstay"
 
-// listed is what the go command tells of a package.
+// listed is what the go command reports of a package.
 type listed struct {
 	ImportPath, Dir, Name, Export string
 	GoFiles, Imports, Deps        []string

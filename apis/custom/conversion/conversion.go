@@ -1,7 +1,6 @@
-// Package conversion changes custom resources from one version into another by
-// asking the webhook that their definition names. What is asked and answered is
-// a ConversionReview; an answer is checked before it is believed. It knows no
-// schemas: what a version does not know is for others to drop.
+// Package conversion converts custom resources between versions by the conversion
+// webhook of their definition. It sends a ConversionReview, and validates the response
+// before it is used. It does not prune the result.
 //
 // Imports: codec/jsonplan, egress, webhook.
 package conversion
@@ -26,18 +25,18 @@ import (
 const (
 	// timeout bounds a call of a webhook, as kube-apiserver does.
 	timeout = 30 * time.Second
-	// An answer may have so many bytes, and so many for each that was sent.
-	// Nothing larger than the first could be stored in any version.
+	// Limits of a response, in bytes: at least the first, and more for larger
+	// requests. No object larger than the first could be stored.
 	answerBytes, answerFactor = 3 << 20, 16
 )
 
-// Config describes a Converter.
+// Config configures a Converter.
 type Config struct {
 	// Definition is the name of the definition, for metrics.
 	Definition string
-	// Webhook is the definition's.
+	// Webhook is that of the definition.
 	Webhook *apiextensionsv1.WebhookConversion
-	// Clients has the connections to webhooks.
+	// Clients are shared by the converters of a server.
 	Clients *webhook.Clients
 	// Metrics may be nil.
 	Metrics *Metrics
@@ -47,13 +46,13 @@ type Config struct {
 // use.
 type Converter struct {
 	definition string
-	// version of ConversionReview that is spoken.
+	// version of ConversionReview.
 	version string
 	client  *webhook.Client
 	metrics *Metrics
 }
 
-// New returns a Converter, which its owner closes.
+// New returns a Converter. The caller must close it.
 func New(config Config) (*Converter, error) {
 	known := slices.IndexFunc(config.Webhook.ConversionReviewVersions, func(version string) bool { return version == "v1" || version == "v1beta1" })
 	if known < 0 {
@@ -72,11 +71,11 @@ func New(config Config) (*Converter, error) {
 	}, nil
 }
 
-// Close lets go of connections. Conversions under way come to their end.
+// Close releases the client of the webhook. Conversions in progress are not interrupted.
 func (c *Converter) Close() { c.client.Close() }
 
-// Error says that a conversion failed. It is an API error, worded for clients
-// as kube-apiserver words it: a 500 without a reason.
+// Error is the error of a failed conversion. It is an API error with kube-apiserver's
+// message: a 500 without a reason.
 type Error struct{ Message string }
 
 func (e *Error) Error() string { return e.Message }
@@ -86,9 +85,9 @@ func (e *Error) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: e.Message}
 }
 
-// InWatch words an error for the last event of a watch: as kube-apiserver, a
-// conversion that failed has a reason there.
-func InWatch(err error) error {
+// WatchError returns an error as the last event of a watch has it: as in kube-apiserver,
+// a failed conversion has a reason there.
+func WatchError(err error) error {
 	var failed *Error
 	if !errors.As(err, &failed) {
 		return err
@@ -98,16 +97,16 @@ func InWatch(err error) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Convert returns the objects, in order, in a version: all that are not in it
-// yet are converted by one call of the webhook. The objects become the
-// Converter's. An error is an *Error, except where ctx has ended.
+// Convert returns the objects, in order, in a version. Those in other versions are
+// converted by one call of the webhook. The Converter takes ownership of the objects.
+// The error is an *Error, or that of ctx.
 func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, error) {
 	var asked []*unstructured.Unstructured
 	for _, obj := range objects {
 		switch {
 		case obj.GroupVersionKind().GroupVersion() == to:
-		case empty(obj):
-			obj.SetAPIVersion(to.String()) // nothing to ask about
+		case isEmpty(obj):
+			obj.SetAPIVersion(to.String()) // no call
 		default:
 			asked = append(asked, obj)
 		}
@@ -116,13 +115,13 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 		return objects, nil
 	}
 	start, from := time.Now(), asked[0].GroupVersionKind()
-	converted, fault := c.ask(ctx, asked, to)
+	converted, fault := c.callWebhook(ctx, asked, to)
 	c.metrics.observe(c.definition, from.Version, to.Version, fault, time.Since(start))
 	if fault != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("conversion webhook for %v: %w", from, context.Cause(ctx))
 		}
-		return nil, &Error{fmt.Sprintf("conversion webhook for %v %s", from, webhook.Quote(fault.text))}
+		return nil, &Error{fmt.Sprintf("conversion webhook for %v %s", from, webhook.Truncate(fault.text))}
 	}
 	if len(asked) == len(objects) {
 		return converted, nil
@@ -137,32 +136,33 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 	return out, nil
 }
 
-// empty objects, such as library code converts, are the same in all versions.
-func empty(obj *unstructured.Unstructured) bool {
+// isEmpty reports whether an object has nothing to convert. Libraries convert empty
+// objects.
+func isEmpty(obj *unstructured.Unstructured) bool {
 	_, hasKind := obj.Object["kind"]
 	_, hasVersion := obj.Object["apiVersion"]
 	return len(obj.Object) == 2 && hasKind && hasVersion
 }
 
-// fault is why a conversion failed: in which class metrics count it, and what
-// follows "conversion webhook for <kind>" in kube-apiserver's words.
+// fault is the failure of a conversion: its class in metrics, and what follows
+// "conversion webhook for <kind>" in the message.
 type fault struct{ class, text string }
 
 func faultf(class, format string, args ...any) *fault {
 	return &fault{class, fmt.Sprintf(format, args...)}
 }
 
-// ask converts objects that are all to be converted.
-func (c *Converter) ask(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, *fault) {
-	review, uid, err := c.question(objects, to)
+// callWebhook converts objects, none of which is in the version.
+func (c *Converter) callWebhook(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, *fault) {
+	review, uid, err := c.newReview(objects, to)
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
 	}
-	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Answer: answerBytes + answerFactor*int64(len(review))})
+	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Response: answerBytes + answerFactor*int64(len(review))})
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
 	}
-	answers, failed := c.read(body, uid)
+	answers, failed := c.readReview(body, uid)
 	if failed != nil {
 		return nil, failed
 	}
@@ -171,7 +171,7 @@ func (c *Converter) ask(ctx context.Context, objects []*unstructured.Unstructure
 	}
 	converted := make([]*unstructured.Unstructured, len(objects))
 	for i, raw := range answers {
-		if converted[i], err = accept(objects[i], raw, to); err != nil {
+		if converted[i], err = checkConverted(objects[i], raw, to); err != nil {
 			return nil, invalidObject(i, len(objects), err)
 		}
 		answers[i] = nil
@@ -179,10 +179,10 @@ func (c *Converter) ask(ctx context.Context, objects []*unstructured.Unstructure
 	return converted, nil
 }
 
-// invalidObject words what is wrong with one object of an answer. Like
-// kube-apiserver it names no index where there is but one object.
+// invalidObject returns the fault of an object of the response. Like kube-apiserver, it
+// names no index if there is only one object.
 func invalidObject(i, of int, err error) *fault {
-	var bad unacceptable
+	var bad objectError
 	errors.As(err, &bad)
 	var what string
 	switch {

@@ -247,9 +247,9 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
-// TestNobodyAsking: whoever went away is told so, and not that the webhook
+// TestCanceled: a canceled call returns the error of its context, and not that the webhook
 // failed.
-func TestNobodyAsking(t *testing.T) {
+func TestCanceled(t *testing.T) {
 	t.Parallel()
 	c := answering(t, "v1", nil, func(r review) string { return success(r) })
 	ctx, cancel := context.WithCancel(t.Context())

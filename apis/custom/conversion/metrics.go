@@ -17,8 +17,8 @@ const (
 	invalidConverted  = "conversion_webhook_invalid_converted_object_failure"
 )
 
-// Metrics counts conversions, under kube-apiserver's names. A nil Metrics counts
-// nothing.
+// Metrics are the metrics of conversions, under kube-apiserver's names. A nil *Metrics
+// counts nothing.
 type Metrics struct {
 	requests            *prometheus.CounterVec
 	latency, conversion *prometheus.HistogramVec

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/webhook"
 )
 
-// TargetOf says where the webhook of a definition is.
+// TargetOf returns the address of the webhook of a definition.
 func TargetOf(config *apiextensionsv1.WebhookClientConfig) (webhook.Target, error) {
 	if config == nil {
 		return webhook.Target{}, &Error{"webhook configuration must have either service or URL"}
@@ -37,14 +37,14 @@ func TargetOf(config *apiextensionsv1.WebhookClientConfig) (webhook.Target, erro
 	return target, nil
 }
 
-// reviewKind is the type of a review in the version that is spoken.
+// reviewKind returns the kind of a ConversionReview.
 func (c *Converter) reviewKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: apiextensionsv1.GroupName, Version: c.version, Kind: "ConversionReview"}
 }
 
-// question makes a review: that of kube-apiserver, byte by byte, with the
-// objects put in as they are written, so that none is encoded twice.
-func (c *Converter) question(objects []*unstructured.Unstructured, to schema.GroupVersion) (review []byte, uid string, err error) {
+// newReview returns an encoded ConversionReview, equal to kube-apiserver's byte by byte,
+// and its UID. Each object is encoded once, in place.
+func (c *Converter) newReview(objects []*unstructured.Unstructured, to schema.GroupVersion) (review []byte, uid string, err error) {
 	uid = uuid.NewString()
 	review = fmt.Appendf(nil, `{"kind":"ConversionReview","apiVersion":%q,"request":{"uid":%q,"desiredAPIVersion":%q,"objects":[`,
 		c.reviewKind().GroupVersion(), uid, to)
@@ -59,7 +59,7 @@ func (c *Converter) question(objects []*unstructured.Unstructured, to schema.Gro
 	return append(review, `]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}`+"\n"...), uid, nil
 }
 
-// answer is what is read of a review. Both versions look alike.
+// answer is a ConversionReview as it is decoded, in both versions.
 type answer struct {
 	Response *struct {
 		UID              string            `json:"uid"`
@@ -68,8 +68,8 @@ type answer struct {
 	} `json:"response"`
 }
 
-// read returns the objects in an answer to the review of a uid.
-func (c *Converter) read(body []byte, uid string) ([]json.RawMessage, *fault) {
+// readReview returns the converted objects in the response to the review with a UID.
+func (c *Converter) readReview(body []byte, uid string) ([]json.RawMessage, *fault) {
 	document, gvk, err := webhook.Document(body)
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
@@ -83,7 +83,7 @@ func (c *Converter) read(body []byte, uid string) ([]json.RawMessage, *fault) {
 	if gvk.Kind != "" && gvk.Kind != "ConversionReview" {
 		return nil, faultf(callFailure, "failed: %v", runtime.NewNotRegisteredErrForKind("webhook", gvk))
 	}
-	// Answers in v1beta1 need not say their type, nor which question they answer.
+	// Responses in v1beta1 need neither a type nor the UID.
 	strict := c.version != "v1beta1"
 	if want := c.reviewKind(); strict && gvk != want {
 		return nil, faultf(malformedResponse, "failed: expected webhook response of %v, got %v", want, gvk)

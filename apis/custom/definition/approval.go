@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Approval is what the annotation of a definition says of its group.
+// Approval is the state of a definition's API approval annotation.
 type Approval int
 
 // The states of approval (KEP-1111).
@@ -20,8 +20,8 @@ const (
 	Approved
 )
 
-// IsProtected reports whether a group belongs to the community, whose definitions
-// have to be approved.
+// IsProtected reports whether a group is a protected community group, whose definitions
+// need approval.
 func IsProtected(group string) bool {
 	for _, domain := range []string{"k8s.io", "kubernetes.io"} {
 		if group == domain || strings.HasSuffix(group, "."+domain) {
@@ -31,7 +31,7 @@ func IsProtected(group string) bool {
 	return false
 }
 
-// ApprovalOf reads the annotation, and returns the words for it.
+// ApprovalOf returns the state of the annotation, and a message for it.
 func ApprovalOf(annotations map[string]string) (Approval, string) {
 	const name = apiextensionsv1.KubeAPIApprovedAnnotation
 	const see = ", see https://github.com/kubernetes/enhancements/pull/1111"
@@ -48,7 +48,7 @@ func ApprovalOf(annotations map[string]string) (Approval, string) {
 	return ApprovalInvalid, fmt.Sprintf(`protected groups must have approval annotation %q with either a URL or a reason starting with "unapproved"%s`, name, see)
 }
 
-// approval checks the annotation, unless it is as good as it was.
+// approval validates the annotation, unless its state is unchanged.
 func (v *validator) approval(old *apiextensionsv1.CustomResourceDefinition) {
 	if !IsProtected(v.crd.Spec.Group) {
 		return

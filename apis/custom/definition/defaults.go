@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/apis/custom/schema"
 )
 
-// defaultFaults checks that the defaults of a structural schema are values that
-// it allows, with nothing in them that would be pruned.
+// defaultFaults returns the errors of the defaults of a structural schema: they must be
+// valid, and pruning must not change them.
 func defaultFaults(ctx context.Context, root *props, at *field.Path) field.ErrorList {
 	if !hasDefaults(root) {
 		return nil
@@ -38,15 +38,15 @@ func hasDefaults(root *props) bool {
 type defaults struct {
 	ctx  context.Context
 	errs field.ErrorList
-	// compiler compiles rules, which all defaults together have a budget for.
+	// compiler compiles rules; all defaults together share a budget.
 	compiler rules.Compiler
 	budget   int64
-	// resource is the innermost resource that a node is in.
+	// resource is the innermost resource around a node.
 	resource *schema.Schema
 }
 
-// node checks the default of a node and those below. steps lead to the node
-// from the resource it is in; an empty one is an element of a list.
+// node validates the default of a node and those below. steps are the path to the node
+// from the resource around it; an empty step is a list element.
 func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps []string, inMeta bool) {
 	if compiled.Embedded {
 		outer := w.resource
@@ -74,8 +74,8 @@ func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps
 	}
 }
 
-// valid checks that the schema allows a default, and that its rules do: as a value
-// that stays, and as one that comes.
+// valid validates a default by the schema and its rules, both as an unchanged value and
+// as a new one.
 func (w *defaults) valid(s *props, compiled *schema.Schema, value any, at *field.Path) {
 	if errs := compiled.Validate(at, value); len(errs) > 0 {
 		w.errs = append(w.errs, errs...)
@@ -111,8 +111,8 @@ func (w *defaults) value(s *props, compiled *schema.Schema, value any, at *field
 	w.valid(s, compiled, value, at)
 }
 
-// inMetadata checks a default in the metadata or type of a resource: put where
-// it belongs, it must make valid metadata.
+// inMetadata validates a default in the metadata or type of a resource, as a part of that
+// metadata.
 func (w *defaults) inMetadata(s *props, compiled *schema.Schema, value any, at *field.Path, steps []string) {
 	around := value
 	for _, step := range slices.Backward(steps) {
@@ -131,7 +131,7 @@ func (w *defaults) inMetadata(s *props, compiled *schema.Schema, value any, at *
 			doc[name] = word
 		}
 	}
-	_, err := schema.CoerceMetadata(doc, false, false) // what is unknown in it is dropped when it is used
+	_, err := schema.CoerceMetadata(doc, false, false) // unknown members are dropped on use
 	if err == nil {
 		err = schema.ValidateResource(nil, doc).ToAggregate()
 	}

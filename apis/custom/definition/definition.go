@@ -1,10 +1,9 @@
-// Package definition holds the rules of CustomResourceDefinitions as objects:
-// their defaults, what is noted when they are written, and what a valid one is.
-// It serves nothing of what they define.
+// Package definition has the defaults, the strategy and the validation of
+// CustomResourceDefinitions. It serves no custom resources.
 //
-// Paths and texts of faults are kube-apiserver's. It checks a form of its own,
-// in which what all versions have in common stands at the top of the spec
-// (spec.validation, spec.subresources and so on), and clients see its paths.
+// Paths and texts of errors are kube-apiserver's. It validates the internal version,
+// which has what all versions share at the top of the spec (spec.validation,
+// spec.subresources and so on), so that clients see those paths.
 //
 // Imports: apis/custom/rules, apis/custom/schema.
 package definition
@@ -19,10 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// CleanupFinalizer holds a definition until its objects are gone.
+// CleanupFinalizer is the finalizer that the server removes once the objects of a
+// definition are deleted.
 const CleanupFinalizer = apiextensionsv1.CustomResourceCleanupFinalizer
 
-// Default fills what a definition may leave out.
+// Default sets the defaults of a definition.
 func Default(crd *apiextensionsv1.CustomResourceDefinition) {
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
@@ -31,17 +31,17 @@ func Default(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// Prepare notes the version that objects are stored in from the start.
+// Prepare adds the storage version to status.storedVersions of a new definition.
 func Prepare(crd *apiextensionsv1.CustomResourceDefinition) {
 	noteStoredVersion(crd)
 }
 
-// PrepareUpdate notes a new storage version.
+// PrepareUpdate adds the storage version to status.storedVersions.
 func PrepareUpdate(crd, _ *apiextensionsv1.CustomResourceDefinition) {
 	noteStoredVersion(crd)
 }
 
-// noteStoredVersion remembers every version that objects may be stored in.
+// noteStoredVersion adds the storage version to status.storedVersions.
 func noteStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		version := &crd.Spec.Versions[i]
@@ -55,9 +55,8 @@ func noteStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// Internal returns a definition in the form in which what its versions have in
-// common stands at the top. It shares memory with its argument: neither may be
-// changed.
+// Internal returns a definition in the internal version. It shares memory with its
+// argument: neither may be changed.
 func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	out := &apiextensions.CustomResourceDefinition{}
 	// What is moved to the top is taken from versions that are out's own.
@@ -67,7 +66,7 @@ func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.Cus
 	return out, nil
 }
 
-// Validate returns what is wrong with a new definition.
+// Validate returns the errors of a new definition.
 func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -81,7 +80,7 @@ func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition
 	return v.errs
 }
 
-// ValidateUpdate returns what is wrong with a definition that replaces another.
+// ValidateUpdate returns the errors of a definition that replaces old.
 func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -95,7 +94,7 @@ func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourc
 	return v.errs
 }
 
-// ValidateStatusUpdate returns what is wrong with a new status.
+// ValidateStatusUpdate returns the errors of a new status.
 func ValidateStatusUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -107,7 +106,8 @@ func ValidateStatusUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) fi
 	return v.errs
 }
 
-// OnMark completes a definition that is being deleted: its objects go first.
+// OnMark sets the condition Terminating of a definition that is being deleted: its
+// objects are deleted first.
 func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 	// As kube-apiserver: no grace period, and no new generation.
 	crd.DeletionGracePeriodSeconds = nil
@@ -123,11 +123,11 @@ func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 	})
 }
 
-// Held reports that a definition cannot be deleted at once.
+// Held reports whether deletion must set the deletion timestamp first.
 func Held(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.DeletionTimestamp == nil }
 
-// InternalSchema returns a schema in the form that package schema compiles. It
-// shares memory with its argument: neither may be changed.
+// InternalSchema returns a schema in the internal version, which package schema compiles.
+// It shares memory with its argument: neither may be changed.
 func InternalSchema(props *apiextensionsv1.JSONSchemaProps) (*apiextensions.JSONSchemaProps, error) {
 	out := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, out, nil); err != nil {

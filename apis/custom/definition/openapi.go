@@ -18,7 +18,7 @@ import (
 
 func hasDefault(s *props) bool { return s.Default != nil }
 
-// anySchema reports whether something is true of any schema in the definition.
+// anySchema reports whether is returns true for any schema of the definition.
 func (v *validator) anySchema(is func(*props) bool) bool {
 	found := false
 	look := func(s *apiextensions.CustomResourceValidation) {
@@ -33,7 +33,7 @@ func (v *validator) anySchema(is func(*props) bool) bool {
 	return found
 }
 
-// schema checks the schema of a version, or of all.
+// schema validates the schema of a version, or of all.
 func (v *validator) schema(validation *apiextensions.CustomResourceValidation, version string, status bool, at *field.Path) {
 	if validation == nil || validation.OpenAPIV3Schema == nil {
 		return
@@ -56,7 +56,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 	} else {
 		start.site = checker.Root(root, schemaAt)
 	}
-	w := openAPI{ctx: v.ctx}
+	w := schemaValidator{ctx: v.ctx}
 	w.node(root, schemaAt, start)
 	v.add(w.errs...)
 	if !w.unsupported {
@@ -68,7 +68,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 	}
 }
 
-// isUnchanged reports whether a version has the schema that it had before.
+// isUnchanged reports whether the schema of a version is unchanged.
 func (v *validator) isUnchanged(version string) bool {
 	if v.old == nil {
 		return false
@@ -91,8 +91,8 @@ func hasDollarSchema(root *props) bool {
 	return found
 }
 
-// rootFields checks that the schema of an object with a /status says nothing at
-// its root that could not be checked for the status alone.
+// rootFields validates the root of a schema with a status subresource: only keywords that
+// can be validated for the status alone are allowed.
 func (v *validator) rootFields(root *props, at *field.Path) {
 	allowed := []string{"Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations"}
 	value := reflect.ValueOf(root).Elem()
@@ -112,41 +112,40 @@ func (v *validator) rootFields(root *props, at *field.Path) {
 	}
 }
 
-// openAPI gathers what is not supported in a schema, and what is wrong with
-// extensions.
-type openAPI struct {
+// schemaValidator collects the errors of unsupported keywords and of extensions.
+type schemaValidator struct {
 	ctx  context.Context
 	errs field.ErrorList
-	// ruleErrs are those of rules as CEL finds them. They do not count where
-	// something is unsupported: types made of such a schema mean little.
+	// ruleErrs are the CEL errors of rules. They are dropped if a keyword is
+	// unsupported, since CEL types of such a schema are meaningless.
 	ruleErrs    field.ErrorList
 	unsupported bool
 }
 
-// place is what matters of where a node stands.
+// place is the context of a node in a schema.
 type place struct {
 	root bool
-	// defaults may be set; where not, reason says why.
+	// defaults: a default is allowed; if not, reason is why.
 	defaults bool
 	reason   string
-	// inMeta: inside of the metadata, or the type, of a resource.
+	// inMeta: in the metadata or type of a resource.
 	inMeta bool
-	// site is where rules are judged; nowhere, if they are not.
+	// site is that of the node's rules; zero if they are not checked.
 	site rules.Site
 }
 
-// inner is a place for what has no rules.
+// inner returns the place of a node below whose rules are not checked.
 func (p place) inner() place { return p.at(rules.Site{}) }
 
-// at is a place further down.
+// at returns the place of a node below.
 func (p place) at(site rules.Site) place {
 	p.root, p.site = false, site
 	return p
 }
 
-func (w *openAPI) add(err *field.Error) { w.errs = append(w.errs, err) }
+func (w *schemaValidator) add(err *field.Error) { w.errs = append(w.errs, err) }
 
-func (w *openAPI) node(s *props, at *field.Path, p place) {
+func (w *schemaValidator) node(s *props, at *field.Path, p place) {
 	if s == nil {
 		return
 	}
@@ -186,14 +185,14 @@ func (w *openAPI) node(s *props, at *field.Path, p place) {
 	w.mapType(s, at)
 	w.listType(s, at)
 	w.rules(s, at)
-	// Of a schema that is not in order, CEL would tell what is of no help.
+	// CEL errors of an invalid schema would not help.
 	if len(w.errs) == before {
 		w.ruleErrs = append(w.ruleErrs, p.site.Check(w.ctx)...)
 	}
 }
 
-// supported checks that a node has nothing that is not supported at all.
-func (w *openAPI) supported(s *props, at *field.Path, p place) {
+// supported rejects unsupported keywords.
+func (w *schemaValidator) supported(s *props, at *field.Path, p place) {
 	types := []string{"array", "boolean", "integer", "number", "object", "string"}
 	if s.Type != "" && !slices.Contains(types, s.Type) {
 		w.add(field.NotSupported(at.Child("type"), s.Type, types))
@@ -224,7 +223,7 @@ func (w *openAPI) supported(s *props, at *field.Path, p place) {
 	}
 }
 
-func (w *openAPI) members(s *props, at *field.Path, p place) {
+func (w *schemaValidator) members(s *props, at *field.Path, p place) {
 	if additional := s.AdditionalProperties; additional != nil {
 		if len(s.Properties) > 0 && (!additional.Allows || additional.Schema != nil) {
 			w.add(field.Forbidden(at.Child("additionalProperties"), "additionalProperties and properties are mutual exclusive"))
@@ -250,18 +249,18 @@ func (w *openAPI) members(s *props, at *field.Path, p place) {
 	}
 }
 
-func (w *openAPI) mapType(s *props, at *field.Path) {
+func (w *schemaValidator) mapType(s *props, at *field.Path) {
 	if s.XMapType == nil {
 		return
 	}
-	w.mustBe(s, "object", "x-kubernetes-map-type", at)
+	w.requireType(s, "object", "x-kubernetes-map-type", at)
 	if t := *s.XMapType; t != "atomic" && t != "granular" {
 		w.add(field.NotSupported(at.Child("x-kubernetes-map-type"), t, []string{"atomic", "granular"}))
 	}
 }
 
-// mustBe requires the type that an extension is for.
-func (w *openAPI) mustBe(s *props, want, extension string, at *field.Path) bool {
+// requireType requires the type that an extension applies to.
+func (w *schemaValidator) requireType(s *props, want, extension string, at *field.Path) bool {
 	detail := fmt.Sprintf("must be %s if %s is specified", want, extension)
 	switch s.Type {
 	case want:
@@ -274,11 +273,11 @@ func (w *openAPI) mustBe(s *props, want, extension string, at *field.Path) bool 
 	return false
 }
 
-func (w *openAPI) listType(s *props, at *field.Path) {
+func (w *schemaValidator) listType(s *props, at *field.Path) {
 	listType := ""
 	if s.XListType != nil {
 		listType = *s.XListType
-		if w.mustBe(s, "array", "x-kubernetes-list-type", at) && listType == "set" {
+		if w.requireType(s, "array", "x-kubernetes-list-type", at) && listType == "set" {
 			w.setItems(itemsOf(s), at.Child("items"))
 		}
 		if listType != "atomic" && listType != "set" && listType != "map" {
@@ -305,7 +304,7 @@ func (w *openAPI) listType(s *props, at *field.Path) {
 }
 
 // setItems requires that the elements of a set are atomic.
-func (w *openAPI) setItems(items *props, at *field.Path) {
+func (w *schemaValidator) setItems(items *props, at *field.Path) {
 	if items == nil {
 		return
 	}
@@ -319,7 +318,7 @@ func (w *openAPI) setItems(items *props, at *field.Path) {
 }
 
 // mapItems checks the keys of a list map.
-func (w *openAPI) mapItems(s *props, at *field.Path) {
+func (w *schemaValidator) mapItems(s *props, at *field.Path) {
 	keysAt := at.Child("x-kubernetes-list-map-keys")
 	if len(s.XListMapKeys) == 0 {
 		w.add(field.Required(keysAt, "must not be empty if x-kubernetes-list-type is map"))
@@ -350,8 +349,8 @@ func (w *openAPI) mapItems(s *props, at *field.Path) {
 	}
 }
 
-// keyDefaults requires that every entry of a list map has its keys.
-func (w *openAPI) keyDefaults(s *props, at *field.Path) {
+// keyDefaults requires the keys of a list map to be required or to have a default.
+func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 	items := itemsOf(s)
 	if items == nil {
 		return
@@ -371,11 +370,11 @@ func (w *openAPI) keyDefaults(s *props, at *field.Path) {
 	}
 }
 
-// rules checks what can be said of rules without CEL.
-func (w *openAPI) rules(s *props, at *field.Path) {
+// rules validates rules as far as possible without CEL.
+func (w *schemaValidator) rules(s *props, at *field.Path) {
 	for i := range s.XValidations {
 		rule, at := &s.XValidations[i], at.Child("x-kubernetes-validations").Index(i)
-		w.ruleWords(rule, at)
+		w.ruleText(rule, at)
 		if rule.FieldPath != "" {
 			if _, _, err := rules.FieldAt(s, rule.FieldPath, true); err != nil {
 				w.add(field.Invalid(at.Child("fieldPath"), rule.FieldPath, "must be a valid path"))
@@ -384,7 +383,7 @@ func (w *openAPI) rules(s *props, at *field.Path) {
 	}
 }
 
-func (w *openAPI) ruleWords(rule *apiextensions.ValidationRule, at *field.Path) {
+func (w *schemaValidator) ruleText(rule *apiextensions.ValidationRule, at *field.Path) {
 	text, message := strings.TrimSpace(rule.Rule), strings.TrimSpace(rule.Message)
 	switch {
 	case text == "":

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom/rules"
 )
 
-// maxSelectableFields is how many fields of a version selectors may name.
+// maxSelectableFields bounds the selectable fields of a version.
 const maxSelectableFields = 8
 
 func (v *validator) subresources(subresources *apiextensions.CustomResourceSubresources, at *field.Path) {
@@ -38,7 +38,7 @@ func (v *validator) replicasPath(at *field.Path, path, under string) {
 	}
 }
 
-// simplePath reports whether a path that is not empty is a simple one.
+// simplePath reports whether a non-empty path is a simple JSON path.
 func (v *validator) simplePath(at *field.Path, path string) bool {
 	if path[0] == '.' {
 		return true

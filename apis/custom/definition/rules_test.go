@@ -127,7 +127,7 @@ properties:
 }
 
 // TestForbiddenWithRules: where a schema holds what is not supported, that alone
-// is told, whatever its rules are.
+// is returned, whatever its rules are.
 func TestForbiddenWithRules(t *testing.T) {
 	t.Parallel()
 	for name, construct := range map[string]string{

@@ -17,11 +17,11 @@ import (
 
 type props = apiextensions.JSONSchemaProps
 
-// structural gathers what keeps a schema from being structural (KEP-1693): one
-// that says of each value of an object, apart from alternatives, what it is.
+// structural collects the violations of structural schemas (KEP-1693), which specify each
+// value of an object outside of allOf, anyOf, oneOf and not.
 type structural struct{ errs field.ErrorList }
 
-// structuralFaults returns the faults in the order of their texts.
+// structuralFaults returns the violations, sorted by text.
 func structuralFaults(s *props, at *field.Path) field.ErrorList {
 	var v structural
 	v.node(s, rootLevel, at)
@@ -31,9 +31,8 @@ func structuralFaults(s *props, at *field.Path) field.ErrorList {
 }
 
 // NonStructuralSchema returns the condition of a definition whose schemas are not
-// structural, or which keeps unknown members of all objects; nil where all is well.
-// Such ones are not accepted any more, but kube-apiserver may have stored them
-// before.
+// structural, or which preserves unknown fields throughout; nil for others. Such
+// definitions are no longer accepted, but may have been stored by kube-apiserver.
 func NonStructuralSchema(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinitionCondition, error) {
 	var errs field.ErrorList
 	if crd.Spec.PreserveUnknownFields {
@@ -58,7 +57,7 @@ func NonStructuralSchema(crd *apiextensionsv1.CustomResourceDefinition) (*apiext
 	}, nil
 }
 
-// level is where in a schema a node stands.
+// level is the level of a node in a schema.
 type level int
 
 const (
@@ -67,7 +66,7 @@ const (
 	fieldLevel
 )
 
-// missingType is said of a node without a type.
+// missingType returns the message for a node without a type.
 func (l level) missingType() string {
 	return [...]string{"must not be empty at the root", "must not be empty for specified array items", "must not be empty for specified object fields"}[l]
 }
@@ -109,7 +108,7 @@ func itemsOf(s *props) *props {
 
 func preserves(s *props) bool { return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields }
 
-// extensions checks those that exclude each other.
+// extensions rejects extensions that exclude each other.
 func (v *structural) extensions(s *props, at *field.Path) {
 	const detail = "must be false if x-kubernetes-int-or-string is true"
 	if s.XIntOrString && preserves(s) {
@@ -120,7 +119,7 @@ func (v *structural) extensions(s *props, at *field.Path) {
 	}
 }
 
-// typed checks that the type is said.
+// typed requires a type.
 func (v *structural) typed(s *props, l level, at *field.Path) {
 	switch {
 	case s.XEmbeddedResource && s.Type == "":
@@ -141,7 +140,7 @@ func (v *structural) typed(s *props, l level, at *field.Path) {
 	}
 }
 
-// meta checks what is said of members that every resource has.
+// meta validates the schemas of apiVersion, kind and metadata.
 func (v *structural) meta(s *props, l level, at *field.Path) {
 	if l != rootLevel && !s.XEmbeddedResource {
 		return
@@ -164,7 +163,7 @@ func (v *structural) meta(s *props, l level, at *field.Path) {
 	}
 }
 
-// namesOnly reports that a schema says something of name and generateName alone.
+// namesOnly reports whether a schema restricts only name and generateName.
 func namesOnly(metadata props) bool {
 	for name := range metadata.Properties {
 		if name != "name" && name != "generateName" {
@@ -175,14 +174,13 @@ func namesOnly(metadata props) bool {
 	return reflect.DeepEqual(metadata, props{})
 }
 
-// isIntOrString recognises the alternatives that people write for an
-// int-or-string.
+// isIntOrString reports whether anyOf is the usual pattern of an int-or-string.
 func isIntOrString(anyOf []props) bool {
 	return len(anyOf) == 2 && reflect.DeepEqual(anyOf, []props{{Type: "integer"}, {Type: "string"}})
 }
 
-// values checks the alternatives of a node. Those of an int-or-string are left
-// out, as is its first allOf.
+// values validates allOf, anyOf, oneOf and not of a node. The pattern of an int-or-string
+// is skipped, in anyOf or the first allOf.
 func (v *structural) values(s *props, skipAnyOf, skipFirstAllOf bool, at *field.Path) {
 	if !skipAnyOf {
 		for i := range s.AnyOf {
@@ -205,8 +203,8 @@ func (v *structural) values(s *props, skipAnyOf, skipFirstAllOf bool, at *field.
 	}
 }
 
-// nested checks an alternative, which may limit values and say nothing else of
-// them.
+// nested validates a schema in allOf, anyOf, oneOf or not, which may only have value
+// validations.
 func (v *structural) nested(s *props, skipAnyOf bool, at *field.Path) {
 	v.values(s, skipAnyOf, false, at)
 	if items := itemsOf(s); items != nil {
@@ -243,9 +241,8 @@ func (v *structural) nested(s *props, skipAnyOf bool, at *field.Path) {
 	}
 }
 
-// complete checks that what alternatives speak of is there outside of them. s
-// is what is said outside, at the path sAt; n is where alternatives are looked
-// for.
+// complete requires that all fields in allOf, anyOf, oneOf and not are specified outside
+// of them. s is the schema outside, at the path sAt; n is searched.
 func (v *structural) complete(n, s *props, sAt, nAt *field.Path) {
 	v.completeAlternatives(n.AllOf, s, sAt, nAt.Child("allOf"))
 	v.completeAlternatives(n.AnyOf, s, sAt, nAt.Child("anyOf"))

@@ -8,10 +8,9 @@ import (
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 )
 
-// kube-apiserver stores definitions as v1beta1, a version that is not served any
-// more.
+// kube-apiserver stores definitions as v1beta1, which is no longer served.
 
-// FromV1beta1 makes a definition of v1 of one of v1beta1, which has its defaults.
+// FromV1beta1 converts a definition from v1beta1, with its defaults set, to v1.
 func FromV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	internal, out := &apiextensions.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
 	if err := apiextensionsv1beta1.Convert_v1beta1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
@@ -23,7 +22,7 @@ func FromV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) (*apiextens
 	return out, nil
 }
 
-// ToV1beta1 is the way back.
+// ToV1beta1 converts a definition from v1 to v1beta1.
 func ToV1beta1(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1beta1.CustomResourceDefinition, error) {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -36,7 +35,7 @@ func ToV1beta1(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1b
 	return out, nil
 }
 
-// DefaultV1beta1 fills in what a stored definition of v1beta1 leaves out.
+// DefaultV1beta1 sets the defaults of a stored definition of v1beta1.
 func DefaultV1beta1(crd *apiextensionsv1beta1.CustomResourceDefinition) {
 	apiextensionsv1beta1.SetObjectDefaults_CustomResourceDefinition(crd)
 }

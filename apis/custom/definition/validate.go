@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validator gathers the faults of one definition.
+// validator collects the errors of one definition.
 type validator struct {
 	crd *apiextensions.CustomResourceDefinition
 	// old is the definition that is replaced, nil for a new one.
@@ -28,16 +28,16 @@ type validator struct {
 
 func (v *validator) add(errs ...*field.Error) { v.errs = append(v.errs, errs...) }
 
-// name ties the name to what is defined, so that no two definitions can be of
-// the same resource.
+// name requires the name plural.group, so that no two definitions define the same
+// resource.
 func (v *validator) name() {
 	if name := v.crd.Name; name != "" && name != v.crd.Spec.Names.Plural+"."+v.crd.Spec.Group {
 		v.add(field.Invalid(field.NewPath("metadata", "name"), name, `must be spec.names.plural+"."+spec.group`))
 	}
 }
 
-// metadata checks it once more than the registry does: clients of
-// kube-apiserver are told of each fault of metadata that often.
+// metadata validates the metadata in addition to the registry: kube-apiserver returns each
+// error of metadata twice.
 func (v *validator) metadata(meta, old *metav1.ObjectMeta) {
 	v.errs = append(v.errs, validation.ValidateObjectMetaUpdate(meta, old, field.NewPath("metadata"))...)
 }
@@ -89,7 +89,7 @@ func (v *validator) group(at *field.Path) {
 	}
 }
 
-// oneOf requires one of some words.
+// oneOf requires one of some values.
 func (v *validator) oneOf(at *field.Path, value string, words ...string) {
 	if value == "" {
 		v.add(field.Required(at, ""))
@@ -235,7 +235,8 @@ func (v *validator) kind(at *field.Path, value string) {
 	}
 }
 
-// storedVersions must all be there, so that what is stored can be read.
+// storedVersions requires all versions of status.storedVersions to exist, so that stored
+// objects can be read.
 func (v *validator) storedVersions(at *field.Path) {
 	stored := v.crd.Status.StoredVersions
 	if len(stored) == 0 {
@@ -257,8 +258,7 @@ func (v *validator) storedVersions(at *field.Path) {
 	}
 }
 
-// immutable compares what may not change: once established, also the scope and
-// the kind.
+// immutable rejects changes of immutable fields: once established, also of scope and kind.
 func (v *validator) immutable(old *apiextensionsv1.CustomResourceDefinition) {
 	at, spec := field.NewPath("spec"), &v.crd.Spec
 	if IsTrue(old, apiextensionsv1.Established) {
@@ -269,8 +269,7 @@ func (v *validator) immutable(old *apiextensionsv1.CustomResourceDefinition) {
 	v.errs = append(v.errs, validation.ValidateImmutableField(spec.Names.Plural, old.Spec.Names.Plural, at.Child("names", "plural"))...)
 }
 
-// preserveUnknown lets only those keep unknown fields throughout that did so
-// before.
+// preserveUnknown rejects spec.preserveUnknownFields, unless it was set before.
 func (v *validator) preserveUnknown(old *apiextensionsv1.CustomResourceDefinition) {
 	if old != nil && old.Spec.PreserveUnknownFields {
 		return

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom/schema"
 )
 
-// Warnings tells of formats in schemas that are not checked.
+// Warnings returns a warning for each format in the schemas that is not validated.
 func Warnings(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	unknown := formats{}
 	for i := range crd.Spec.Versions {
@@ -25,11 +25,11 @@ func Warnings(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	return warnings
 }
 
-// formats are those that are not checked.
+// formats is a set of formats that are not validated.
 type formats map[string]bool
 
-// collect looks in all of a valid schema: one that says nothing with words that
-// are refused, such as definitions or dependencies.
+// collect adds the formats of a schema, which must be valid: it skips unsupported
+// keywords, such as definitions or dependencies.
 func (f formats) collect(s *apiextensionsv1.JSONSchemaProps) {
 	if s == nil {
 		return
@@ -52,7 +52,7 @@ func (f formats) collect(s *apiextensionsv1.JSONSchemaProps) {
 	if len(s.Properties) == 0 {
 		return
 	}
-	member := new(apiextensionsv1.JSONSchemaProps) // one for all: it is large
+	member := new(apiextensionsv1.JSONSchemaProps) // reused: it is large
 	for name := range s.Properties {
 		*member = s.Properties[name]
 		f.collect(member)

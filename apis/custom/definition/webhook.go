@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// webhook checks where a conversion webhook is.
+// webhook validates the client config of a conversion webhook.
 func (v *validator) webhook(config *apiextensions.WebhookClientConfig, at *field.Path) {
 	switch {
 	case config == nil:
@@ -74,7 +74,7 @@ func (v *validator) webhookService(service *apiextensions.ServiceReference, at *
 	}
 }
 
-// webhookPath checks the path at a service: segments that could be host names.
+// webhookPath validates the path at a service, whose segments must be DNS-1123 subdomains.
 func (v *validator) webhookPath(path string, at *field.Path) {
 	if path == "" || path == "/" {
 		return
@@ -100,8 +100,8 @@ func (v *validator) webhookPath(path string, at *field.Path) {
 	}
 }
 
-// requireCABundle: certificates must be some once the definition is established,
-// unless they were none before.
+// requireCABundle reports whether the CA bundle must be valid: once the definition is
+// established, unless it was invalid before.
 func (v *validator) requireCABundle() bool {
 	return v.old != nil && IsTrue(v.old, apiextensionsv1.Established) && !InvalidCABundle(v.old)
 }
@@ -138,8 +138,8 @@ func caBundleFault(bundle []byte) error {
 	return errors.New(loading + "no valid certificate authority data seen")
 }
 
-// requireKnownReview: one of the versions of reviews must be known, unless none
-// of them was before.
+// requireKnownReview reports whether one of the review versions must be known: unless none
+// was before.
 func (v *validator) requireKnownReview() bool {
 	if v.old == nil || v.old.Spec.Conversion == nil || v.old.Spec.Conversion.Webhook == nil {
 		return true

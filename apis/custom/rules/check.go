@@ -16,55 +16,55 @@ import (
 	"mainstay.dev/mainstay/cel/typed"
 )
 
-// Checker judges the rules of one schema of a definition: whether they compile,
-// what they may cost at most, one by one and together, and whether they are where
-// they can be of use. The zero value is ready. It is for one goroutine.
+// Checker validates the rules of one schema of a definition: that they compile, that
+// their estimated costs are within limits, each and together, and that they are in places
+// where they can apply. The zero value is ready for use. It is not safe for concurrent
+// use.
 type Checker struct {
-	// Unchanged reports that the schema is stored as it is: its rules were accepted
-	// before and are not refused for what each of them costs. It is asked when one
-	// costs too much; nil for a new schema.
+	// Unchanged reports whether the schema is stored already: then its rules are not
+	// rejected for their cost. It is called when a rule costs too much; nil for a new
+	// schema.
 	Unchanged func() bool
 
 	types    typed.Maker
 	envs     environments
-	verdicts map[expressionKey]verdict
+	verdicts map[expressionKey]compiledCost
 
-	total  uint64
-	costly []costly // the most expensive first
+	total     uint64
+	expensive []expensive // the most expensive first
 }
 
-// verdict is what is known of an expression. cost is that of one evaluation.
-type verdict struct {
+// compiledCost is the estimated cost of one evaluation of an expression, or its error.
+type compiledCost struct {
 	usesOldSelf bool
 	cost        uint64
 	err         error
 }
 
-// costly is an expression that is a good part of the cost of a schema.
-type costly struct {
+// expensive is an expression with a large part of the cost of a schema.
+type expensive struct {
 	at   *field.Path
 	cost uint64
 }
 
-// Site is a place in a schema, on the way down. The zero value is nowhere: there,
-// rules are not judged.
+// Site is a node of a schema with its context. At the zero value rules are not checked.
 type Site struct {
 	checker *Checker
 	props   *apiextensions.JSONSchemaProps
 	at      *field.Path
-	// typ is nil as long as there are no rules on the way, and where expressions
-	// cannot see values; hidden tells that.
+	// typ is nil until there are rules on the path, and if expressions cannot access
+	// values, in which case hidden is set.
 	typ    *typed.Type
 	hidden bool
-	// count bounds how many such values an object may hold, where bounded.
+	// count bounds the number of such values in an object, if bounded.
 	count   uint64
 	bounded bool
-	// uncorrelated is where on the way it is not known any more which value was
-	// which before; nil where it is.
+	// uncorrelated is the first node on the path whose values cannot be correlated
+	// with old ones; nil if there is none.
 	uncorrelated *field.Path
 }
 
-// Root is the site of the whole schema, which is one of resources.
+// Root returns the site of the whole schema, which is that of a resource.
 func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) Site {
 	s := Site{checker: c, props: props, at: at, count: 1, bounded: true}
 	if len(props.XValidations) > 0 {
@@ -74,7 +74,7 @@ func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) Sit
 	return s
 }
 
-// below is a site below this one. from is what the type of this one says of it.
+// below returns a site below this one. from returns its type from that of this one.
 func (s Site) below(props *apiextensions.JSONSchemaProps, at *field.Path, from func(*typed.Type) *typed.Type) Site {
 	if s.checker == nil || props == nil {
 		return Site{}
@@ -95,7 +95,7 @@ func (s Site) below(props *apiextensions.JSONSchemaProps, at *field.Path, from f
 	return inner
 }
 
-// maxBelow is how many values of each kind there may be inside of one value.
+// maxBelow returns the bound of the number of elements or members of one value.
 func maxBelow(props *apiextensions.JSONSchemaProps) (most uint64, bounded bool) {
 	limit := int64(1)
 	switch {
@@ -113,17 +113,17 @@ func maxBelow(props *apiextensions.JSONSchemaProps) (most uint64, bounded bool) 
 	return uint64(max(0, limit)), true
 }
 
-// Member is the site of a member of an object.
+// Member returns the site of a member of an object.
 func (s Site) Member(name string, props *apiextensions.JSONSchemaProps, at *field.Path) Site {
 	return s.below(props, at, func(t *typed.Type) *typed.Type { return t.Field(name) })
 }
 
-// FreeMembers is the site of the members of an object with free names.
+// FreeMembers returns the site of additionalProperties.
 func (s Site) FreeMembers(props *apiextensions.JSONSchemaProps, at *field.Path) Site {
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Elements is the site of the elements of a list.
+// Elements returns the site of the elements of a list.
 func (s Site) Elements(props *apiextensions.JSONSchemaProps, at *field.Path) Site {
 	if s.checker == nil {
 		return Site{}
@@ -134,8 +134,8 @@ func (s Site) Elements(props *apiextensions.JSONSchemaProps, at *field.Path) Sit
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Check returns what is wrong with the rules of the site. The words of rules, as
-// far as they mean something without CEL, were found to be right before.
+// Check returns the errors of the rules of the site. What can be validated without CEL
+// must have been.
 func (s Site) Check(ctx context.Context) field.ErrorList {
 	if s.checker == nil || len(s.props.XValidations) == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 	var errs field.ErrorList
 	ruleAt, messageAt := at.Child("rule"), at.Child("messageExpression")
 	sees := scopeOf(s.typ, rule)
-	v := s.checker.verdict(expressionKey{sees, rule.Rule, asRule})
+	v := s.checker.compile(expressionKey{sees, rule.Rule, asRule})
 	cost := multiply(v.cost, s.count)
 	if !s.bounded {
 		cost = multiply(v.cost, s.typ.MaxCount())
@@ -171,10 +171,10 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 		errs = append(errs, field.Invalid(ruleAt, *rule, v.err.Error()))
 	}
 	if rule.MessageExpression != "" && v.err == nil {
-		if m := s.checker.verdict(expressionKey{sees, rule.MessageExpression, asMessage}); m.err != nil {
+		if m := s.checker.compile(expressionKey{sees, rule.MessageExpression, asMessage}); m.err != nil {
 			errs = append(errs, field.Invalid(messageAt, *rule, m.err.Error()))
 		} else {
-			// As kube-apiserver: how often it may be made does not count.
+			// As kube-apiserver: not multiplied by the number of values.
 			errs = s.checker.charge(errs, messageAt, "estimated messageExpression cost", m.cost)
 		}
 	}
@@ -187,14 +187,14 @@ func (s Site) rule(rule *apiextensions.ValidationRule, at *field.Path) field.Err
 	return errs
 }
 
-// verdict compiles an expression and estimates its cost, once for all like it.
-// The expression itself is not kept.
-func (c *Checker) verdict(key expressionKey) verdict {
+// compile compiles an expression and estimates its cost, once for equal expressions. The
+// compiled expression is not kept.
+func (c *Checker) compile(key expressionKey) compiledCost {
 	if have, found := c.verdicts[key]; found {
 		return have
 	}
 	e := c.envs.compile(key)
-	v := verdict{usesOldSelf: e.usesOldSelf, err: e.err}
+	v := compiledCost{usesOldSelf: e.usesOldSelf, err: e.err}
 	if v.err == nil {
 		cost, err := e.cost(key.typ)
 		if v.cost = cost; err != nil {
@@ -203,21 +203,22 @@ func (c *Checker) verdict(key expressionKey) verdict {
 		}
 	}
 	if c.verdicts == nil {
-		c.verdicts = map[expressionKey]verdict{}
+		c.verdicts = map[expressionKey]compiledCost{}
 	}
 	c.verdicts[key] = v
 	return v
 }
 
-// charge notes the cost of an expression, and adds a fault if it is too much.
+// charge adds the cost of an expression to the total, and an error if it exceeds the
+// limit.
 func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost uint64) field.ErrorList {
 	c.total = add(c.total, cost)
 	const kept = 4
-	// What is less than a hundredth of the limit is not worth telling.
+	// Less than a hundredth of the limit is not reported.
 	if cost >= environment.EstimatedDefinitionLimit/100 {
-		c.costly = append(c.costly, costly{at, cost})
-		slices.SortStableFunc(c.costly, func(a, b costly) int { return cmp.Compare(b.cost, a.cost) })
-		c.costly = c.costly[:min(len(c.costly), kept)]
+		c.expensive = append(c.expensive, expensive{at, cost})
+		slices.SortStableFunc(c.expensive, func(a, b expensive) int { return cmp.Compare(b.cost, a.cost) })
+		c.expensive = c.expensive[:min(len(c.expensive), kept)]
 	}
 	if cost > environment.EstimatedRuleLimit && (c.Unchanged == nil || !c.Unchanged()) {
 		errs = append(errs, field.Forbidden(at, tooMuch(what, cost, environment.EstimatedRuleLimit)))
@@ -225,14 +226,13 @@ func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost
 	return errs
 }
 
-// Total returns what is wrong with the cost of all rules of the sites that were
-// checked, together.
+// Total returns the error if the rules of all checked sites together cost too much.
 func (c *Checker) Total(at *field.Path) field.ErrorList {
 	if c.total <= environment.EstimatedDefinitionLimit {
 		return nil
 	}
 	var errs field.ErrorList
-	for _, e := range c.costly {
+	for _, e := range c.expensive {
 		errs = append(errs, field.Forbidden(e.at, "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"))
 	}
 	return append(errs, field.Forbidden(at, tooMuch("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", c.total, environment.EstimatedDefinitionLimit)))
@@ -252,7 +252,7 @@ func tooMuch(what string, cost, limit uint64) string {
 		" (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
 }
 
-// multiply and add end at the largest number.
+// multiply and add saturate.
 func multiply(a, b uint64) uint64 {
 	if a != 0 && b > math.MaxUint64/a {
 		return math.MaxUint64

@@ -95,7 +95,7 @@ func checkEstimate(t *testing.T, schema, rule string, want uint64) {
 	t.Helper()
 	schema = strings.ReplaceAll(schema, ", MAX", "")
 	made := new(typed.Maker).Make(schemaOf(t, schema), false)
-	v := new(Checker).verdict(expressionKey{scope{typ: made}, rule, asRule})
+	v := new(Checker).compile(expressionKey{scope{typ: made}, rule, asRule})
 	if v.err != nil {
 		t.Fatal(v.err)
 	}

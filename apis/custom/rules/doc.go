@@ -1,10 +1,9 @@
-// Package rules holds the validation rules that the schemas of custom resources
-// make in CEL (x-kubernetes-validations): Check judges them when a definition is
-// written, and Rules judges objects by them.
+// Package rules implements the validation rules of custom resources in CEL
+// (x-kubernetes-validations): Checker validates them when a definition is written, and
+// Rules validates objects by them.
 //
-// Texts, paths, costs and limits are kube-apiserver's. The types and values that
-// expressions see are package cel/typed's affair, functions and language package
-// cel/environment's.
+// Texts, paths, costs and limits are kube-apiserver's. Types and values of expressions
+// are in package cel/typed, the language and its functions in cel/environment.
 //
 // Imports: apis/custom/schema, cel/environment, cel/library, cel/typed, request.
 package rules

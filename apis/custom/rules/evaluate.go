@@ -17,11 +17,11 @@ import (
 
 const outOfBudget = "failed due to running out of cost budget, no further validation rules will be run"
 
-// rulesOf judges a value by the rules about itself.
-func (j *judge) rulesOf(n *node, p *place) bool {
+// rulesOf evaluates the rules of a value itself.
+func (j *validation) rulesOf(n *node, p *place) bool {
 	n.once.Do(func() { n.ready = j.rules.compiled.compile(n) })
 	if j.left <= 0 {
-		return j.stop(p.path(j.at), n, "validation "+outOfBudget)
+		return j.abort(p.path(j.at), n, "validation "+outOfBudget)
 	}
 	vars := &variables{self: n.typ.Value(p.value)}
 	if n.ready.usesOldSelf && p.old != nil {
@@ -46,15 +46,15 @@ func (j *judge) rulesOf(n *node, p *place) bool {
 	return true
 }
 
-// stop notes a fault after which nothing is judged any more.
-func (j *judge) stop(at *field.Path, n *node, detail string) bool {
+// abort adds an error after which no rule is evaluated.
+func (j *validation) abort(at *field.Path, n *node, detail string) bool {
 	j.errs = append(j.errs, field.Invalid(at, n.jsonType, detail))
 	j.left = -1
 	return false
 }
 
-// rule judges a value by one rule. plain is what its message sees.
-func (j *judge) rule(n *node, i int, p *place, vars, plain *variables) bool {
+// rule evaluates a rule. plain are the variables of its message expression.
+func (j *validation) rule(n *node, i int, p *place, vars, plain *variables) bool {
 	written, made := &n.rules[i], &n.ready.rules[i]
 	switch {
 	case made.rule == nil: // an empty one
@@ -63,36 +63,36 @@ func (j *judge) rule(n *node, i int, p *place, vars, plain *variables) bool {
 		j.errs = append(j.errs, field.Invalid(p.path(j.at), n.jsonType, fmt.Sprintf("rule compile error: %v", made.rule.err)))
 		return true
 	case made.rule.usesOldSelf && vars.oldSelf == nil:
-		return true // there is no change
+		return true // a transition rule without an old value
 	}
 	r := made.rule.eval(j.ctx, vars)
 	if !r.counted {
 		j.left = -1
 		j.errs = append(j.errs, field.InternalError(p.path(j.at),
-			fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", named(written))))
+			fmt.Errorf("runtime cost could not be calculated for validation rule: %v, no further validation rules will be run", ruleName(written))))
 		return false
 	}
-	if !j.pay(r.cost) {
-		return j.stop(p.path(j.at), n, "validation "+outOfBudget)
+	if !j.charge(r.cost) {
+		return j.abort(p.path(j.at), n, "validation "+outOfBudget)
 	}
 	switch {
 	case r.err == nil && r.value == types.True:
 		return true
 	case r.err == nil:
-		return j.broken(n, i, p, plain)
+		return j.addRuleFault(n, i, p, plain)
 	case isTooExpensive(r.err):
-		return j.stop(p.path(j.at), n, fmt.Sprintf("'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", r.err, named(written)))
+		return j.abort(p.path(j.at), n, fmt.Sprintf("'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", r.err, ruleName(written)))
 	}
-	detail := fmt.Sprintf("%v evaluating rule: %v", r.err, named(written))
+	detail := fmt.Sprintf("%v evaluating rule: %v", r.err, ruleName(written))
 	if strings.HasPrefix(r.err.Error(), "no such overload") {
-		detail = fmt.Sprintf("'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", r.err, named(written))
+		detail = fmt.Sprintf("'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", r.err, ruleName(written))
 	}
 	j.errs = append(j.errs, field.Invalid(p.path(j.at), n.jsonType, detail))
 	return true
 }
 
-// pay takes a cost off the budget.
-func (j *judge) pay(cost uint64) bool {
+// charge takes a cost off the budget.
+func (j *validation) charge(cost uint64) bool {
 	if cost > math.MaxInt64 || int64(cost) > j.left {
 		return false
 	}
@@ -105,16 +105,16 @@ func isTooExpensive(err error) bool {
 	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
 }
 
-// named is how messages name a rule.
-func named(rule *apiextensions.ValidationRule) string {
+// ruleName returns a rule as messages quote it.
+func ruleName(rule *apiextensions.ValidationRule) string {
 	if rule.Message != "" {
 		return strings.TrimSpace(rule.Message)
 	}
 	return strings.TrimSpace(rule.Rule)
 }
 
-// broken notes that a value breaks a rule.
-func (j *judge) broken(n *node, i int, p *place, vars *variables) bool {
+// addRuleFault adds the error of a rule that evaluated to false.
+func (j *validation) addRuleFault(n *node, i int, p *place, vars *variables) bool {
 	written, made := &n.rules[i], &n.ready.rules[i]
 	at := p.path(j.at)
 	if n.paths[i] != "" {
@@ -125,7 +125,7 @@ func (j *judge) broken(n *node, i int, p *place, vars *variables) bool {
 		text, fault := j.message(made.message(), written.MessageExpression, vars)
 		if fault != "" {
 			j.left = -1
-			j.note(made, p, field.Invalid(at, n.jsonType, fault))
+			j.addFault(made, p, field.Invalid(at, n.jsonType, fault))
 			return false
 		}
 		detail = text
@@ -134,19 +134,18 @@ func (j *judge) broken(n *node, i int, p *place, vars *variables) bool {
 		detail = strings.TrimSpace(written.Message)
 	}
 	if detail == "" {
-		detail = "failed rule: " + named(written)
+		detail = "failed rule: " + ruleName(written)
 	}
 	value := p.value
 	if n.jsonType == "object" || n.jsonType == "array" {
 		value = field.OmitValueType{}
 	}
-	j.note(made, p, faultFor(written.Reason, at, value, detail))
+	j.addFault(made, p, faultFor(written.Reason, at, value, detail))
 	return true
 }
 
-// note tells the client of a fault: as one, or as a warning where the value has
-// always been like that.
-func (j *judge) note(made *compiledRule, p *place, fault *field.Error) {
+// addFault adds an error, or a warning if ratcheting applies to the value.
+func (j *validation) addFault(made *compiledRule, p *place, fault *field.Error) {
 	if !made.rule.usesOldSelf && p.isUnchanged(j.schema) {
 		request.AddWarning(j.ctx, fault.Error())
 		return
@@ -169,9 +168,9 @@ func faultFor(reason *apiextensions.FieldValueErrorReason, at *field.Path, value
 	return field.Invalid(at, value, detail)
 }
 
-// message makes the text of a message expression; empty where that gives none, or
-// none that can be shown. fault ends the walk.
-func (j *judge) message(e *expression, source string, vars *variables) (text, fault string) {
+// message returns the result of a message expression; empty if it has none that can be
+// shown. A fault aborts the validation.
+func (j *validation) message(e *expression, source string, vars *variables) (text, fault string) {
 	if e.err != nil {
 		return "", ""
 	}
@@ -179,7 +178,7 @@ func (j *judge) message(e *expression, source string, vars *variables) (text, fa
 	switch {
 	case !r.counted:
 		return "", fmt.Sprintf("runtime cost could not be calculated for messageExpression: %q", source)
-	case !j.pay(r.cost):
+	case !j.charge(r.cost):
 		return "", "messageExpression evaluation " + outOfBudget
 	case r.err != nil && isTooExpensive(r.err):
 		return "", fmt.Sprintf("no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source)

@@ -17,14 +17,13 @@ import (
 	"mainstay.dev/mainstay/cel/typed"
 )
 
-// Names of variables: the value that a rule is about, and what it was before.
+// Names of variables: the value that a rule is about, and its old value.
 const (
 	selfName    = "self"
 	oldSelfName = "oldSelf"
 )
 
-// scope is what an expression sees: a value of a type, and one that was there
-// before, or may have been.
+// scope is the variables of an expression: self, and oldSelf, which may be optional.
 type scope struct {
 	typ *typed.Type
 	// optional: oldSelf is an optional value.
@@ -35,8 +34,8 @@ func scopeOf(t *typed.Type, rule *apiextensions.ValidationRule) scope {
 	return scope{t, rule.OptionalOldSelf != nil && *rule.OptionalOldSelf}
 }
 
-// environments makes those with the variables of a scope. They are large: it keeps
-// those of one type, as the rules about a value come one after the other.
+// environments makes the CEL environments of scopes. They are large: it caches those of
+// one type, since the rules of a value are compiled in sequence.
 type environments struct {
 	typ  *typed.Type
 	made [2]*cel.Env // with oldSelf, and with an optional one
@@ -74,14 +73,14 @@ func (e *environments) of(s scope) (*cel.Env, error) {
 // expression is a compiled expression.
 type expression struct {
 	program cel.Program
-	// usesOldSelf: it is about a change.
+	// usesOldSelf: a transition rule.
 	usesOldSelf bool
 	// ast is for the estimation of costs.
 	ast *cel.Ast
 	err error
 }
 
-// use is what an expression is for.
+// use is the use of an expression.
 type use int
 
 const (
@@ -89,8 +88,7 @@ const (
 	asMessage
 )
 
-// compile compiles an expression. What is wrong with it is told as in faults of
-// definitions.
+// compile compiles an expression. Its errors are worded as in errors of definitions.
 func (e *environments) compile(key expressionKey) *expression {
 	env, err := e.of(key.scope)
 	if err != nil {
@@ -114,8 +112,8 @@ func (e *environments) compile(key expressionKey) *expression {
 	for _, reference := range ast.NativeRep().ReferenceMap() {
 		made.usesOldSelf = made.usesOldSelf || reference.Name == oldSelfName
 	}
-	// Once checked, an expression needs no more of its environment than what is
-	// common to all: a program of its own environment would keep that in memory.
+	// A checked expression needs only the base environment: a program of its own
+	// environment would keep that in memory.
 	base, err := environment.Base()
 	if err == nil {
 		made.program, err = base.Program(ast, environment.ProgramOptions()...)
@@ -126,7 +124,7 @@ func (e *environments) compile(key expressionKey) *expression {
 	return made
 }
 
-// cost estimates what the expression may cost at most.
+// cost returns the estimated maximum cost of the expression.
 func (e *expression) cost(t *typed.Type) (uint64, error) {
 	base, err := environment.Base()
 	if err != nil {
@@ -139,7 +137,7 @@ func (e *expression) cost(t *typed.Type) (uint64, error) {
 	return estimate.Max, nil
 }
 
-// expressions are those compiled so far. Those alike are compiled once.
+// expressions is a cache of compiled expressions. It is safe for concurrent use.
 type expressions struct {
 	mu struct {
 		sync.Mutex
@@ -147,8 +145,7 @@ type expressions struct {
 	}
 }
 
-// maxShared bounds how many expressions are kept to be shared. More are compiled
-// again where they come up again.
+// maxShared bounds the cached expressions.
 const maxShared = 1000
 
 type expressionKey struct {
@@ -157,7 +154,7 @@ type expressionKey struct {
 	as   use
 }
 
-// get returns an expression, which it compiles if it is new.
+// get returns an expression, compiled if it is not cached.
 func (e *expressions) get(key expressionKey, envs *environments) *expression {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,7 +162,7 @@ func (e *expressions) get(key expressionKey, envs *environments) *expression {
 		return have
 	}
 	made := envs.compile(key)
-	made.ast = nil // it is large, and only of use for estimates
+	made.ast = nil // large, and only used for estimates
 	if e.mu.made == nil || len(e.mu.made) == maxShared {
 		e.mu.made = map[expressionKey]*expression{}
 	}
@@ -173,17 +170,17 @@ func (e *expressions) get(key expressionKey, envs *environments) *expression {
 	return made
 }
 
-// compiledRules are the rules of a node, ready for use.
+// compiledRules are the compiled rules of a node.
 type compiledRules struct {
 	rules []compiledRule
-	// usesOldSelf: one of them does. optional: one sees it as an optional value.
+	// usesOldSelf: one of them does. optional: one of them has it optional.
 	usesOldSelf, optional bool
 }
 
 type compiledRule struct {
 	rule *expression // nil for an empty one
-	// message is nil without a message expression. It is compiled when the rule is
-	// first broken: most never are.
+	// message is nil without a message expression. It is compiled when the rule
+	// first fails: most never do.
 	message func() *expression
 }
 
@@ -209,11 +206,11 @@ func (e *expressions) compile(n *node) compiledRules {
 	return ready
 }
 
-// result is what an evaluation has come to.
+// result is the result of an evaluation.
 type result struct {
 	value ref.Val
 	cost  uint64
-	// counted is false where the cost could not be told.
+	// counted is false if the cost is unknown.
 	counted bool
 	err     error
 }

@@ -11,8 +11,8 @@ import (
 
 var errNoField = errors.New("does not refer to a valid field")
 
-// FieldAt follows a path such as .spec.size, or .data['a.b'] where brackets are
-// allowed, through a schema. The path returned is as messages spell it.
+// FieldAt returns the schema at a path such as .spec.size, or .data['a.b'] if brackets are
+// allowed, and the path as messages spell it.
 func FieldAt(props *apiextensions.JSONSchemaProps, text string, brackets bool) (*field.Path, *apiextensions.JSONSchemaProps, error) {
 	var path *field.Path
 	for text != "" {
@@ -40,7 +40,7 @@ func FieldAt(props *apiextensions.JSONSchemaProps, text string, brackets bool) (
 	return path, props, nil
 }
 
-// nextName takes the first name off a path.
+// nextName cuts the first name off a path.
 func nextName(text string, brackets bool) (name, rest string, err error) {
 	switch text[0] {
 	case '.':
@@ -69,7 +69,7 @@ func nextName(text string, brackets bool) (name, rest string, err error) {
 	return "", "", fmt.Errorf("expected [ or . but got: %s", first)
 }
 
-// quotedName takes a name in quotes, and the bracket after it, off a path.
+// quotedName cuts a quoted name, and the bracket after it, off a path.
 func quotedName(text string) (name, rest string, err error) {
 	if text == "" {
 		return "", "", errors.New("unexpected end of JSON path")

@@ -9,27 +9,25 @@ import (
 	"mainstay.dev/mainstay/cel/typed"
 )
 
-// Rules are the rules of a schema. They are compiled where an object first has a
-// value that they are about. A nil *Rules has none. It is safe for concurrent
-// use.
+// Rules are the rules of a schema. The rules of a node are compiled when an object first
+// has a value there. A nil *Rules has none. It is safe for concurrent use.
 type Rules struct {
 	root     *node
 	compiled *expressions
 }
 
-// node is a place in a schema that has rules, or has such places below it.
+// node is a node of a schema that has rules, or has such nodes below it.
 type node struct {
 	typ      *typed.Type // nil where there are no rules
 	jsonType string
 	rules    []apiextensions.ValidationRule
-	// paths are those of the fields that rules say are at fault, by rule; empty
-	// for the value itself.
+	// paths are the field paths of the rules' errors, by rule; empty for the value
+	// itself.
 	paths []string
 
 	names   []string // of members, sorted
 	members map[string]*node
-	// elements is the node of all elements of a list, or of all members of an
-	// object with free names.
+	// elements is the node of items or additionalProperties.
 	elements *node
 	// keys are those of a list map, nil for other lists.
 	keys []string
@@ -38,15 +36,15 @@ type node struct {
 	ready compiledRules
 }
 
-// New returns the rules of a schema, nil if it has none. resource reports whether
-// the values are resources, which have a type and metadata that expressions see.
+// New returns the rules of a schema, nil if it has none. resource says that the values are
+// resources, whose type and metadata expressions can access.
 func New(props *apiextensions.JSONSchemaProps, resource bool) *Rules {
 	return new(Compiler).Rules(props, resource)
 }
 
-// Compiler makes Rules of schemas that have much in common, such as the parts of
-// one schema: they share what they compile. The zero value is ready. It is for
-// one goroutine, but the Rules it has made are not.
+// Compiler makes Rules that share compiled expressions, for schemas with much in common,
+// such as the parts of one. The zero value is ready for use. It is not safe for concurrent
+// use; its Rules are.
 type Compiler struct {
 	types    typed.Maker
 	compiled *expressions
@@ -71,8 +69,8 @@ func (c *Compiler) expressions() *expressions {
 	return c.compiled
 }
 
-// hasRules reports whether there are rules in a schema, but for alternatives, which
-// have none.
+// hasRules reports whether a schema has rules, which allOf, anyOf, oneOf and not cannot
+// have.
 func hasRules(props *apiextensions.JSONSchemaProps) bool {
 	if props == nil {
 		return false
@@ -93,8 +91,8 @@ func hasRules(props *apiextensions.JSONSchemaProps) bool {
 	return false
 }
 
-// node returns the node of a schema of a type, nil where there are no rules in
-// it, or where expressions cannot see its values.
+// node returns the node of a schema with a type; nil if it has no rules, or expressions
+// cannot access its values.
 func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *node {
 	if t == nil || !hasRules(props) {
 		return nil
@@ -132,8 +130,8 @@ func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *no
 	return n
 }
 
-// memberType returns the type of a member of an object; nil where its values are
-// not seen. What has no name in CEL is seen by its own rules.
+// memberType returns the type of a member of an object; nil if expressions cannot access
+// it. A member without a name in CEL is accessible to its own rules.
 func (c *Compiler) memberType(t *typed.Type, name string, member *apiextensions.JSONSchemaProps) *typed.Type {
 	if _, ok := typed.Escape(name); ok {
 		return t.Field(name)

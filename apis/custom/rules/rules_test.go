@@ -284,7 +284,7 @@ properties:
 	}
 }
 
-// TestManyFaults: not each of very many broken values is told of.
+// TestManyFaults: the number of errors is bounded.
 func TestManyFaults(t *testing.T) {
 	t.Parallel()
 	r := New(schemaOf(t, `{type: object, properties: {l: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: "self > 1"}]}}}}`), true)
@@ -367,7 +367,7 @@ properties:
 }
 
 // TestCompiledOnce: the same rule about the same type is compiled once, when an
-// object first has a value there; a message when it is first told.
+// object first has a value there; a message expression when it is first needed.
 func TestCompiledOnce(t *testing.T) {
 	t.Parallel()
 	const place = `{type: object, properties: {x: {type: integer}}, x-kubernetes-validations: [{rule: "self.x > 0", messageExpression: "'x'"}]}`

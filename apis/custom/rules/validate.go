@@ -11,39 +11,38 @@ import (
 	"mainstay.dev/mainstay/cel/environment"
 )
 
-// Budget is what judging one object may cost.
+// Budget is the cost budget of validating one object.
 const Budget int64 = environment.RuntimeBudget
 
-// Options are how a value is judged.
+// Options are the options of Validate.
 type Options struct {
-	// Old is what the value was, nil where it was not there. Rules about changes
-	// are for values that were.
+	// Old is the old value, nil if there is none. Transition rules apply only to
+	// values that have one.
 	Old any
-	// Ratchet leaves values that are what they were alone, whatever rules say
-	// (KEP-4008), but for those about changes. The client is warned of them.
+	// Ratchet turns errors of unchanged values into warnings (KEP-4008), except those
+	// of transition rules.
 	Ratchet bool
-	// Schema is that of the value, by which it is compared with what it was; nil
-	// compares without one.
+	// Schema is that of the value, for comparing it with Old; nil compares without
+	// one.
 	Schema *schema.Schema
-	// Budget is what the rules may cost together.
+	// Budget is the cost budget of all rules together.
 	Budget int64
 }
 
-// Validate returns what is wrong with a value by the rules, with paths below at,
-// and what is left of the budget: less than zero where it did not suffice, which
-// is a fault as well. The value is of the schema, apart from its rules, and does
-// not change meanwhile.
+// Validate returns the errors of a value by the rules, with paths below at, and the
+// remaining budget: negative if it was exceeded, which is an error as well. The value must
+// be valid by the schema apart from its rules, and must not be changed meanwhile.
 func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Options) (field.ErrorList, int64) {
 	if r == nil {
 		return nil, o.Budget
 	}
-	j := judge{ctx: ctx, rules: r, schema: o.Schema, at: at, left: o.Budget}
+	j := validation{ctx: ctx, rules: r, schema: o.Schema, at: at, left: o.Budget}
 	j.value(r.root, &place{value: value, old: o.Old, correlated: o.Ratchet})
 	return j.errs, j.left
 }
 
-// judge is one walk over a value.
-type judge struct {
+// validation is one validation of a value.
+type validation struct {
 	ctx    context.Context
 	rules  *Rules
 	schema *schema.Schema
@@ -52,19 +51,18 @@ type judge struct {
 	errs   field.ErrorList
 }
 
-// place is a value and where it is. It lives on the stack of the walk.
+// place is a value and its path. It is a list on the stack of the walk.
 type place struct {
 	above *place
-	// name, or index if inList, is where in what is above. free tells that the name
-	// is a key of an object with free names.
+	// name, or index if inList, is the last element of the path. free: name is a key
+	// of additionalProperties.
 	name         string
 	index        int
 	inList, free bool
 	value, old   any
-	// correlated: old is known to be what this very value was.
+	// correlated: old is the old value of this one.
 	correlated bool
-	// hidden: expressions cannot see it change, so that being the same means
-	// nothing.
+	// hidden: expressions cannot access it, so that equality means nothing.
 	hidden bool
 	// compared reports that unchanged is known.
 	compared, unchanged bool
@@ -84,8 +82,8 @@ func (p *place) path(at *field.Path) *field.Path {
 	return at.Child(p.name)
 }
 
-// isUnchanged reports whether the value, or the nearest around it of which that can
-// be told, is what it was.
+// isUnchanged reports whether the value, or the nearest correlated one around it, is
+// unchanged.
 func (p *place) isUnchanged(root *schema.Schema) bool {
 	for ; p != nil && !p.hidden; p = p.above {
 		if !p.correlated {
@@ -122,7 +120,7 @@ const maxFaults = 1 << 10
 
 // value judges a value and all below it. It returns false when the budget is
 // used up, or there are enough faults.
-func (j *judge) value(n *node, p *place) bool {
+func (j *validation) value(n *node, p *place) bool {
 	if len(j.errs) >= maxFaults {
 		return false
 	}
@@ -143,7 +141,7 @@ func (j *judge) value(n *node, p *place) bool {
 	return true
 }
 
-func (j *judge) members(n *node, p *place, object, old map[string]any) bool {
+func (j *validation) members(n *node, p *place, object, old map[string]any) bool {
 	if n.elements != nil {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if !j.member(n.elements, p, name, true, object[name], old) {
@@ -159,7 +157,7 @@ func (j *judge) members(n *node, p *place, object, old map[string]any) bool {
 	return true
 }
 
-func (j *judge) member(n *node, p *place, name string, free bool, value any, old map[string]any) bool {
+func (j *validation) member(n *node, p *place, name string, free bool, value any, old map[string]any) bool {
 	was, found := old[name]
 	return j.value(n, &place{
 		above: p, name: name, free: free, value: value, old: was, correlated: p.correlated && found,
@@ -170,7 +168,7 @@ func (j *judge) member(n *node, p *place, name string, free bool, value any, old
 
 // elements judges those of a list. Which element was which before is known of
 // list maps alone.
-func (j *judge) elements(n *node, p *place, list, old []any) bool {
+func (j *validation) elements(n *node, p *place, list, old []any) bool {
 	if n.elements == nil {
 		return true
 	}
@@ -206,7 +204,7 @@ func byKeys(keys []string, list []any) map[any]any {
 	return entries
 }
 
-// keyOf is what tells an entry of a list map from others; false for what is no
+// keyOf returns the key of a list map's entry; false for what is no
 // entry, or has not all keys.
 func keyOf(keys []string, entry any) (any, bool) {
 	members, ok := entry.(map[string]any)

@@ -7,25 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Complete makes a document one of the schema, in one pass: members that the
-// schema does not know are dropped, those that are missing and have a default
-// get it, and null is taken out where the schema does not allow it. Of the type,
-// and the metadata, of the document and of resources embedded in it nothing is
-// dropped. It is idempotent.
+// Complete prunes a document and sets its defaults, in one pass: it drops unknown
+// members and nulls that the schema does not allow, and adds missing members that have
+// a default. It drops nothing of the type and the metadata of the document and of
+// embedded resources. It is idempotent.
 func (s *Schema) Complete(doc map[string]any) {
 	w := walk{defaults: true, prune: true}
 	w.object(s, doc, true)
 }
 
-// Fill gives missing members their defaults, and drops nothing that the schema
-// does not know.
+// Fill sets defaults and drops no unknown members.
 func (s *Schema) Fill(doc map[string]any) {
 	w := walk{defaults: true}
 	w.object(s, doc, true)
 }
 
-// Prune drops the members that the schema does not know. It returns their paths
-// where report is set, sorted.
+// Prune drops unknown members. If report is set it returns their paths, sorted.
 func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 	w := walk{prune: true, report: report}
 	w.object(s, doc, true)
@@ -34,7 +31,7 @@ func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 }
 
 // PruneValue is Prune for a value that is not a whole document. It reports whether
-// something was dropped.
+// anything was dropped.
 func (s *Schema) PruneValue(value any) bool {
 	w := walk{prune: true, report: true}
 	w.value(s, value, s.Embedded)
@@ -44,12 +41,12 @@ func (s *Schema) PruneValue(value any) bool {
 // walk is one pass over a document.
 type walk struct {
 	prune, defaults, report bool
-	// path leads to the value that is looked at, if report is set.
+	// path is that of the current value, if report is set.
 	path    []byte
 	unknown []string
 }
 
-// isMeta reports whether a member of a resource belongs to every resource.
+// isMeta reports whether a member is one that every resource has.
 func isMeta(name string) bool { return name == "metadata" || name == "apiVersion" || name == "kind" }
 
 func (w *walk) value(s *Schema, value any, resource bool) {
@@ -61,8 +58,7 @@ func (w *walk) value(s *Schema, value any, resource bool) {
 	}
 }
 
-// object walks the members of an object. s is nil where nothing is known of it,
-// so that all of it is unknown.
+// object walks the members of an object. With a nil s all of them are unknown.
 func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 	if s != nil && w.defaults {
 		w.fill(s, doc)
@@ -104,7 +100,7 @@ func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 	}
 }
 
-// fillMeta gives what is below a member of every resource its defaults.
+// fillMeta sets defaults below a member that every resource has.
 func (w *walk) fillMeta(s *Schema, name string, value any) {
 	if s == nil || !w.defaults || s.Properties[name] == nil {
 		return
@@ -113,7 +109,7 @@ func (w *walk) fillMeta(s *Schema, name string, value any) {
 	inner.value(s.Properties[name], value, false)
 }
 
-// fill gives members their defaults.
+// fill sets the defaults of missing members.
 func (w *walk) fill(s *Schema, doc map[string]any) {
 	for _, name := range s.names {
 		member := s.Properties[name]

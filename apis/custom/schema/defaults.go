@@ -4,13 +4,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// PruneDefaults drops from the defaults of a schema what would be dropped from
-// values: members that the schema, or metadata, does not know, and metadata of
-// wrong types. It is for a schema that nothing uses yet.
+// PruneDefaults prunes the defaults of a schema: it drops unknown members, also of
+// metadata, and metadata of wrong types. The schema must not be in use yet.
 func (s *Schema) PruneDefaults() { s.pruneDefaults(nil, false) }
 
-// pruneDefaults prunes a node and those below. steps lead to it from the resource
-// that it is in the metadata of; an empty one is an element of a list.
+// pruneDefaults prunes a node and those below. steps are the path to it from the
+// resource whose metadata it is in; an empty step is a list element.
 func (s *Schema) pruneDefaults(steps []string, inMeta bool) {
 	if s.Embedded {
 		steps, inMeta = nil, false
@@ -38,8 +37,8 @@ func (s *Schema) pruneDefaults(steps []string, inMeta bool) {
 	}
 }
 
-// pruneInMetadata returns what is left of a value in the metadata or type of a
-// resource, to which steps lead; nil for nothing.
+// pruneInMetadata returns the pruned value at the path steps in the metadata or type of
+// a resource; nil if nothing is left.
 func pruneInMetadata(value any, steps []string) any {
 	doc, ok := surround(value, steps).(map[string]any)
 	if !ok {
@@ -63,7 +62,7 @@ func pruneInMetadata(value any, steps []string) any {
 	return left
 }
 
-// surround returns the value that has a value where steps lead to.
+// surround returns a document with a value at the path steps.
 func surround(value any, steps []string) any {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i] == "" {

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// place is where in a document a value is. It lives on the stack of a walk, so
-// that a path costs nothing until something is wrong there.
+// place is the path of a value in a document. It is a list on the stack of a walk, so
+// that a path costs nothing until there is an error.
 type place struct {
 	above *place
 	name  string
 	index int // counts where name is empty
 }
 
-// String is the path as kube-apiserver's messages spell it.
+// String returns the path in the form of kube-apiserver's messages.
 func (p *place) String() string {
 	if p == nil {
 		return ""
@@ -45,27 +45,25 @@ func (p *place) write(b *strings.Builder) {
 	b.WriteString(p.name)
 }
 
-// fault is something wrong with a value. Its text is what tells it from others.
+// fault is a validation error of a value. Faults with equal texts are the same.
 type fault struct {
 	text string
 	err  *field.Error
 }
 
-// maxFaults is how many faults of one value are returned. A body of a few MB can
-// have a million; whoever sees a thousand does not miss the rest, and finding
-// out that they are different ones would take hours.
+// maxFaults bounds the faults of one value. A body of a few MB can have a million, and
+// removing duplicates among them would take hours.
 const maxFaults = 1 << 10
 
-// fewFaults is up to how many faults it is quicker to compare their texts than
-// to look them up.
+// fewFaults is up to how many faults a linear search is faster than a map.
 const fewFaults = 16
 
-// result is what looking at a value has shown: up to maxFaults different faults.
-// matched counts what was looked at: of several alternatives that all fail, the
-// one with most is returned.
+// result is the result of validating a value: up to maxFaults distinct faults. matched
+// counts the checks made: of several alternatives that all fail, the one with most is
+// reported.
 type result struct {
 	faults []fault
-	// texts are those of the faults, once there are more than a few.
+	// texts are the texts of the faults, if there are more than fewFaults.
 	texts   map[string]bool
 	matched int
 }
@@ -93,7 +91,7 @@ func (r *result) has(text string) bool {
 	return r.texts[text]
 }
 
-// merge takes over what another result has found; it becomes the receiver's.
+// merge adds the faults of another result, which must not be used afterwards.
 func (r *result) merge(other result) {
 	if len(r.faults) == 0 {
 		r.faults, r.texts = other.faults, other.texts
@@ -105,7 +103,7 @@ func (r *result) merge(other result) {
 	r.matched += other.matched
 }
 
-// at is the path of a place in an error.
+// at returns the field path of a place.
 func (c *checker) at(p *place) *field.Path {
 	path := p.String()
 	if path == "" {
@@ -114,13 +112,13 @@ func (c *checker) at(p *place) *field.Path {
 	return c.base.Child(path)
 }
 
-// invalid words a fault of a value: "spec.size in body ...".
+// invalid returns a fault with a message such as "spec.size in body ...".
 func (c *checker) invalid(p *place, value any, format string, args ...any) fault {
 	text := p.String() + " in body " + fmt.Sprintf(format, args...)
 	return fault{text, field.Invalid(c.at(p), value, text)}
 }
 
-// misfit is a fault that names no field, as kube-apiserver has some.
+// misfit returns a fault that names no field, as some of kube-apiserver's.
 func (c *checker) misfit(text string) fault {
 	return fault{text, field.Invalid(c.base, "", text)}
 }

@@ -6,8 +6,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// isStringFormat reports whether a format of strings is checked; others are
-// notes to the reader. Dashes do not count.
+// isStringFormat reports whether a format of strings is validated; others are
+// documentation. Dashes are ignored.
 func isStringFormat(format string) bool {
 	switch strings.ReplaceAll(format, "-", "") {
 	case "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac",
@@ -19,7 +19,7 @@ func isStringFormat(format string) bool {
 	return false
 }
 
-// knownFormat returns the format if it means something for values of a type.
+// knownFormat returns the format if it is validated for values of a type, else "".
 func knownFormat(jsonType, format string) string {
 	known := false
 	switch jsonType {
@@ -36,7 +36,7 @@ func knownFormat(jsonType, format string) string {
 	return format
 }
 
-// IsKnownFormat reports whether a format is checked of values of a type.
+// IsKnownFormat reports whether a format is validated for values of a type.
 func IsKnownFormat(jsonType, format string) bool { return knownFormat(jsonType, format) != "" }
 
 // hasFormat reports whether a string has a format.

@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// keyOf is what tells the entry of a list map from others; false for what is no
-// entry.
+// keyOf returns the key of a list map's entry; false if it is not an object.
 func keyOf(keys []string, entry any) (string, bool) {
 	members, ok := entry.(map[string]any)
 	if !ok {
@@ -32,7 +31,7 @@ func keyOf(keys []string, entry any) (string, bool) {
 	return b.String(), true
 }
 
-// byKeys finds the entries of a list map; of equal ones the first.
+// byKeys returns the entries of a list map by key; of duplicates the first.
 func byKeys(keys []string, list []any) map[string]any {
 	entries := make(map[string]any, len(list))
 	for _, entry := range list {
@@ -45,8 +44,8 @@ func byKeys(keys []string, list []any) map[string]any {
 	return entries
 }
 
-// Unchanged reports whether a value is what it was, in whichever order the entries
-// of list maps are. s may be nil.
+// Unchanged reports whether two values are equal, apart from the order of list maps. s
+// may be nil.
 func (s *Schema) Unchanged(value, old any) bool {
 	if s == nil {
 		return reflect.DeepEqual(value, old)
@@ -85,8 +84,8 @@ func (s *Schema) Unchanged(value, old any) bool {
 	return reflect.DeepEqual(value, old)
 }
 
-// ValidateLists finds entries that sets and maps among lists hold twice. Lists
-// that are as they were in old are left alone.
+// ValidateLists returns duplicate entries of sets and list maps. Lists that are
+// unchanged from old are not checked.
 func (s *Schema) ValidateLists(base *field.Path, value, old any) field.ErrorList {
 	if s.below&hasLists == 0 {
 		return nil
@@ -148,7 +147,7 @@ func encodedKey(value any) (string, bool) {
 	return string(encoded), err == nil
 }
 
-// twice returns where a key comes up for the second time.
+// twice returns the indexes at which a key occurs for the second time.
 func twice(n int, key func(int) (string, bool)) []int {
 	if n < 2 {
 		return nil
@@ -169,7 +168,7 @@ func twice(n int, key func(int) (string, bool)) []int {
 	return found
 }
 
-// eachList visits the sets and maps among the lists in a value.
+// eachList visits the sets and list maps in a value.
 func (s *Schema) eachList(path *field.Path, value any, visit func(*Schema, *field.Path, []any)) {
 	if s == nil || s.below&hasLists == 0 {
 		return

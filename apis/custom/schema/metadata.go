@@ -13,16 +13,15 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// CoerceMetadata makes the metadata of a document what metadata may be: unknown
-// members are dropped, and returned as paths where report is set. With lenient
-// set, members of a wrong type are dropped as well; without it they are an
-// error, whose text is for the client.
+// CoerceMetadata drops unknown members of a document's metadata, and returns their
+// paths if report is set. If lenient is set, members of a wrong type are dropped as
+// well; otherwise they are an error, whose text is for the client.
 func CoerceMetadata(doc map[string]any, report, lenient bool) (unknown []string, err error) {
 	return coerceMetadata(doc, "metadata", report, lenient)
 }
 
-// CoerceEmbedded does the same for the metadata, and the type, of all resources
-// embedded in a document that stands at base. An error is a field error.
+// CoerceEmbedded is CoerceMetadata for the metadata and the type of all resources
+// embedded in a document at base. The error is a *field.Error.
 func (s *Schema) CoerceEmbedded(base *field.Path, doc map[string]any, report, lenient bool) (unknown []string, err error) {
 	if s.below&hasEmbedded == 0 {
 		return nil, nil
@@ -132,7 +131,7 @@ func coerceMetadata(doc map[string]any, path string, report, lenient bool) ([]st
 	return unknown, nil
 }
 
-// salvage reads what can be read of metadata, member by member.
+// salvage decodes metadata member by member, and ignores malformed ones.
 func salvage(raw any) metav1.ObjectMeta {
 	var meta metav1.ObjectMeta
 	members, _ := raw.(map[string]any)
@@ -149,8 +148,8 @@ func salvage(raw any) metav1.ObjectMeta {
 	return meta
 }
 
-// isPlainMetadata reports that metadata is just what encoding it would give, so
-// that nothing has to be done. What it does not recognise it leaves to others.
+// isPlainMetadata reports whether metadata is known to be unchanged by decoding and
+// encoding it. It is a fast path: false means unknown.
 func isPlainMetadata(raw any) bool {
 	members, ok := raw.(map[string]any)
 	if !ok {

@@ -1,8 +1,7 @@
-// Package schema holds structural schemas (KEP-1693) compiled for use: what a
-// custom resource definition says of its objects, ready to prune, default and
-// validate documents. A document is JSON as encoding/json decodes it, with
-// integers as int64. The package does not judge schemas; package definition
-// does that before one is stored.
+// Package schema compiles the structural schemas (KEP-1693) of custom resource
+// definitions, to prune, default and validate documents. A document is JSON as
+// encoding/json decodes it, with integers as int64. The package does not validate
+// schemas; package definition does that before one is stored.
 //
 // Imports: cel/pattern.
 package schema
@@ -17,8 +16,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
-// Schema is what one value of a document must look like, with all below it. It
-// is immutable and safe for concurrent use.
+// Schema is the compiled schema of a value and all values in it. It is immutable and
+// safe for concurrent use.
 type Schema struct {
 	// Type is a type of JSON; empty allows several.
 	Type string
@@ -34,8 +33,8 @@ type Schema struct {
 	// are.
 	Properties map[string]*Schema
 	Items      *Schema
-	// Open allows members that are not in Properties, which then must be like
-	// Additional, where that is not nil.
+	// Open allows members that are not in Properties. Additional, if not nil, is
+	// their schema.
 	Open       bool
 	Additional *Schema
 	// Default is the value of a member that is not there; nil for none.
@@ -63,7 +62,8 @@ type rules struct {
 	not                          *Schema
 }
 
-// features tell what a walk over a document would have to look for.
+// features are the features that occur in a schema, so that a walk over a document can
+// be skipped.
 type features uint8
 
 const (
@@ -71,13 +71,13 @@ const (
 	hasEmbedded
 )
 
-// Compile makes a Schema of an OpenAPI v3 schema. An error tells that the
-// schema is none; it cannot come of a definition that was accepted.
+// Compile compiles an OpenAPI v3 schema. It returns an error for an invalid one, which
+// no accepted definition has.
 func Compile(props *apiextensions.JSONSchemaProps) (*Schema, error) {
 	return compiler{}.schema(props)
 }
 
-// compiler has the patterns of one Compile: many members share one.
+// compiler is the patterns of one Compile, which members share.
 type compiler map[string]*expression
 
 func (c compiler) schema(props *apiextensions.JSONSchemaProps) (*Schema, error) {
@@ -182,7 +182,7 @@ func (c compiler) rules(r *rules, props *apiextensions.JSONSchemaProps) error {
 	return nil
 }
 
-// pattern returns the expression of a pattern, one for all who have it.
+// pattern returns the shared expression of a pattern.
 func (c compiler) pattern(text string) (*expression, error) {
 	if known := c[text]; known != nil {
 		return known, nil
@@ -194,8 +194,8 @@ func (c compiler) pattern(text string) (*expression, error) {
 	return c[text], nil
 }
 
-// expression is a valid regular expression. It is compiled when it is first
-// needed: most never are, and a short one can take 200 KB.
+// expression is a valid regular expression, compiled on first use: most never are used,
+// and a short one can take 200 KB.
 type expression struct {
 	text string
 	once sync.Once
@@ -236,8 +236,8 @@ func (s *Schema) noteFeatures() {
 	}
 }
 
-// member returns the schema of a member of an object, nil where it has none;
-// known reports whether there may be such a member.
+// member returns the schema of a member of an object, nil if it has none; known reports
+// whether the schema allows the member.
 func (s *Schema) member(name string) (member *Schema, known bool) {
 	if member, known = s.Properties[name]; known {
 		return member, true
@@ -245,8 +245,8 @@ func (s *Schema) member(name string) (member *Schema, known bool) {
 	return s.Additional, s.Open
 }
 
-// Lookup finds what a dotted path without indexes, such as .spec.size, is
-// about; nil where there is nothing of that name.
+// Lookup returns the schema at a dotted path without indexes, such as .spec.size; nil if
+// there is none.
 func (s *Schema) Lookup(path string) *Schema {
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		if s == nil {
@@ -257,8 +257,8 @@ func (s *Schema) Lookup(path string) *Schema {
 	return s
 }
 
-// AsResource returns the schema of the same values as resources: with a type
-// and metadata that are looked at.
+// AsResource returns the schema of the same values as embedded resources, whose type and
+// metadata are validated.
 func (s *Schema) AsResource() *Schema {
 	resource := *s
 	resource.Embedded = true

@@ -321,7 +321,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// TestManyFaults: a document in which everything is wrong is told of, not all of
+// TestManyFaults: a document in which everything is wrong has errors, but not all of
 // it, and without comparing each fault with each other.
 func TestManyFaults(t *testing.T) {
 	t.Parallel()

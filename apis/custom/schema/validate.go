@@ -9,16 +9,14 @@ import (
 	"mainstay.dev/mainstay/cel/pattern"
 )
 
-// Validate returns what is wrong with a value, with paths below base. The
-// metadata and the type of documents are not looked at, unless the schema
-// names them.
+// Validate returns the errors of a value, with paths below base. The metadata and the
+// type of documents are not validated, unless the schema names them.
 func (s *Schema) Validate(base *field.Path, value any) field.ErrorList {
 	return s.ValidateUpdate(base, value, nil)
 }
 
-// ValidateUpdate is Validate for a value that replaces another one: values that
-// have not changed are left alone, whatever they are (KEP-4008). old is nil
-// where there was none.
+// ValidateUpdate is Validate for a value that replaces old, with ratcheting: unchanged
+// values are not validated (KEP-4008). old may be nil.
 func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorList {
 	c := checker{base: base}
 	var errs field.ErrorList
@@ -31,12 +29,12 @@ func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorLis
 // checker validates one document.
 type checker struct {
 	base *field.Path
-	// watch is over all patterns: there may be as many texts as one is long.
+	// watch bounds the time of all patterns together: a document can have many
+	// texts.
 	watch pattern.Watch
 }
 
-// check looks at one value. old is what the value was, nil where that is not
-// known.
+// check validates a value. old is the value that it replaces, nil if unknown.
 func (c *checker) check(s *Schema, p *place, value, old any) result {
 	r := c.checkAll(s, p, value, old)
 	if len(r.faults) > 0 && old != nil && s.Unchanged(value, old) {
@@ -170,7 +168,7 @@ func (c *checker) checkAdditional(r *result, s *Schema, p *place, object, old ma
 	}
 }
 
-// checkCombined looks at allOf, anyOf, oneOf and not.
+// checkCombined validates allOf, anyOf, oneOf and not.
 func (c *checker) checkCombined(r *result, s *Schema, p *place, value, old any) {
 	r.matched += 2
 	if len(s.rules.anyOf) > 0 {
@@ -217,9 +215,9 @@ func (c *checker) checkAllOf(r *result, s *Schema, p *place, value, old any) {
 	r.add(c.misfit(fmt.Sprintf("%q must validate all the schemas (allOf)%s", p, none)))
 }
 
-// alternatives counts the schemas that a value fits, up to the first where one
-// is enough, and returns the result to report: that of the first that fits or,
-// where none does, of the one that came nearest.
+// alternatives returns how many schemas a value is valid for, counting only to one if
+// oneIsEnough, and the result to report: that of the first one or, if there is none, of
+// the closest match.
 func (c *checker) alternatives(list []*Schema, p *place, value, old any, oneIsEnough bool) (valid int, chosen result) {
 	nearest := false
 	for _, one := range list {

@@ -21,7 +21,7 @@ func (s *Schema) allows(jsonType string) bool {
 	return false
 }
 
-// typeOf is the JSON type of a value, and the format that its Go type has.
+// typeOf returns the JSON type of a value, and the format of its Go type.
 func typeOf(value any) (jsonType, format string) {
 	switch value.(type) {
 	case string:
@@ -38,8 +38,8 @@ func typeOf(value any) (jsonType, format string) {
 	return "object", ""
 }
 
-// isWhole reports whether a number is an integer, in the range where that can be
-// told of a float.
+// isWhole reports whether a number is an integer in the range that a float64 represents
+// exactly.
 func isWhole(f float64) bool {
 	const limit = 1<<53 - 1
 	return f == math.Trunc(f) && math.Abs(f) <= limit
@@ -119,8 +119,8 @@ func (c *checker) checkNumber(r *result, s *Schema, p *place, value any) {
 	}
 }
 
-// checkLimit compares integers as such where the limit is one too. side is the
-// sign of what is too much.
+// checkLimit compares as integers if both are. side is the sign of value-limit that is an
+// error.
 func (c *checker) checkLimit(r *result, s *Schema, p *place, value any, limit float64, role string, exclusive bool, word string, side int) {
 	fault := c.outOfRange(s, p, limit, role)
 	if fault != nil {
@@ -188,8 +188,8 @@ func (c *checker) notPositive(r *result, p *place, factor any) {
 	r.add(fault{text, field.Invalid(c.at(p), factor, text)})
 }
 
-// outOfRange reports that a number cannot be of the schema's type and format.
-// What role it has stands in the message.
+// outOfRange returns a fault if a number is out of the range of the schema's type and
+// format. role is its role in the message.
 func (c *checker) outOfRange(s *Schema, p *place, value any, role string) *fault {
 	if s.Type != "integer" || s.IntOrString {
 		return nil

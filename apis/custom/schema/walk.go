@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
-// Members returns the members of an object and their schemas, in order of names.
-// A schema is good until the next one: they are large, and there is room for one.
+// Members returns the members of an object and their schemas, sorted by name. A schema
+// is valid until the next iteration, which overwrites it.
 func Members(props *apiextensions.JSONSchemaProps) iter.Seq2[string, *apiextensions.JSONSchemaProps] {
 	return func(yield func(string, *apiextensions.JSONSchemaProps) bool) {
 		if len(props.Properties) == 0 {
@@ -25,8 +25,8 @@ func Members(props *apiextensions.JSONSchemaProps) iter.Seq2[string, *apiextensi
 	}
 }
 
-// Walk calls visit for a schema and all schemas in it. visit may not keep what it
-// is given.
+// Walk calls visit for a schema and all schemas in it. visit must not retain its
+// argument.
 func Walk(props *apiextensions.JSONSchemaProps, visit func(*apiextensions.JSONSchemaProps)) {
 	if props == nil {
 		return
@@ -47,7 +47,7 @@ func Walk(props *apiextensions.JSONSchemaProps, visit func(*apiextensions.JSONSc
 		if len(members) == 0 {
 			continue
 		}
-		member := new(apiextensions.JSONSchemaProps) // a copy of each is large; there is room for one
+		member := new(apiextensions.JSONSchemaProps) // reused: a copy is large
 		for name := range members {
 			*member = members[name]
 			Walk(member, visit)

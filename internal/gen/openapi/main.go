@@ -8,7 +8,7 @@
 // laid over package definitions, and emit writes the files.
 //
 // Run it as `go generate ./openapi`; with -check nothing is written and the
-// exit status tells whether the files are current.
+// exit status reports whether the files are current.
 //
 // Imports: nothing of ours.
 package main

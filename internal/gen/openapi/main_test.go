@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCurrent tells when the embedded files are not those of the types, as
+// TestCurrent fails when the embedded files are not those of the types, as
 // after a change of version without go generate.
 func TestCurrent(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,7 @@ package main
 // packages are the Go packages whose types are described: all of k8s.io/api,
 // so that versions which are off by default can be switched on without another
 // build, the shared types of apimachinery, and the two APIs that live in
-// modules of their own. A package that openapi-gen is not told about in its
+// modules of their own. A package that openapi-gen does not get in its
 // own doc.go yields nothing.
 var packages = []string{
 	"k8s.io/api/admissionregistration/v1",

@@ -2,9 +2,9 @@ package openapi
 
 import "slices"
 
-// describe sets how an operation is called: its method, x-kubernetes-action,
-// id and description. Client generators make method names of the ids.
-func (m *pathMaker) describe(op *operation, r *Resource, action string) {
+// setDescription sets the method, x-kubernetes-action, id and description of an
+// operation. Client generators make method names of the ids.
+func (m *pathBuilder) setDescription(op *operation, r *Resource, action string) {
 	article, of := withArticle(r.Kind), ""
 	if r.Subresource != "" {
 		of = r.Subresource + " of "
@@ -33,7 +33,7 @@ func (m *pathMaker) describe(op *operation, r *Resource, action string) {
 		rest = "Collection" + rest
 	case "list", "listall":
 		op.method, op.action, prefix = "get", "list", "list"
-		op.description = m.listSentence(r)
+		op.description = m.listDescription(r)
 		rest = allNamespaces(r, action == "listall", rest, "")
 	case "watch":
 		op.method, op.action = "get", "watch"
@@ -44,17 +44,17 @@ func (m *pathMaker) describe(op *operation, r *Resource, action string) {
 		op.description = "watch individual changes to a list of " + r.Kind + ". " + watchSentence + "."
 		rest = allNamespaces(r, action == "watchlistall", rest, "List")
 	}
-	op.id = prefix + m.word + rest
+	op.id = prefix + m.idGroupVersion + rest
 }
 
-func (m *pathMaker) listSentence(r *Resource) string {
+func (m *pathBuilder) listDescription(r *Resource) string {
 	if !m.part.Custom && slices.Contains(r.Verbs, "watch") {
 		return "list or watch objects of kind " + r.Kind
 	}
 	return "list objects of kind " + r.Kind
 }
 
-// allNamespaces is the end of the id of an operation on many objects.
+// allNamespaces returns the end of the id of an operation on many objects.
 func allNamespaces(r *Resource, all bool, noun, list string) string {
 	if all {
 		return r.Kind + list + "ForAllNamespaces"
@@ -62,55 +62,55 @@ func allNamespaces(r *Resource, all bool, noun, list string) string {
 	return noun + list
 }
 
-// discoveryOperation is an operation that tells what there is.
+// discoveryOperation returns the operation that reads a discovery document.
 func discoveryOperation(id, tag, description, model string) operation {
 	return operation{
 		method: "get", id: id, tag: tag, description: description,
-		consumes: builtinMedia, produces: builtinMedia, responses: answers(model, "200"),
+		consumes: builtinMedia, produces: builtinMedia, responses: responses(model, "200"),
 	}
 }
 
 // The documents beside those of the group versions.
 
-func coreVersionsItems() []item {
-	return []item{newItem("/api/", []operation{
+func coreVersionsPaths() []pathItem {
+	return []pathItem{newPathItem("/api/", []operation{
 		discoveryOperation("getCoreAPIVersions", "core", "get available API versions", metaModels+"APIVersions"),
 	})}
 }
 
-func groupsItems() []item {
-	return []item{newItem("/apis/", []operation{
+func groupsPaths() []pathItem {
+	return []pathItem{newPathItem("/apis/", []operation{
 		discoveryOperation("getAPIVersions", "apis", "get available API versions", metaModels+"APIGroupList"),
 	})}
 }
 
-func groupItems(group string) []item {
+func groupPaths(group string) []pathItem {
 	word := identifier(group)
-	return []item{newItem("/apis/"+group+"/", []operation{
+	return []pathItem{newPathItem("/apis/"+group+"/", []operation{
 		discoveryOperation("get"+title(word)+"APIGroup", word, "get information of a group", metaModels+"APIGroup"),
 	})}
 }
 
-func versionItems() []item {
-	return []item{newItem("/version/", []operation{{
+func versionPaths() []pathItem {
+	return []pathItem{newPathItem("/version/", []operation{{
 		method: "get", id: "getCodeVersion", tag: "version", description: "get the version information for this server",
 		consumes: []string{"application/json"}, produces: []string{"application/json"},
-		responses: answers("io.k8s.apimachinery.pkg.version.Info", "200"),
+		responses: responses("io.k8s.apimachinery.pkg.version.Info", "200"),
 	}})}
 }
 
-func issuerItems() []item {
-	return []item{newItem("/.well-known/openid-configuration/", []operation{{
+func issuerPaths() []pathItem {
+	return []pathItem{newPathItem("/.well-known/openid-configuration/", []operation{{
 		method: "get", id: "getServiceAccountIssuerOpenIDConfiguration", tag: "WellKnown",
 		description: "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
-		produces:    []string{"application/json"}, responses: answers(modelText, "200"),
+		produces:    []string{"application/json"}, responses: responses(modelText, "200"),
 	}})}
 }
 
-func keysItems() []item {
-	return []item{newItem("/openid/v1/jwks/", []operation{{
+func keysPaths() []pathItem {
+	return []pathItem{newPathItem("/openid/v1/jwks/", []operation{{
 		method: "get", id: "getServiceAccountIssuerOpenIDKeyset", tag: "openid",
 		description: "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
-		produces:    []string{"application/jwk-set+json"}, responses: answers(modelText, "200"),
+		produces:    []string{"application/jwk-set+json"}, responses: responses(modelText, "200"),
 	}})}
 }

@@ -24,7 +24,7 @@ const remoteDocument = `{"paths":{
 		"com.example.Tree":{"type":"object"},"com.example.Unused":{"type":"object"},
 		"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta":{"type":"object","description":"another"}}}`
 
-func drawn(t *testing.T, d *Documents) (paths, definitions map[string]json.RawMessage) {
+func built(t *testing.T, d *Documents) (paths, definitions map[string]json.RawMessage) {
 	t.Helper()
 	content, err := d.V2().JSON()
 	if err != nil {
@@ -34,7 +34,7 @@ func drawn(t *testing.T, d *Documents) (paths, definitions map[string]json.RawMe
 	if err != nil {
 		t.Fatal(err)
 	}
-	var document share
+	var document fragment
 	if err := json.Unmarshal(plain, &document); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestRemote(t *testing.T) {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("remote " + r.URL.Path)) }),
 	}
 	d.SetRemote(remote)
-	paths, definitions := drawn(t, d)
+	paths, definitions := built(t, d)
 	const meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 	if paths["/apis/fruit.example.com/v1/apples"] == nil || paths["/apis/fruit.example.com/v10/apples"] != nil || paths["/healthz"] != nil {
 		t.Error("the paths are not those of the group version")
@@ -75,9 +75,9 @@ func TestRemote(t *testing.T) {
 	if d.SetRemote(remote); d.V2() != document {
 		t.Error("the same again makes another document")
 	}
-	failure, remote.Stamp, remote.ETag = errors.New("down"), "2", "E2"
+	failure, remote.V2Stamp, remote.ETag = errors.New("down"), "2", "E2"
 	d.SetRemote(remote)
-	if paths, _ := drawn(t, d); len(paths) == 0 || paths["/apis/fruit.example.com/v1/apples"] != nil {
+	if paths, _ := built(t, d); len(paths) == 0 || paths["/apis/fruit.example.com/v1/apples"] != nil {
 		t.Error("one that cannot be read is not left out, or all is")
 	}
 	if _, again, err := d.V3Index(); err != nil || again == etag {
@@ -96,7 +96,7 @@ func TestBadShares(t *testing.T) {
 		"leads nowhere":        `{"paths":{"/apis/fruit.example.com/v1/a":{"$ref":"#/definitions/none"}}}`,
 		"definitions are text": `{"definitions":"all"}`,
 	} {
-		if _, err := readShare([]byte(document), []string{"/apis/fruit.example.com/v1/"}); err == nil {
+		if _, err := readFragment([]byte(document), []string{"/apis/fruit.example.com/v1/"}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -105,10 +105,10 @@ func TestBadShares(t *testing.T) {
 // TestRenamesSpread: what refers to what has a new name, has one too.
 func TestRenamesSpread(t *testing.T) {
 	t.Parallel()
-	d := &drawing{library: openLibrary(modelsFile), version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{
+	d := &document{library: openLibrary(modelsFile), version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{
 		"a": {JSON: []byte(`{"$ref":"#/definitions/b"}`)}, "b": {JSON: []byte(`{"$ref":"#/definitions/c"}`)}, "c": {JSON: []byte(`{"type":"object"}`)}, "d": {JSON: []byte(`{}`)},
 	}}
-	names, err := d.renames(&share{Definitions: map[string]json.RawMessage{
+	names, err := d.renames(&fragment{Definitions: map[string]json.RawMessage{
 		"a": []byte(`{"$ref": "#/definitions/b"}`), "b": []byte(`{"$ref":"#/definitions/c"}`), "c": []byte(`{"type":"string"}`),
 		"d": []byte(`{"x-kubernetes-group-version-kind":[1]}`), "e": []byte(`{}`),
 	}})
@@ -130,12 +130,12 @@ func FuzzShare(f *testing.F) {
 	f.Add([]byte(remoteDocument))
 	f.Add([]byte(`{"paths":{"/apis/fruit.example.com/v1/":[]},"definitions":{"a":{"$ref":"#/definitions/a"}}}`))
 	library := openLibrary(modelsFile)
-	f.Fuzz(func(_ *testing.T, document []byte) {
-		s, err := readShare(document, []string{"/apis/fruit.example.com/v1/"})
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		s, err := readFragment(data, []string{"/apis/fruit.example.com/v1/"})
 		if err != nil {
 			return
 		}
-		d := &drawing{library: library, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}
-		_, _, _ = d.merge(s)
+		d := &document{library: library, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}
+		_, _, _ = d.addFragment(s)
 	})
 }

@@ -16,30 +16,30 @@ import (
 	"mainstay.dev/mainstay/cel/pattern"
 )
 
-// maxText is the length in bytes of a text that costs more to read than one
+// maxText is the length, in bytes, of a string that costs more to read than one
 // evaluation may cost.
 const maxText = 10 * PerCallLimit
 
-// texts keeps functions from making texts that no memory holds, and from matching
-// texts for minutes.
+// stringGuard bounds the memory of strings that functions make, and the time of matching
+// regular expressions.
 //
-// A call is charged for what it reads, when it has made its result. Replacing ""
-// by one text in another makes one as long as their product, and a joined list may
-// hold the same text many times; two texts of an object of 1 MB are enough to end
-// the process. So both functions look at the length first, and end the evaluation
-// as one that costs too much.
-type texts struct{}
+// cel-go charges a call for its arguments after it has made its result. Replacing "" by
+// one string in another makes one as long as their product, and a joined list can hold the
+// same string many times; two strings of an object of 1 MB are enough to exhaust the
+// memory. So both functions compute the length first, and end the evaluation as one that
+// exceeds the cost limit.
+type stringGuard struct{}
 
-var _ cel.SingletonLibrary = texts{}
+var _ cel.SingletonLibrary = stringGuard{}
 
-// LibraryName is what the environment knows the library by.
-func (texts) LibraryName() string { return "mainstay.texts" }
+// LibraryName implements cel.SingletonLibrary.
+func (stringGuard) LibraryName() string { return "mainstay.texts" }
 
-// CompileOptions are none: the functions are those of cel-go's strings.
-func (texts) CompileOptions() []cel.EnvOption { return nil }
+// CompileOptions returns none: the functions are declared by cel-go.
+func (stringGuard) CompileOptions() []cel.EnvOption { return nil }
 
-// ProgramOptions exchange what is behind calls of the functions.
-func (texts) ProgramOptions() []cel.ProgramOption {
+// ProgramOptions replaces the implementations of the functions.
+func (stringGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
 		if !ok {
@@ -47,19 +47,19 @@ func (texts) ProgramOptions() []cel.ProgramOption {
 		}
 		switch function := call.Function(); function {
 		case overloads.Matches:
-			return exchanged(call, matches), nil
+			return replaceCall(call, matches), nil
 		case "replace":
-			return exchanged(call, replace), nil
+			return replaceCall(call, replace), nil
 		case "join":
-			return exchanged(call, join), nil
+			return replaceCall(call, join), nil
 		}
 		return i, nil
 	}), cel.OptimizeRegex(literal(overloads.Matches), literal(overloads.MatchesString))}
 }
 
-// exchanged is a call of another function with the same arguments. Where that has
-// no result, there is no such overload.
-func exchanged(call interpreter.InterpretableCall, f func(args []ref.Val) ref.Val) interpreter.InterpretableCall {
+// replaceCall returns a call of f with the same arguments. If f returns nil, the result is
+// the error of a missing overload.
+func replaceCall(call interpreter.InterpretableCall, f func(args []ref.Val) ref.Val) interpreter.InterpretableCall {
 	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
 		if result := f(args); result != nil {
 			return result
@@ -68,8 +68,8 @@ func exchanged(call interpreter.InterpretableCall, f func(args []ref.Val) ref.Va
 	})
 }
 
-// matches is <string>.matches(<string>) and matches(<string>, <string>), with an
-// expression that is known when it is called.
+// matches is <string>.matches(<string>) and matches(<string>, <string>), with a regular
+// expression that is not a literal.
 func matches(args []ref.Val) ref.Val {
 	words, ok := stringsOf(args)
 	if !ok || len(words) != 2 {
@@ -90,8 +90,8 @@ func match(re *regexp.Regexp, text string) ref.Val {
 	return types.Bool(matches)
 }
 
-// literal compiles the expression of an overload of matches once, where it is a
-// literal. Named by overload it comes before cel-go's, which is for the function.
+// literal compiles the regular expression of an overload of matches once, if it is a
+// literal. It is by overload, so that it precedes cel-go's, which is by function.
 func literal(overload string) *interpreter.RegexOptimization {
 	return &interpreter.RegexOptimization{
 		Function: overloads.Matches, OverloadID: overload, RegexIndex: 1,
@@ -100,7 +100,7 @@ func literal(overload string) *interpreter.RegexOptimization {
 			if err != nil {
 				return nil, err
 			}
-			return exchanged(call, func(args []ref.Val) ref.Val {
+			return replaceCall(call, func(args []ref.Val) ref.Val {
 				words, ok := stringsOf(args)
 				if !ok || len(words) != 2 {
 					return nil
@@ -111,8 +111,8 @@ func literal(overload string) *interpreter.RegexOptimization {
 	}
 }
 
-// replace is <string>.replace(<string>, <string>) and the same with a limit of how
-// often, of which a negative one is none.
+// replace is <string>.replace(<string>, <string>), and with a limit, of which a negative
+// one means none.
 func replace(args []ref.Val) ref.Val {
 	limit := types.IntNegOne
 	if len(args) == 4 {
@@ -166,7 +166,7 @@ func join(args []ref.Val) ref.Val {
 	return types.String(text.String())
 }
 
-// stringsOf returns the texts of arguments if all are strings.
+// stringsOf returns arguments as strings; false if one is none.
 func stringsOf(args []ref.Val) ([]string, bool) {
 	words := make([]string, len(args))
 	for i, arg := range args {

@@ -100,7 +100,7 @@ func (nowhere) Resolve(context.Context, egress.Service) (string, error) {
 	return "", errors.New("there is none")
 }
 
-func TestJudge(t *testing.T) {
+func TestCheckAvailability(t *testing.T) {
 	t.Parallel()
 	port, no := int32(8443), false
 	service := func(kind corev1.ServiceType, number int32) *corev1.Service {
@@ -115,7 +115,7 @@ func TestJudge(t *testing.T) {
 	tests := []struct {
 		name    string
 		cluster cluster
-		want    verdict
+		want    availability
 	}{
 		{"no service", cluster{}, unavailable("ServiceNotFound", `service/s in "a" is not present`)},
 		{"trouble", cluster{err: errors.New("no disk")}, unknown("ServiceAccessError", `service/s in "a" cannot be checked due to: no disk`)},
@@ -125,7 +125,7 @@ func TestJudge(t *testing.T) {
 			unavailable("MissingEndpoints", `endpointslices for service/s in "a" have no addresses with port name "web"`)},
 		{"another name", cluster{service: service(corev1.ServiceTypeClusterIP, 443), slices: slice("metrics", nil)},
 			unavailable("MissingEndpoints", `endpointslices for service/s in "a" have no addresses with port name "web"`)},
-		{"nobody there", cluster{service: service(corev1.ServiceTypeClusterIP, 443), slices: slice("web", nil)},
+		{"no endpoints", cluster{service: service(corev1.ServiceTypeClusterIP, 443), slices: slice("web", nil)},
 			unavailable("FailedDiscoveryCheck", "failing or missing response from https://s.a.svc:443/apis/example.com/v1: find service a/s:443: there is none")},
 		{"not of this network", cluster{service: service(corev1.ServiceTypeExternalName, 80)},
 			unavailable("FailedDiscoveryCheck", "failing or missing response from https://s.a.svc:443/apis/example.com/v1: find service a/s:443: there is none")},
@@ -138,7 +138,7 @@ func TestJudge(t *testing.T) {
 				gv:     schema.GroupVersion{Group: "example.com", Version: "v1"},
 				server: s.newServer(address{service: egress.Service{Namespace: "a", Name: "s", Port: 443}}),
 			}
-			if diff := cmp.Diff(tt.want, s.judge(t.Context(), r), cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(tt.want, s.checkAvailability(t.Context(), r), cmp.AllowUnexported(availability{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

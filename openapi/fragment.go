@@ -11,23 +11,23 @@ import (
 	"sync"
 )
 
-// share is what the v2 document takes over from that of another server: some
-// paths, and all that those refer to.
-type share struct {
+// fragment is the part of an aggregated server's v2 document that is merged into
+// ours: some paths, and all that they refer to.
+type fragment struct {
 	Paths       map[string]json.RawMessage `json:"paths"`
 	Definitions map[string]json.RawMessage `json:"definitions"`
 	Parameters  map[string]json.RawMessage `json:"parameters"`
 }
 
-// Where references of v2 documents lead.
+// Prefixes of references in v2 documents.
 const (
 	definitionPrefix = "#/definitions/"
 	parameterPrefix  = "#/parameters/"
 )
 
-// readShares reads the documents of other servers, side by side. Those that
-// cannot be had are left out.
-func readShares(remotes []*Remote) []*share {
+// readFragments reads the documents of other servers concurrently. Those that
+// cannot be read are left out.
+func readFragments(remotes []*Remote) []*fragment {
 	type document struct {
 		read     func() ([]byte, error)
 		prefixes []string
@@ -44,31 +44,31 @@ func readShares(remotes []*Remote) []*share {
 		}
 		documents[r.Server].prefixes = append(documents[r.Server].prefixes, "/"+r.path()+"/")
 	}
-	shares := make([]*share, len(order))
+	fragments := make([]*fragment, len(order))
 	var reading sync.WaitGroup
 	for i, server := range order {
 		reading.Go(func() {
 			d := documents[server]
 			body, err := d.read()
 			if err != nil {
-				return // its server says why
+				return // logged where it is fetched
 			}
-			if s, err := readShare(body, d.prefixes); err == nil {
-				shares[i] = s
+			if s, err := readFragment(body, d.prefixes); err == nil {
+				fragments[i] = s
 			}
 		})
 	}
 	reading.Wait()
-	return slices.DeleteFunc(shares, func(s *share) bool { return s == nil })
+	return slices.DeleteFunc(fragments, func(s *fragment) bool { return s == nil })
 }
 
-// readShare takes the paths below the prefixes out of a document.
-func readShare(document []byte, prefixes []string) (*share, error) {
-	var whole share
+// readFragment returns the paths of a document that are below the prefixes.
+func readFragment(document []byte, prefixes []string) (*fragment, error) {
+	var whole fragment
 	if err := json.Unmarshal(document, &whole); err != nil {
 		return nil, fmt.Errorf("read v2 document: %w", err)
 	}
-	s := &share{Paths: map[string]json.RawMessage{}, Definitions: map[string]json.RawMessage{}, Parameters: map[string]json.RawMessage{}}
+	s := &fragment{Paths: map[string]json.RawMessage{}, Definitions: map[string]json.RawMessage{}, Parameters: map[string]json.RawMessage{}}
 	var queue []json.RawMessage
 	for path, item := range whole.Paths {
 		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) }) {
@@ -100,7 +100,7 @@ func readShare(document []byte, prefixes []string) (*share, error) {
 	return s, nil
 }
 
-// references returns what a part of a document refers to.
+// references returns the references in a part of a document.
 func references(part json.RawMessage) ([]string, error) {
 	var value any
 	if err := json.Unmarshal(part, &value); err != nil {
@@ -114,7 +114,7 @@ func references(part json.RawMessage) ([]string, error) {
 	return found, nil
 }
 
-// walkReferences replaces each reference by what change makes of it.
+// walkReferences replaces each reference in value by what change returns for it.
 func walkReferences(value any, change func(string) string) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -134,10 +134,10 @@ func walkReferences(value any, change func(string) string) {
 	}
 }
 
-// merge adds a share to a drawing: its definitions now, and its paths to what
-// is returned. Definitions of which there is another one of the same name get
-// a name of their own.
-func (d *drawing) merge(s *share) (paths, parameters map[string]json.RawMessage, err error) {
+// addFragment adds the definitions of a fragment to the document, and returns its
+// paths and parameters. A definition that differs from one of the same name is
+// renamed.
+func (d *document) addFragment(s *fragment) (paths, parameters map[string]json.RawMessage, err error) {
 	names, err := d.renames(s)
 	if err != nil {
 		return nil, nil, err
@@ -192,9 +192,9 @@ func renamed(part json.RawMessage, rename func(string) string) (json.RawMessage,
 	return json.Marshal(value)
 }
 
-// renames returns new names for those definitions of a share that are not the
-// same here, or refer to one that is not.
-func (d *drawing) renames(s *share) (map[string]string, error) {
+// renames returns new names for the definitions of a fragment that differ from
+// ours of the same name, or refer to one that does.
+func (d *document) renames(s *fragment) (map[string]string, error) {
 	names := map[string]string{}
 	inflate := inflater{library: d.library}
 	taken := func(name string) bool {
@@ -210,7 +210,7 @@ func (d *drawing) renames(s *share) (map[string]string, error) {
 			}
 		}
 	}
-	shared := map[string][]string{} // what is the same here, with what it refers to
+	shared := map[string][]string{} // equal definitions, with their references
 	for _, name := range slices.Sorted(maps.Keys(s.Definitions)) {
 		var here []byte
 		if i, builtin := d.library.find(name); builtin {
@@ -246,8 +246,8 @@ func (d *drawing) renames(s *share) (map[string]string, error) {
 	return names, nil
 }
 
-// sameSchema compares definitions, but for the kinds that they are used for:
-// each server lists its own.
+// sameSchema reports whether definitions are equal, apart from the list of their
+// kinds: each server lists its own.
 func sameSchema(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -262,8 +262,8 @@ func sameSchema(a, b []byte) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// addMembers adds members to a JSON object that ends where w does. Those of a
-// name that is there already are left out.
+// addMembers adds members to the JSON object that w ends with, but not those
+// whose name is in there.
 func addMembers(w *bytes.Buffer, members map[string]json.RawMessage, there map[string]json.RawMessage) error {
 	w.Truncate(w.Len() - 1) // its closing brace
 	empty := w.Bytes()[w.Len()-1] == '{'

@@ -16,44 +16,43 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// managedLabel is on the APIServices that are kept by servers themselves:
-// onStart those of what is built in, which may be changed while a server runs;
-// always those of custom resources, which may not.
+// managedLabel is on autoregistered APIServices: onStart on those of built-in
+// group versions, which are corrected only when a server starts; always on those
+// of custom resources, which are corrected whenever they change.
 const (
 	managedLabel = "kube-aggregator.kubernetes.io/automanaged"
 	onStart      = "onstart"
 	always       = "true"
 )
 
-// keepers is how many APIServices are written at a time, so that they share
-// their syncs.
-const keepers = 32
+// writers is how many APIServices are written concurrently, so that they share
+// fsyncs.
+const writers = 32
 
-// Register makes the APIServices of what is built in, where they are not as they
-// should be when a server starts. It is called once, after Load and before Run,
-// which sees to all others.
+// Register creates or corrects the APIServices of the built-in group versions. It
+// is called once, after Load and before Run, which registers the others.
 func (s *Source) Register(ctx context.Context) error {
 	var own []string
-	for _, name := range s.dirty.take() {
+	for _, name := range s.dirty.drain() {
 		if s.own[groupVersionOf(name)] {
 			own = append(own, name)
 		} else {
 			s.dirty.add(name)
 		}
 	}
-	return s.keep(ctx, own, true)
+	return s.syncAll(ctx, own, true)
 }
 
-// keep sees to APIServices of this server's own: it creates what is missing,
-// removes what is not served any more, and leaves alone what somebody else has
-// registered. What cannot be written is tried again later. starting puts right
-// what is only looked at when a server starts.
-func (s *Source) keep(ctx context.Context, names []string, starting bool) error {
+// syncAll syncs autoregistered APIServices: it creates those that are missing,
+// deletes those whose group version is no longer served, and leaves APIServices
+// without managedLabel alone. Those that cannot be written go back into the dirty
+// set. starting also corrects those that are labeled onStart.
+func (s *Source) syncAll(ctx context.Context, names []string, starting bool) error {
 	var group errgroup.Group
-	group.SetLimit(keepers)
+	group.SetLimit(writers)
 	for _, name := range names {
 		group.Go(func() error {
-			err := s.keepOne(ctx, name, starting)
+			err := s.sync(ctx, name, starting)
 			if err == nil {
 				return nil
 			}
@@ -64,9 +63,9 @@ func (s *Source) keep(ctx context.Context, names []string, starting bool) error 
 	return group.Wait()
 }
 
-// wanted returns the label of the APIService of a group version, empty where
-// there should be none.
-func (s *Source) wanted(gv schema.GroupVersion) string {
+// wantedLabel returns the value of managedLabel for a group version, empty if it
+// is not to be registered.
+func (s *Source) wantedLabel(gv schema.GroupVersion) string {
 	switch {
 	case gv.Group == apiregistrationv1.GroupName:
 		return ""
@@ -78,9 +77,9 @@ func (s *Source) wanted(gv schema.GroupVersion) string {
 	return ""
 }
 
-func (s *Source) keepOne(ctx context.Context, name string, starting bool) error {
+func (s *Source) sync(ctx context.Context, name string, starting bool) error {
 	gv := groupVersionOf(name)
-	want := s.wanted(gv)
+	want := s.wantedLabel(gv)
 	record, err := s.config.APIServices.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
 		if want == "" {
@@ -95,7 +94,7 @@ func (s *Source) keepOne(ctx context.Context, name string, starting bool) error 
 	if err != nil {
 		return err
 	}
-	if s.asItShould(service, gv, want, starting) {
+	if s.isUpToDate(service, gv, want, starting) {
 		return nil
 	}
 	record, err = s.config.APIServices.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
@@ -103,7 +102,7 @@ func (s *Source) keepOne(ctx context.Context, name string, starting bool) error 
 	}, storage.UpdateOptions{})
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil // the watch tells, if it is missed
+		return nil // if it should exist, the watch event marks it dirty
 	case err != nil:
 		return err
 	case want == "":
@@ -112,12 +111,12 @@ func (s *Source) keepOne(ctx context.Context, name string, starting bool) error 
 	return s.Observe(record)
 }
 
-// asItShould tells that there is nothing to do about an APIService.
-func (s *Source) asItShould(service *apiregistrationv1.APIService, gv schema.GroupVersion, want string, starting bool) bool {
+// isUpToDate reports whether an APIService needs no update by autoregistration.
+func (s *Source) isUpToDate(service *apiregistrationv1.APIService, gv schema.GroupVersion, want string, starting bool) bool {
 	managed := service.Labels[managedLabel]
 	switch {
 	case managed != onStart && managed != always:
-		return true // somebody's own
+		return true // not autoregistered
 	case managed == onStart && !starting:
 		return true
 	case want == "":
@@ -142,7 +141,7 @@ func (s *Source) corrected(current *codec.Record, gv schema.GroupVersion, want s
 		return nil, storage.WriteOptions{}, fmt.Errorf("it is a %T", obj)
 	}
 	switch {
-	case s.asItShould(service, gv, want, starting):
+	case s.isUpToDate(service, gv, want, starting):
 		return service, storage.WriteOptions{}, nil
 	case want == "":
 		return nil, storage.WriteOptions{}, storage.Remove{}
@@ -154,9 +153,9 @@ func (s *Source) corrected(current *codec.Record, gv schema.GroupVersion, want s
 	return accounted, storage.WriteOptions{}, err
 }
 
-// setLocal says what is always true of what this server answers for.
+// setLocal sets the condition Available of an APIService without a service.
 func setLocal(service *apiregistrationv1.APIService) {
-	if isAvailable(service) && available(service).Reason == "Local" {
+	if isAvailable(service) && availableCondition(service).Reason == "Local" {
 		return
 	}
 	service.Status.Conditions = []apiregistrationv1.APIServiceCondition{{
@@ -166,7 +165,7 @@ func setLocal(service *apiregistrationv1.APIService) {
 }
 
 func (s *Source) specOf(gv schema.GroupVersion) apiregistrationv1.APIServiceSpec {
-	priority := s.usual(gv)
+	priority := s.defaultPriority(gv)
 	return apiregistrationv1.APIServiceSpec{
 		Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: priority.Group, VersionPriority: priority.Version,
 	}
@@ -183,7 +182,7 @@ func (s *Source) create(ctx context.Context, gv schema.GroupVersion, label strin
 	}
 	_, err = s.config.Creater.Create(ctx, accounted, nil, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return nil // another server's, or somebody's: the watch tells
+		return nil // by another server or a user: the watch delivers it
 	}
 	return err
 }

@@ -32,8 +32,8 @@ func TestPublisher(t *testing.T) {
 		}
 		texts = append(texts, string(encoded))
 	}
-	for _, as := range []form{openAPIV3, openAPIV2, forMerging} {
-		p := newPublisher(as)
+	for _, as := range []schemaTarget{v3Target, v2Target, mergeTarget} {
+		p := newSchemaWriter(as)
 		for _, text := range texts {
 			in, at := jsonplan.NewCursor([]byte(text))
 			written, err := p.root(in, at, false, []byte(`{"x-more":1}`))
@@ -47,7 +47,7 @@ func TestPublisher(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &want); err != nil {
 				t.Fatal(err)
 			}
-			if as == openAPIV2 && want["x-kubernetes-preserve-unknown-fields"] == true {
+			if as == v2Target && want["x-kubernetes-preserve-unknown-fields"] == true {
 				want = map[string]any{"type": "object", "x-more": 1.0}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Fatalf("%s (-want +got):\n%s", text, diff)
@@ -57,7 +57,7 @@ func TestPublisher(t *testing.T) {
 			publishDocument(want, as)
 			types := metav1.TypeMeta{}.SwaggerDoc()
 			withMembers(want, map[string]any{
-				"apiVersion": described("string", types["apiVersion"]), "kind": described("string", types["kind"]),
+				"apiVersion": property("string", types["apiVersion"]), "kind": property("string", types["kind"]),
 				"metadata": reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as),
 			})
 			want["x-more"] = 1.0
@@ -67,7 +67,7 @@ func TestPublisher(t *testing.T) {
 		}
 	}
 	in, at := jsonplan.NewCursor([]byte(`{"properties":{"a":`))
-	if _, err := newPublisher(openAPIV3).root(in, at, false, []byte(`{}`)); err == nil {
+	if _, err := newSchemaWriter(v3Target).root(in, at, false, []byte(`{}`)); err == nil {
 		t.Error("half a schema was written")
 	}
 }
@@ -124,20 +124,20 @@ func withMembers(doc, members map[string]any) {
 }
 
 // publishDocument is what a publisher does, of a document and in place.
-func publishDocument(doc map[string]any, as form) {
+func publishDocument(doc map[string]any, as schemaTarget) {
 	may := nullableMembers(doc)
 	each(doc, func(inner map[string]any) { publishDocument(inner, as) })
 	delete(doc, "externalDocs")
-	if doc["x-kubernetes-int-or-string"] == true && as != openAPIV2 {
+	if doc["x-kubernetes-int-or-string"] == true && as != v2Target {
 		delete(doc, "type")
 		if _, said := doc["anyOf"]; !said {
 			doc["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
 		}
 	}
-	if as == openAPIV2 {
+	if as == v2Target {
 		publishDocumentV2(doc, may)
 	}
-	if doc["x-kubernetes-embedded-resource"] == true && (as != openAPIV2 || doc["x-kubernetes-preserve-unknown-fields"] != true) {
+	if doc["x-kubernetes-embedded-resource"] == true && (as != v2Target || doc["x-kubernetes-preserve-unknown-fields"] != true) {
 		publishEmbeddedDocument(doc, as)
 	}
 }
@@ -187,10 +187,10 @@ func publishDocumentV2(doc map[string]any, mayBeNull map[string]bool) {
 	}
 }
 
-func publishEmbeddedDocument(doc map[string]any, as form) {
+func publishEmbeddedDocument(doc map[string]any, as schemaTarget) {
 	withMembers(doc, map[string]any{
-		"apiVersion": described("string", "apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"),
-		"kind":       described("string", "kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"),
+		"apiVersion": property("string", "apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"),
+		"kind":       property("string", "kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"),
 		"metadata":   reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as),
 	})
 	required, _ := doc["required"].([]any)

@@ -14,57 +14,56 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// said is what a server told of itself.
-type said struct {
-	// at is when it was last asked, and answered.
-	at time.Time
+// discoveryCache is the discovery of an aggregated server, guarded by server.mu.
+type discoveryCache struct {
+	// checked is when the server last answered a request for discovery.
+	checked time.Time
 	// groups is aggregated discovery by group version, nil where the server
-	// does not have that; etag identifies it.
-	groups map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
-	etag   string
-	// index is of OpenAPI v3.
-	index index
+	// does not serve it; etag is its ETag.
+	groups    map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
+	etag      string
+	openAPIV3 v3Index
 }
 
-// refreshPeriod is how often servers are asked what they have.
+// refreshPeriod is how often discovery is fetched from a server.
 const refreshPeriod = time.Minute
 
-// aggregatedTypes are the media types of aggregated discovery, and what comes
-// instead of it from servers that do not know it.
+// aggregatedTypes is the Accept header for aggregated discovery. Servers that do
+// not serve it answer with plain JSON.
 const aggregatedTypes = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// discover finds out what a server has in a group version. What was said within
-// a moment is not asked for again, unless fresh.
+// discover returns the discovery of a group version, from the cache if it is
+// younger than half of refreshPeriod and fresh is not set.
 func (s *server) discover(ctx context.Context, gv schema.GroupVersion, fresh bool) (*apidiscovery.APIVersionDiscovery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fresh || time.Since(s.said.at) >= refreshPeriod/2 || s.said.groups[gv] == nil {
+	if fresh || time.Since(s.cache.checked) >= refreshPeriod/2 || s.cache.groups[gv] == nil {
 		if err := s.discoverAllLocked(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if known := s.said.groups[gv]; known != nil {
+	if known := s.cache.groups[gv]; known != nil {
 		return known, nil
 	}
-	return s.discoverPlain(ctx, gv)
+	return s.discoverGroupVersion(ctx, gv)
 }
 
-// discoverAllLocked asks for aggregated discovery. That the server does not have
-// it is no error.
+// discoverAllLocked fetches aggregated discovery. It returns nil if the server
+// does not serve it.
 func (s *server) discoverAllLocked(ctx context.Context) error {
-	answer, err := s.ask(ctx, "/apis", aggregatedTypes, s.said.etag)
+	answer, err := s.fetch(ctx, "/apis", aggregatedTypes, s.cache.etag)
 	switch {
-	case refuses(err):
-		s.said.at, s.said.groups, s.said.etag = time.Now(), nil, ""
+	case isNotServed(err):
+		s.cache.checked, s.cache.groups, s.cache.etag = time.Now(), nil, ""
 		return nil
 	case err != nil:
 		return fmt.Errorf("ask for discovery: %w", err)
-	case answer.same:
-		s.said.at = time.Now()
+	case answer.notModified:
+		s.cache.checked = time.Now()
 		return nil
 	}
-	s.said.at, s.said.groups, s.said.etag = time.Now(), nil, ""
+	s.cache.checked, s.cache.groups, s.cache.etag = time.Now(), nil, ""
 	if !isAggregated(answer.contentType) {
 		return nil
 	}
@@ -80,7 +79,7 @@ func (s *server) discoverAllLocked(ctx context.Context) error {
 			groups[schema.GroupVersion{Group: list.Items[i].Name, Version: v.Version}] = v
 		}
 	}
-	s.said.groups, s.said.etag = groups, answer.etag
+	s.cache.groups, s.cache.etag = groups, answer.etag
 	return nil
 }
 
@@ -89,9 +88,9 @@ func isAggregated(contentType string) bool {
 	return err == nil && params["as"] == "APIGroupDiscoveryList"
 }
 
-// discoverPlain asks for the document of one group version.
-func (s *server) discoverPlain(ctx context.Context, gv schema.GroupVersion) (*apidiscovery.APIVersionDiscovery, error) {
-	answer, err := s.ask(ctx, path(gv), "application/json", "")
+// discoverGroupVersion fetches the plain discovery document of a group version.
+func (s *server) discoverGroupVersion(ctx context.Context, gv schema.GroupVersion) (*apidiscovery.APIVersionDiscovery, error) {
+	answer, err := s.fetch(ctx, path(gv), "application/json", "")
 	if err != nil {
 		return nil, fmt.Errorf("ask for the resources of %s: %w", gv, err)
 	}
@@ -107,8 +106,8 @@ func (s *server) discoverPlain(ctx context.Context, gv schema.GroupVersion) (*ap
 	}, nil
 }
 
-// fromPlain makes of the resources of plain discovery those of the aggregated
-// one, where subresources stand with what they are of.
+// fromPlain converts plain discovery to aggregated discovery, in which
+// subresources are nested in their resource.
 func fromPlain(gv schema.GroupVersion, plain []metav1.APIResource) []apidiscovery.APIResourceDiscovery {
 	var out []apidiscovery.APIResourceDiscovery
 	places := map[string]int{}
@@ -154,7 +153,7 @@ func responseKind(gv schema.GroupVersion, r *metav1.APIResource) *metav1.GroupVe
 	return kind
 }
 
-// stale returns what was said last, marked as what may not be true any more.
+// stale returns the resources with freshness Stale. It does not change them.
 func stale(resources *apidiscovery.APIVersionDiscovery) *apidiscovery.APIVersionDiscovery {
 	if resources.Freshness == apidiscovery.DiscoveryFreshnessStale {
 		return resources

@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// countIn counts how often a log tells something.
+// countIn counts how often a log contains a text.
 func countIn(log *testserver.Buffer, text string) int { return strings.Count(log.String(), text) }
 
 func TestFiles(t *testing.T) {
@@ -30,7 +30,7 @@ func TestFiles(t *testing.T) {
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	write(t, one, "1")
 	write(t, two, "2")
-	f := &files{logger: slog.New(slog.NewTextHandler(log, nil))}
+	f := &fileReloader{logger: slog.New(slog.NewTextHandler(log, nil))}
 	inForce := ""
 	take := func(contents [][]byte) error {
 		text := string(bytes.Join(contents, []byte("+")))
@@ -69,7 +69,7 @@ func TestFiles(t *testing.T) {
 		} else {
 			write(t, step.file, step.content)
 		}
-		changed := f.look()
+		changed := f.reload()
 		if changed != step.changed || inForce != step.want || countIn(log, "level=ERROR") != step.errors {
 			t.Errorf("%s: changed %t, %q in force, %d errors logged; want %t, %q, %d",
 				step.name, changed, inForce, countIn(log, "level=ERROR"), step.changed, step.want, step.errors)
@@ -88,7 +88,7 @@ func write(t *testing.T, file, content string) {
 type issued struct {
 	authority            []byte
 	serving, admin, user tls.Certificate
-	files                map[string]string // as the server is given them
+	files                map[string]string // by name, as the server's flags name them
 }
 
 func issue(t *testing.T) issued {
@@ -151,7 +151,7 @@ func TestFilesChange(t *testing.T) {
 		Logger:        slog.New(slog.NewTextHandler(log, nil)),
 	})
 	const path = "/api/v1/namespaces/default"
-	// check tells what is not as it is with those whom theirs has signed.
+	// check fails where clients of the authorities are not accepted as they should.
 	check := func(admin *http.Client, theirs issued) error {
 		if code, _ := fetch(t, admin, s.URL+path); code != 200 {
 			return fmt.Errorf("a user gets %d", code)

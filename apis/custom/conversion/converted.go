@@ -12,13 +12,13 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// unacceptable says what is wrong with an object of an answer, and where.
-type unacceptable struct {
+// objectError is the error of an object in a response, and the part that it is in.
+type objectError struct {
 	where place
 	text  string
 }
 
-func (u unacceptable) Error() string { return u.text }
+func (u objectError) Error() string { return u.text }
 
 type place int
 
@@ -28,24 +28,24 @@ const (
 	inMetadata // in what a conversion may change of it
 )
 
-func bad(where place, format string, args ...any) error {
-	return unacceptable{where, fmt.Sprintf(format, args...)}
+func objectErrorf(where place, format string, args ...any) error {
+	return objectError{where, fmt.Sprintf(format, args...)}
 }
 
-// accept makes of one object of an answer what the original is in version to:
-// it must be the same object. Of metadata, only labels and annotations are the
-// answer's. The result shares memory with the original.
-func accept(original *unstructured.Unstructured, raw []byte, to schema.GroupVersion) (*unstructured.Unstructured, error) {
+// checkConverted decodes an object of the response and returns it as the converted
+// original: it must be the same object. Of the metadata, only labels and annotations are
+// taken from the response. The result shares memory with the original.
+func checkConverted(original *unstructured.Unstructured, raw []byte, to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	converted, err := decode(raw)
 	if err != nil {
 		return nil, err
 	}
 	got := converted.GroupVersionKind()
 	if got.GroupVersion() != to {
-		return nil, bad(inType, "invalid groupVersion (expected %v, received %v)", to, got.GroupVersion())
+		return nil, objectErrorf(inType, "invalid groupVersion (expected %v, received %v)", to, got.GroupVersion())
 	}
 	if want := original.GetKind(); want != got.Kind {
-		return nil, bad(inType, "invalid kind (expected %v, received %v)", want, got.Kind)
+		return nil, objectErrorf(inType, "invalid kind (expected %v, received %v)", want, got.Kind)
 	}
 	for _, same := range []struct {
 		what      string
@@ -56,11 +56,11 @@ func accept(original *unstructured.Unstructured, raw []byte, to schema.GroupVers
 		{"UID", string(original.GetUID()), string(converted.GetUID())},
 	} {
 		if same.want != same.got {
-			return nil, bad(inObject, "must have the same %s: %v != %v", same.what, same.want, same.got)
+			return nil, objectErrorf(inObject, "must have the same %s: %v != %v", same.what, same.want, same.got)
 		}
 	}
 	if err := keepMetadata(original, converted); err != nil {
-		return nil, bad(inMetadata, "%v", err)
+		return nil, objectErrorf(inMetadata, "%v", err)
 	}
 	return converted, nil
 }
@@ -79,8 +79,8 @@ func decode(raw []byte) (*unstructured.Unstructured, error) {
 	return converted, nil
 }
 
-// keepMetadata puts the original's metadata into what it was converted to, but
-// for labels and annotations.
+// keepMetadata replaces the metadata of the converted object by the original's, except
+// labels and annotations.
 func keepMetadata(original, converted *unstructured.Unstructured) error {
 	answered, found := converted.Object["metadata"]
 	if !found {
@@ -95,7 +95,7 @@ func keepMetadata(original, converted *unstructured.Unstructured) error {
 		ours = map[string]any{}
 	}
 	for _, name := range []string{"labels", "annotations"} {
-		if err := takeOver(ours, theirs, name); err != nil {
+		if err := replaceStringMap(ours, theirs, name); err != nil {
 			return err
 		}
 	}
@@ -103,8 +103,9 @@ func keepMetadata(original, converted *unstructured.Unstructured) error {
 	return nil
 }
 
-// takeOver replaces a map of strings. What has changed in it must be valid.
-func takeOver(ours, theirs map[string]any, name string) error {
+// replaceStringMap replaces a map of strings of the metadata. Changed entries must be
+// valid.
+func replaceStringMap(ours, theirs map[string]any, name string) error {
 	answered := theirs[name]
 	if answered == nil {
 		delete(ours, name)

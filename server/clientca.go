@@ -17,66 +17,68 @@ import (
 
 var errNoCertificate = errors.New("it holds no PEM certificate")
 
-// users are known by certificates of the server's own authority, by which the
-// administrator is, and of those of --client-ca-file.
-type users struct{ now atomic.Pointer[signers] }
+// clientCA authenticates users by client certificates of the server's own CA, which
+// issues the administrator's, and of --client-ca-file.
+type clientCA struct{ now atomic.Pointer[clientCAs] }
 
-// signers are the authorities that may sign users.
-type signers struct {
+// clientCAs are the CA certificates of clients. It is immutable.
+type clientCAs struct {
 	certificates *authn.Certificates
 	bundle       []byte // in PEM
 }
 
 // Authenticate implements authn.Authenticator.
-func (u *users) Authenticate(r *http.Request) (*request.Authentication, error) {
+func (u *clientCA) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return u.now.Load().certificates.Authenticate(r)
 }
 
-// openUsers reads which authorities may sign users.
-func (h *Host) openUsers() error {
-	h.users = &users{}
+// openClientCA loads the CA certificates of clients.
+func (h *Host) openClientCA() error {
+	h.clientCA = &clientCA{}
 	own := h.authority.Bundle()
 	if h.config.ClientCAFile == "" {
-		h.users.now.Store(&signers{&authn.Certificates{Authorities: h.authority.Pool()}, own})
+		h.clientCA.now.Store(&clientCAs{&authn.Certificates{Authorities: h.authority.Pool()}, own})
 		return nil
 	}
-	return h.files.add("--client-ca-file", func(contents [][]byte) error {
+	return h.reloader.add("--client-ca-file", func(contents [][]byte) error {
 		pool := h.authority.Pool()
 		if !pool.AppendCertsFromPEM(contents[0]) {
 			return errNoCertificate
 		}
-		// A new value, so that who is known on open connections is found out anew.
-		h.users.now.Store(&signers{&authn.Certificates{Authorities: pool}, slices.Concat(own, []byte("\n"), contents[0])})
+		// A new value, so that clients on open connections are authenticated anew.
+		h.clientCA.now.Store(&clientCAs{&authn.Certificates{Authorities: pool}, slices.Concat(own, []byte("\n"), contents[0])})
 		return nil
 	}, h.config.ClientCAFile)
 }
 
-// clientAuthorities are those whose certificates clients are asked for.
+// clientAuthorities returns the CA certificates that the TLS handshake names to
+// clients.
 func (h *Host) clientAuthorities() *x509.CertPool {
-	pool := h.users.now.Load().certificates.Authorities.Clone()
+	pool := h.clientCA.now.Load().certificates.Authorities.Clone()
 	pool.AppendCertsFromPEM(h.frontProxy.now.Load().bundle)
 	return pool
 }
 
-// lookAtFiles has everything follow that depends on files that have changed.
-func (h *Host) lookAtFiles(base *tls.Config) error {
-	if !h.files.look() {
+// reloadFiles reloads changed files, and updates what depends on them: the TLS
+// configuration, the published cluster authentication and the kubeconfig.
+func (h *Host) reloadFiles(base *tls.Config) error {
+	if !h.reloader.reload() {
 		return nil
 	}
-	// Clients show a certificate of the authorities that they are asked for.
+	// Clients choose a certificate by the CA names of the handshake.
 	next := base.Clone()
 	next.ClientCAs = h.clientAuthorities()
 	h.handshake.Store(next)
 	return errors.Join(h.each((*controlplane.ControlPlane).IdentityChanged), h.renew())
 }
 
-// clusterAuthentication is what other servers need to authenticate clients as
-// this one does.
+// clusterAuthentication returns the data of the ConfigMap
+// extension-apiserver-authentication.
 func (h *Host) clusterAuthentication() (map[string]string, error) {
 	proxies := h.frontProxy.now.Load()
 	headers := proxies.headers
 	data := map[string]string{
-		"client-ca-file":               string(h.users.now.Load().bundle),
+		"client-ca-file":               string(h.clientCA.now.Load().bundle),
 		"requestheader-client-ca-file": string(proxies.bundle),
 	}
 	for key, names := range map[string][]string{

@@ -9,16 +9,18 @@ import (
 	"slices"
 )
 
-// source is what a v3 document, or a share of the v2 document, is drawn from.
-type source struct {
-	// part is nil for the documents beside those of group versions, whose
-	// paths are items.
+// documentSource is what a v3 document, or a part of the v2 document, is built
+// from.
+type documentSource struct {
+	// part is nil for the documents that are not of a group version; items are
+	// their paths.
 	part  *Part
-	items []item
+	items []pathItem
 }
 
-// read returns the paths of the source and the schemas it brings along.
-func (s *source) read(l *library, v version) ([]item, map[string]Schema, error) {
+// read returns the paths of the source, and the schemas of its kinds that are not
+// built in.
+func (s *documentSource) read(l *library, v version) ([]pathItem, map[string]Schema, error) {
 	if s.part == nil {
 		return s.items, nil, nil
 	}
@@ -33,13 +35,13 @@ func (s *source) read(l *library, v version) ([]item, map[string]Schema, error) 
 	if part.Describe != nil {
 		part.Resources = part.Describe()
 	}
-	items, err := partItems(l, &part, schemas, v)
+	items, err := partPathItems(l, &part, schemas, v)
 	return items, schemas, err
 }
 
-// digest identifies what is drawn from the source, but for the built-in schemas;
-// nothing where that takes to draw it.
-func (s *source) digest() string {
+// digest identifies the document of the source, apart from built-in schemas. It is
+// empty if only building the document could tell.
+func (s *documentSource) digest() string {
 	switch {
 	case s.part == nil:
 		return s.items[0].path
@@ -52,22 +54,23 @@ func (s *source) digest() string {
 	}
 }
 
-// drawing is a document without its schemas: all that its ETag depends on.
-type drawing struct {
+// document is an OpenAPI document before its schemas are written: all that its
+// ETag depends on.
+type document struct {
 	library *library
 	version version
-	// head is the document as far as the paths, tail what follows the schemas.
+	// head is the JSON up to and with the paths, tail what follows the schemas.
 	head, tail []byte
-	// builtin and others are the models it needs.
+	// builtin and others are the models that it refers to.
 	builtin map[uint32]bool
 	others  map[string]Schema
-	// part is what a v3 document of a group version describes; nil for others.
+	// part is the group version of a v3 document; nil for other documents.
 	part *Part
 }
 
-// etag identifies the document. It covers all the document consists of, the
-// built-in schemas by their digests, so that nothing is inflated for it.
-func (d *drawing) etag() string {
+// etag returns the ETag, not quoted. It hashes built-in schemas by their digests,
+// so that none is inflated.
+func (d *document) etag() string {
 	h := sha512.New()
 	h.Write(d.head)
 	h.Write(d.tail)
@@ -81,15 +84,15 @@ func (d *drawing) etag() string {
 	return fmt.Sprintf("%X", h.Sum(nil))
 }
 
-// contentTag is the ETag of something that is at hand.
+// contentTag returns the ETag of data, not quoted.
 func contentTag(data []byte) string { return fmt.Sprintf("%X", sha512.Sum512(data)) }
 
-// buffer returns one with room for a document of some paths.
-func (d *drawing) buffer(items []item) *bytes.Buffer {
+// buffer returns a buffer of about the size of a document with these paths.
+func (d *document) buffer(items []pathItem) *bytes.Buffer {
 	size := 4<<10 + len(d.builtin)<<12
 	for i := range items {
 		size += len(items[i].operations) << 12
-		for _, piece := range items[i].member {
+		for _, piece := range items[i].json {
 			size += len(piece.text) + 32
 		}
 	}
@@ -99,8 +102,8 @@ func (d *drawing) buffer(items []item) *bytes.Buffer {
 	return bytes.NewBuffer(make([]byte, 0, size))
 }
 
-// json returns the whole document. It is called once.
-func (d *drawing) json() ([]byte, error) {
+// json returns the document as JSON. It consumes head, so it is called once.
+func (d *document) json() ([]byte, error) {
 	w := bytes.NewBuffer(d.head) // with room for the rest
 	f := inflater{library: d.library}
 	n := 0
@@ -124,12 +127,12 @@ func (d *drawing) json() ([]byte, error) {
 	return w.Bytes(), nil
 }
 
-// addModels notes the models that the paths refer to, and all those need.
-func (d *drawing) addModels(items []item, schemas map[string]Schema) error {
+// addModels adds the models that the paths refer to, directly or not.
+func (d *document) addModels(items []pathItem, schemas map[string]Schema) error {
 	var queue []string
 	more := false
 	var last *template
-	var names *marked
+	var names *placeholderNames
 	for i := range items {
 		if it := &items[i]; it.template == nil || it.template != last || it.names != names {
 			queue = append(queue, it.models()...)
@@ -160,7 +163,7 @@ func (d *drawing) addModels(items []item, schemas map[string]Schema) error {
 	return nil
 }
 
-// info is the head of a document.
+// info is the Info Object of a document.
 type info struct {
 	Title   string `json:"title"`
 	Version string `json:"version"`
@@ -172,13 +175,13 @@ const (
 	v2Security = `,"securityDefinitions":{` + security + `},"security":[{"BearerToken":[]}]`
 )
 
-// drawV3 draws the v3 document of one source.
-func drawV3(l *library, s *source, about info) (*drawing, error) {
+// buildV3 builds the v3 document of one source.
+func buildV3(l *library, s *documentSource, about info) (*document, error) {
 	items, schemas, err := s.read(l, v3)
 	if err != nil {
 		return nil, err
 	}
-	d := &drawing{library: l, version: v3, builtin: map[uint32]bool{}, others: map[string]Schema{}, part: s.part}
+	d := &document{library: l, version: v3, builtin: map[uint32]bool{}, others: map[string]Schema{}, part: s.part}
 	if err := d.addModels(items, schemas); err != nil {
 		return nil, err
 	}
@@ -199,12 +202,12 @@ func drawV3(l *library, s *source, about info) (*drawing, error) {
 	return d, nil
 }
 
-// drawV2 draws the v2 document of all sources, and of what other servers have to
-// say.
-func drawV2(l *library, sources []*source, remotes []*Remote, about info) (*drawing, error) {
-	shares := readShares(remotes)
-	d := &drawing{library: l, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}
-	var all []item
+// buildV2 builds the v2 document of all sources, merged with those of aggregated
+// servers.
+func buildV2(l *library, sources []*documentSource, remotes []*Remote, about info) (*document, error) {
+	fragments := readFragments(remotes)
+	d := &document{library: l, version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{}}
+	var all []pathItem
 	for _, s := range sources {
 		items, schemas, err := s.read(l, v2)
 		if err != nil {
@@ -215,7 +218,7 @@ func drawV2(l *library, sources []*source, remotes []*Remote, about info) (*draw
 		}
 		all = append(all, items...)
 	}
-	sortItems(all)
+	sortPathItems(all)
 	w := d.buffer(all)
 	if err := writeHead(w, `{"swagger":"2.0","info":`, about); err != nil {
 		return nil, err
@@ -224,7 +227,7 @@ func drawV2(l *library, sources []*source, remotes []*Remote, about info) (*draw
 	if err != nil {
 		return nil, err
 	}
-	if parameters, err = d.addShares(w, parameters, shares); err != nil {
+	if parameters, err = d.addFragments(w, parameters, fragments); err != nil {
 		return nil, err
 	}
 	w.WriteString(`,"definitions":{`)
@@ -232,12 +235,12 @@ func drawV2(l *library, sources []*source, remotes []*Remote, about info) (*draw
 	return d, nil
 }
 
-// addShares adds the paths of other servers to the object of paths that w ends
-// with, and returns the parameters with theirs. A share that cannot be merged is
-// left out.
-func (d *drawing) addShares(w *bytes.Buffer, parameters []byte, shares []*share) ([]byte, error) {
-	for _, s := range shares {
-		paths, also, err := d.merge(s)
+// addFragments adds the paths of fragments to the object of paths that w ends
+// with, and returns the parameters with theirs. A fragment that cannot be merged
+// is left out.
+func (d *document) addFragments(w *bytes.Buffer, parameters []byte, fragments []*fragment) ([]byte, error) {
+	for _, s := range fragments {
+		paths, also, err := d.addFragment(s)
 		if err != nil {
 			continue
 		}

@@ -8,12 +8,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxYAML is how long an answer may be that is not JSON. Reading YAML takes many
-// times its length.
+// maxYAML bounds responses in YAML, in bytes. Parsing YAML takes many times its
+// length in memory.
 const maxYAML = 256 << 10
 
-// Document returns an answer as JSON, and the type that it says it is of, empty
-// where it does not. Like kube-apiserver, it takes YAML as well.
+// Document returns a response as JSON, and its apiVersion and kind, empty if it has
+// none. Like kube-apiserver, it accepts YAML as well.
 func Document(answer []byte) ([]byte, schema.GroupVersionKind, error) {
 	if !bytes.HasPrefix(bytes.TrimLeft(answer, " \t\r\n"), []byte("{")) && len(answer) <= maxYAML {
 		if converted, err := yaml.YAMLToJSON(answer); err == nil {

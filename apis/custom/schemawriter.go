@@ -11,29 +11,29 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// publisher writes structural schemas as ones that clients of OpenAPI understand.
-// It does so in one pass over their JSON: what stays as it is is copied.
-type publisher struct {
-	as form
-	// rootMembers and embeddedMembers are the properties that each resource
-	// has, and each embedded one, as members of an object.
+// schemaWriter writes structural schemas as OpenAPI schemas that clients support. It
+// works in one pass over their JSON, and copies what does not change.
+type schemaWriter struct {
+	target schemaTarget
+	// rootMembers and embeddedMembers are the properties that all resources, and
+	// all embedded ones, have, as members of a JSON object.
 	rootMembers, embeddedMembers []byte
 
 	in  *jsonplan.Cursor
 	out []byte
 }
 
-func newPublisher(as form) *publisher {
+func newSchemaWriter(as schemaTarget) *schemaWriter {
 	types := metav1.TypeMeta{}.SwaggerDoc()
 	metadata := reference("Standard object's metadata. More info: "+conventions+"#metadata", metaModels+"ObjectMeta", as)
-	return &publisher{
-		as: as,
+	return &schemaWriter{
+		target: as,
 		rootMembers: membersOf(map[string]any{
-			"apiVersion": described("string", types["apiVersion"]), "kind": described("string", types["kind"]), "metadata": metadata,
+			"apiVersion": property("string", types["apiVersion"]), "kind": property("string", types["kind"]), "metadata": metadata,
 		}),
 		embeddedMembers: membersOf(map[string]any{
-			"apiVersion": described("string", "apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"),
-			"kind":       described("string", "kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"),
+			"apiVersion": property("string", "apiVersion defines the versioned schema of this representation of an object. More info: "+conventions+"#resources"),
+			"kind":       property("string", "kind is a string value representing the type of this object. In CamelCase. More info: "+conventions+"#types-kinds"),
 			"metadata":   metadata,
 		}),
 	}
@@ -48,18 +48,17 @@ func membersOf(object map[string]any) []byte {
 	return encoded[1 : len(encoded)-1]
 }
 
-// root returns the schema of a resource, which is at a position of a text. It has
-// the members of an object in addition. Of a resource that keeps what its schema
-// does not know, version 2 has no more than that it is an object: kubectl would
-// refuse all that is not among its properties.
-func (p *publisher) root(in *jsonplan.Cursor, at int, keepsUnknown bool, more []byte) ([]byte, error) {
+// root returns the schema of a resource, which is at an offset of a text, with the
+// members of the object more in addition. In v2, a resource that preserves unknown
+// fields has no more than a type: kubectl would reject all but its properties.
+func (p *schemaWriter) root(in *jsonplan.Cursor, at int, keepsUnknown bool, more []byte) ([]byte, error) {
 	p.in, p.out = in, p.out[:0]
 	s := openSchema{members: p.rootMembers}
 	if p.open(&s, at) == jsonplan.Bad {
 		return nil, errors.New("the schema is no JSON that can be read")
 	}
 	switch {
-	case p.as == openAPIV2 && (keepsUnknown || s.keepsUnknown):
+	case p.target == v2Target && (keepsUnknown || s.keepsUnknown):
 		p.out = append(p.out[:0], `,"type":"object"`...)
 	case !s.has(propertiesKeyword):
 		p.withMembers(&s, p.rootMembers)
@@ -70,7 +69,7 @@ func (p *publisher) root(in *jsonplan.Cursor, at int, keepsUnknown bool, more []
 	return bytes.Clone(p.out), nil
 }
 
-// keyword is one whose value may have to go again, for what comes after it.
+// keyword is a keyword that may have to be removed again after it was written.
 type keyword int
 
 const (
@@ -104,28 +103,27 @@ func keywordOf(name string) (keyword, bool) {
 	return 0, false
 }
 
-// openSchema is a schema that is being written: members, each after a comma.
+// openSchema is a schema that is being written: its members, each after a comma.
 type openSchema struct {
 	start int
-	// members are properties that it has in any case, in place of its own.
+	// members are properties that it always has, in place of its own.
 	members []byte
-	// spans are where members are in the output.
+	// spans are the offsets of members in the output.
 	spans [keywords]struct{ from, to int }
-	// intOrString, embedded, nullable and keepsUnknown are what it says of itself,
-	// as is typeName.
+	// The values of its own keywords.
 	intOrString, embedded, nullable, keepsUnknown bool
 	typeName                                      string
-	// nullableMembers are the properties that may be null; freeNullable says that
-	// additional ones may.
+	// nullableMembers are the properties that may be null; freeNullable:
+	// additionalProperties may.
 	nullableMembers []string
 	freeNullable    bool
 }
 
 func (s *openSchema) has(k keyword) bool { return s.spans[k].to > 0 }
 
-// schema writes the schema at i, or the value that is in place of one. It returns
-// where it ends, and whether null is of the schema.
-func (p *publisher) schema(i int) (end int, nullable bool) {
+// schema writes the schema at i, or the value in place of one. It returns its end, and
+// whether it is nullable.
+func (p *schemaWriter) schema(i int) (end int, nullable bool) {
 	if p.in.At(i) != '{' {
 		return p.copy(i), false
 	}
@@ -135,7 +133,7 @@ func (p *publisher) schema(i int) (end int, nullable bool) {
 	return end, s.nullable
 }
 
-func (p *publisher) copy(i int) int {
+func (p *schemaWriter) copy(i int) int {
 	end := p.in.Skip(i)
 	if end != jsonplan.Bad {
 		p.out = append(p.out, p.in.Raw(i, end)...)
@@ -144,7 +142,7 @@ func (p *publisher) copy(i int) int {
 }
 
 // open writes the members of a schema.
-func (p *publisher) open(s *openSchema, i int) (end int) {
+func (p *schemaWriter) open(s *openSchema, i int) (end int) {
 	s.start = len(p.out)
 	i, more := p.in.Enter(i)
 	for more {
@@ -165,18 +163,18 @@ func (p *publisher) open(s *openSchema, i int) (end int) {
 	return i
 }
 
-// member writes a member, of which the name is at i.
-func (p *publisher) member(s *openSchema, name string, i, at int) int {
+// member writes a member with its name at i and its value at at.
+func (p *schemaWriter) member(s *openSchema, name string, i, at int) int {
 	isTrue := p.in.At(at) == 't'
 	switch name {
 	case "externalDocs":
 		return p.in.Skip(at)
 	case "default":
-		if p.as == openAPIV2 {
+		if p.target == v2Target {
 			return p.in.Skip(at)
 		}
 	case "allOf", "anyOf", "oneOf", "not":
-		if p.as == openAPIV2 {
+		if p.target == v2Target {
 			return p.in.Skip(at)
 		}
 	case "x-kubernetes-int-or-string":
@@ -205,9 +203,9 @@ func (p *publisher) member(s *openSchema, name string, i, at int) int {
 	return p.copy(at)
 }
 
-// properties writes the properties at i, and the members that a schema has in any
-// case in place of those that each resource has.
-func (p *publisher) properties(s *openSchema, i int) int {
+// properties writes the properties at i, with s.members in place of those that all
+// resources have.
+func (p *schemaWriter) properties(s *openSchema, i int) int {
 	members := s.members
 	if p.in.At(i) != '{' {
 		p.out = append(append(append(p.out, '{'), members...), '}')
@@ -240,22 +238,22 @@ func (p *publisher) properties(s *openSchema, i int) int {
 	return i
 }
 
-// isOfEach reports whether a property is one of those that each resource has.
+// isOfEach reports whether a property is one of those that all resources have.
 func isOfEach(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
 
-// adapt does to a schema what it says of itself.
-func (p *publisher) adapt(s *openSchema) {
-	if s.intOrString && p.as != openAPIV2 {
+// adapt rewrites a schema by its extensions.
+func (p *schemaWriter) adapt(s *openSchema) {
+	if s.intOrString && p.target != v2Target {
 		p.cut(s, typeKeyword)
 		if !s.has(anyOfKeyword) {
 			p.out = append(p.out, `,"anyOf":[{"type":"integer"},{"type":"string"}]`...)
 		}
 	}
-	if p.as == openAPIV2 {
+	if p.target == v2Target {
 		p.adaptV2(s)
 	}
-	// In version 2, kubectl would refuse unknown fields beside these.
-	if s.embedded && !(s.keepsUnknown && p.as == openAPIV2) {
+	// In v2, kubectl would reject unknown fields beside these.
+	if s.embedded && !(s.keepsUnknown && p.target == v2Target) {
 		if s.members == nil {
 			p.withMembers(s, p.embeddedMembers)
 		}
@@ -263,10 +261,9 @@ func (p *publisher) adapt(s *openSchema) {
 	}
 }
 
-// adaptV2 takes out of a schema what kubectl reads wrongly in version 2: it knows
-// no null, and refuses what an object with properties does not have. As
-// kube-apiserver.
-func (p *publisher) adaptV2(s *openSchema) {
+// adaptV2 removes what kubectl does not support in v2: it has no null, and rejects
+// unknown fields of an object with properties. As kube-apiserver.
+func (p *schemaWriter) adaptV2(s *openSchema) {
 	if s.nullable || s.keepsUnknown {
 		p.cut(s, itemsKeyword)
 		if s.members == nil {
@@ -290,7 +287,7 @@ func (p *publisher) adaptV2(s *openSchema) {
 }
 
 // close ends a schema. The comma before its first member becomes its brace.
-func (p *publisher) close(s *openSchema) {
+func (p *schemaWriter) close(s *openSchema) {
 	if len(p.out) == s.start {
 		p.out = append(p.out, ',')
 	}
@@ -298,9 +295,9 @@ func (p *publisher) close(s *openSchema) {
 	p.out = append(p.out, '}')
 }
 
-// cut takes a member out of what was written, and returns it with the comma before
-// it; nothing where there is none.
-func (p *publisher) cut(s *openSchema, k keyword) []byte {
+// cut removes a member from the output, and returns it with the comma before it; nil if
+// there is none.
+func (p *schemaWriter) cut(s *openSchema, k keyword) []byte {
 	if !s.has(k) {
 		return nil
 	}
@@ -317,9 +314,8 @@ func (p *publisher) cut(s *openSchema, k keyword) []byte {
 	return was
 }
 
-// withMembers gives a schema the three properties of every resource, in place of
-// its own.
-func (p *publisher) withMembers(s *openSchema, members []byte) {
+// withMembers sets the three properties of every resource, in place of the schema's own.
+func (p *schemaWriter) withMembers(s *openSchema, members []byte) {
 	was := p.cut(s, propertiesKeyword)
 	from := len(p.out)
 	p.out = append(append(p.out, `,"properties":{`...), members...)
@@ -337,16 +333,16 @@ func (p *publisher) withMembers(s *openSchema, members []byte) {
 	s.spans[propertiesKeyword].from, s.spans[propertiesKeyword].to = from, len(p.out)
 }
 
-// valueOf returns the value of a member with a comma before it, which may be
-// nothing at all.
+// valueOf returns a cursor at the value of a member with a comma before it, which may be
+// empty.
 func valueOf(member []byte) (*jsonplan.Cursor, int) {
 	in, _ := jsonplan.NewCursor(member)
 	_, at := in.Name(1)
 	return in, at
 }
 
-// require makes properties required, and others not.
-func (p *publisher) require(s *openSchema, others []string, names ...string) {
+// require adds names to the required properties, and removes others.
+func (p *schemaWriter) require(s *openSchema, others []string, names ...string) {
 	in, i := valueOf(p.cut(s, requiredKeyword))
 	var list []any
 	i, more := in.Enter(i)

@@ -12,41 +12,42 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// Registry knows what other servers answer for, and what comes first. It is safe
-// for concurrent use.
+// Registry returns the discovery of aggregated servers, and the priorities of group
+// versions. It must be safe for concurrent use.
 type Registry interface {
-	// Remotes returns what other servers say of their group versions; nothing
-	// of it may be changed.
+	// Remotes returns the discovery of aggregated group versions, which must not
+	// be changed.
 	Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
-	// Priority orders: groups by the highest of their versions, versions by
-	// their own. More comes first.
+	// Priority returns the priorities of a group version: groups are ordered by
+	// the highest of their versions, versions by their own; higher comes first.
 	Priority(gv schema.GroupVersion) (group, version int32)
-	// Generation grows with every change of what the others return.
+	// Generation returns a number that grows with every change of the results of
+	// the other methods.
 	Generation() uint64
 }
 
-// group is a group as it is shown, versions in order of preference.
+// group is a group with its versions in order of preference.
 type group struct {
 	name     string
 	versions []version
 	priority int32 // the highest of its versions
 }
 
-// version is a version of a group: what this server has in it, or, where remote
-// is set, what another one says.
+// version is a version of a group: this server's resources, or, if remote is set,
+// those of an aggregated server.
 type version struct {
 	rest.Version
 	remote   *apidiscovery.APIVersionDiscovery
 	priority int32
 }
 
-// groups are all that is served, in order of preference.
+// groups returns all groups in order of preference.
 func (h *Handler) groups() []group {
 	own := h.catalog.Groups()
 	all := make([]group, 0, len(own))
 	if h.registry == nil {
 		for _, g := range own {
-			all = append(all, h.arranged(g, nil))
+			all = append(all, h.mergeVersions(g, nil))
 		}
 		return all
 	}
@@ -58,14 +59,14 @@ func (h *Handler) groups() []group {
 		others[gv.Group][gv] = remote
 	}
 	for _, g := range own {
-		all = append(all, h.arranged(g, others[g.Name]))
+		all = append(all, h.mergeVersions(g, others[g.Name]))
 		delete(others, g.Name)
 	}
 	for name, remotes := range others {
-		all = append(all, h.arranged(rest.Group{Name: name}, remotes))
+		all = append(all, h.mergeVersions(rest.Group{Name: name}, remotes))
 	}
 	slices.SortStableFunc(all, func(a, b group) int {
-		if first := cmp.Compare(rank(a.name), rank(b.name)); first != 0 {
+		if first := cmp.Compare(groupRank(a.name), groupRank(b.name)); first != 0 {
 			return first
 		}
 		return cmp.Or(cmp.Compare(b.priority, a.priority), strings.Compare(a.name, b.name))
@@ -73,8 +74,8 @@ func (h *Handler) groups() []group {
 	return all
 }
 
-// rank puts before all others the group that tells where groups are served.
-func rank(group string) int {
+// groupRank sorts apiregistration.k8s.io before all other groups.
+func groupRank(group string) int {
 	switch group {
 	case "":
 		return 0
@@ -84,7 +85,7 @@ func rank(group string) int {
 	return 2
 }
 
-// group returns one group, false where nobody has it.
+// group returns one group; false if there is none.
 func (h *Handler) group(name string) (group, bool) {
 	own, found := h.catalog.Group(name)
 	own.Name = name
@@ -97,12 +98,12 @@ func (h *Handler) group(name string) (group, bool) {
 			}
 		}
 	}
-	return h.arranged(own, remotes), found || len(remotes) > 0
+	return h.mergeVersions(own, remotes), found || len(remotes) > 0
 }
 
-// arranged puts the versions of a group in order, those of other servers among
-// them.
-func (h *Handler) arranged(own rest.Group, remotes map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery) group {
+// mergeVersions returns a group with its own versions and those of aggregated
+// servers, in order of preference.
+func (h *Handler) mergeVersions(own rest.Group, remotes map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery) group {
 	g := group{name: own.Name, versions: make([]version, 0, len(own.Versions)+len(remotes))}
 	for _, v := range own.Versions {
 		if remotes[v.GroupVersion] == nil {
@@ -127,7 +128,7 @@ func (h *Handler) arranged(own rest.Group, remotes map[schema.GroupVersion]*apid
 	return g
 }
 
-// generation tells states of what is shown apart.
+// generation returns a number that changes with the documents.
 func (h *Handler) generation() uint64 {
 	if h.registry == nil {
 		return h.catalog.Generation()

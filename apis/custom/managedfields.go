@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// statusFields are the fields of a definition's status that the server writes,
-// less those that are the same in another status; nil has none.
+// statusFields returns the fields of a definition's status that the server writes, but
+// not those that are equal in same, which may be nil.
 func statusFields(status, same *apiextensionsv1.CustomResourceDefinitionStatus) *fieldpath.Set {
 	if same == nil {
 		same = &apiextensionsv1.CustomResourceDefinitionStatus{}
@@ -47,10 +47,10 @@ func statusFields(status, same *apiextensionsv1.CustomResourceDefinitionStatus) 
 	return set
 }
 
-// shareOut returns which manager owns which fields once the server has changed a status: the
-// server has what it changed, and what it had that is still there; others have
-// lost what was changed.
-func shareOut(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFieldsEntry) bool, was, now *apiextensionsv1.CustomResourceDefinitionStatus) (own *metav1.FieldsV1, others []metav1.ManagedFieldsEntry) {
+// splitManagedFields returns the managed fields after the server has changed a status:
+// it owns what it changed, and what it owned that is still there; other managers lose
+// what was changed.
+func splitManagedFields(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFieldsEntry) bool, was, now *apiextensionsv1.CustomResourceDefinitionStatus) (own *metav1.FieldsV1, others []metav1.ManagedFieldsEntry) {
 	changed := statusFields(now, was)
 	mine := changed
 	for i := range entries {
@@ -58,7 +58,7 @@ func shareOut(entries []metav1.ManagedFieldsEntry, isOwn func(*metav1.ManagedFie
 		set := fieldpath.NewSet()
 		switch {
 		case entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:status"`)),
-			set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil: // as it was, whatever it is
+			set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil: // kept as it is
 			others = append(others, entry)
 		case isOwn(&entry):
 			mine = mine.Union(set)

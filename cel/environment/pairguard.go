@@ -13,22 +13,22 @@ import (
 	"mainstay.dev/mainstay/cel/library"
 )
 
-// products keeps functions from work that would be found too expensive when it is
-// done. Those on sets compare all pairs of elements, and nothing interrupts them:
-// two lists of 100,000 are a minute's work, charged for at its end. As the charge
-// is known before, it is looked at before.
-type products struct {
+// pairGuard ends evaluations before calls that would exceed the cost limit. Functions on
+// sets compare all pairs of elements, and cannot be interrupted: two lists of 100,000 take
+// a minute, and the cost is charged afterwards. pairGuard compares it with the limit
+// before the call.
+type pairGuard struct {
 	bindings map[string]*functions.Overload // by overload
 }
 
-var _ cel.SingletonLibrary = (*products)(nil)
+var _ cel.SingletonLibrary = (*pairGuard)(nil)
 
-// LibraryName is what the environment knows the library by.
-func (*products) LibraryName() string { return "mainstay.products" }
+// LibraryName implements cel.SingletonLibrary.
+func (*pairGuard) LibraryName() string { return "mainstay.products" }
 
-// CompileOptions look up what is behind the functions, which must have been
-// declared before.
-func (p *products) CompileOptions() []cel.EnvOption {
+// CompileOptions looks up the bindings of the functions, which must have been declared
+// before. It is the only writer of p.bindings, once per environment.
+func (p *pairGuard) CompileOptions() []cel.EnvOption {
 	return []cel.EnvOption{func(env *cel.Env) (*cel.Env, error) {
 		p.bindings = map[string]*functions.Overload{}
 		for _, name := range []string{"distinct", "sets.contains", "sets.equivalent", "sets.intersects"} {
@@ -44,8 +44,8 @@ func (p *products) CompileOptions() []cel.EnvOption {
 	}}
 }
 
-// ProgramOptions put the look before the calls of the functions.
-func (p *products) ProgramOptions() []cel.ProgramOption {
+// ProgramOptions decorates the calls of the functions.
+func (p *pairGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
 		if !ok {
@@ -67,12 +67,12 @@ func (p *products) ProgramOptions() []cel.ProgramOption {
 	})}
 }
 
-// pairs is how many pairs of elements two lists have, or a list with itself.
+// pairs returns the number of pairs of elements of two lists, or of a list with itself.
 func pairs(args []ref.Val) float64 {
 	return length(args[0]) * length(args[len(args)-1])
 }
 
-// length is the length of a list; 1 of what is none.
+// length returns the length of a list; 1 for other values.
 func length(v ref.Val) float64 {
 	if list, ok := v.(traits.Lister); ok {
 		if n, ok := list.Size().(types.Int); ok {

@@ -9,10 +9,10 @@ import (
 	"mainstay.dev/mainstay/codec/jsonplan"
 )
 
-// What the two versions of OpenAPI have in common.
+// The objects that v2 and v3 have in common.
 
-// pathItem is a path with operations O and parameters P.
-type pathItem[O, P any] struct {
+// encodedPathItem is a Path Item Object with operations O and parameters P.
+type encodedPathItem[O, P any] struct {
 	Get        *O  `json:"get,omitempty"`
 	Put        *O  `json:"put,omitempty"`
 	Post       *O  `json:"post,omitempty"`
@@ -23,8 +23,8 @@ type pathItem[O, P any] struct {
 	Parameters []P `json:"parameters,omitempty"`
 }
 
-// slot returns where the operation of a method goes, nil for an unknown one.
-func (p *pathItem[O, P]) slot(method string) **O {
+// slot returns the field for the operation of a method, nil for an unknown one.
+func (p *encodedPathItem[O, P]) slot(method string) **O {
 	switch method {
 	case "get":
 		return &p.Get
@@ -46,7 +46,7 @@ func (p *pathItem[O, P]) slot(method string) **O {
 }
 
 // writePaths writes the paths of a document as a JSON object.
-func writePaths[O, P any](w *bytes.Buffer, items []item, operation func(*operation) *O, parameters func([]parameter) []P) error {
+func writePaths[O, P any](w *bytes.Buffer, items []pathItem, operation func(*operation) *O, parameters func([]parameter) []P) error {
 	w.WriteByte('{')
 	for i := range items {
 		it := &items[i]
@@ -54,10 +54,10 @@ func writePaths[O, P any](w *bytes.Buffer, items []item, operation func(*operati
 			if i > 0 {
 				w.WriteByte(',')
 			}
-			fill(w, it.member, it.names)
+			writeSegments(w, it.json, it.names)
 			continue
 		}
-		out := pathItem[O, P]{Parameters: parameters(it.parameters)}
+		out := encodedPathItem[O, P]{Parameters: parameters(it.parameters)}
 		for j := range it.operations {
 			op := &it.operations[j]
 			slot := out.slot(op.method)
@@ -109,7 +109,7 @@ func writeName(w *bytes.Buffer, i int, name string) error {
 	return nil
 }
 
-// operationKind is the kind of an operation, in both versions.
+// operationKind is x-kubernetes-group-version-kind of an operation.
 type operationKind struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
@@ -123,7 +123,7 @@ func newOperationKind(kind *schema.GroupVersionKind) *operationKind {
 	return &operationKind{kind.Group, kind.Version, kind.Kind}
 }
 
-// schemaRef is a reference to a model or a simple type, in both versions.
+// schemaRef is a reference to a model, or a simple type.
 type schemaRef struct {
 	Ref         string `json:"$ref,omitempty"`
 	Type        string `json:"type,omitempty"`
@@ -142,7 +142,7 @@ const (
 	v2Reference = "#/definitions/"
 )
 
-// in is where the parameter is found.
+// in returns the location of the parameter.
 func (p *parameter) in() string {
 	if p.inPath {
 		return "path"
