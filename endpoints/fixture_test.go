@@ -100,7 +100,7 @@ func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
 	}
 	resources := a.resources(backend)
 	handler := &route.Handler{
-		Catalog: route.NewCatalog(route.NewStatic(resources)), API: endpoints.New(config), Others: http.NotFoundHandler(),
+		Catalog: route.NewCatalog(route.NewStatic(resources)), API: endpoints.New(config), NonResource: http.NotFoundHandler(),
 	}
 	a.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := request.Parse(r)
