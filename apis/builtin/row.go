@@ -43,6 +43,8 @@ type Env struct {
 	Storage func(storage.Spec) (storage.Interface, error)
 	// Gates are the feature gates that are on.
 	Gates feature.Gates
+	// DenyPrivileged refuses pods whose containers are privileged.
+	DenyPrivileged bool
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
 	// Turns are taken to validate objects of rows that are Costly; nil: nobody

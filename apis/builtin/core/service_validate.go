@@ -16,9 +16,6 @@ const (
 	onlyWithHealthCheckPort = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
 	// maxAffinitySeconds is one day.
 	maxAffinitySeconds = 86400
-	// kubeletPort cannot be given to the outside: load balancers that open their
-	// firewall for all machines would open kubelets.
-	kubeletPort = 10250
 )
 
 // validateService has the rules of a service. Which addresses and ports it may
@@ -39,8 +36,12 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 	if spec.Type == corev1.ServiceTypeExternalName {
 		validateExternalName(f, spec)
 	} else {
+		faults := f.Faults()
 		validateClusterIPs(f, spec, before)
 		validateIPFamilies(f, spec)
+		if f.Faults() == faults {
+			validateSingleStack(f.Child("ipFamilyPolicy"), spec)
+		}
 	}
 	if old != nil {
 		validateServiceUpdate(f, service, old)
@@ -77,9 +78,6 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec) {
 		validateServicePort(at, port, len(spec.Ports) > 1)
 		if spec.Type == corev1.ServiceTypeClusterIP && port.NodePort != 0 {
 			at.Child("nodePort").Forbidden("may not be used when `type` is 'ClusterIP'")
-		}
-		if spec.Type == corev1.ServiceTypeLoadBalancer && port.Port == kubeletPort {
-			at.Invalid(port.Port, fmt.Sprintf("may not expose port %d externally since it is used by kubelet", kubeletPort))
 		}
 		if port.Name != "" && names.Again(port.Name) {
 			at.Child("name").Duplicate(port.Name)
@@ -275,20 +273,23 @@ func validateIPFamilies(f validation.Field, spec *corev1.ServiceSpec) {
 			at.Duplicate(family)
 		}
 	}
-	policy := spec.IPFamilyPolicy
-	if policy == nil {
-		return
+	if policy := spec.IPFamilyPolicy; policy != nil {
+		validation.OneOf(f.Child("ipFamilyPolicy"), *policy,
+			corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)
 	}
-	at := f.Child("ipFamilyPolicy")
-	validation.OneOf(at, *policy, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)
-	if *policy != corev1.IPFamilyPolicySingleStack {
+}
+
+// validateSingleStack: one family means one address. It is for services whose
+// addresses and families are right each on its own.
+func validateSingleStack(f validation.Field, spec *corev1.ServiceSpec) {
+	if spec.IPFamilyPolicy == nil || *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
 		return
 	}
 	if len(spec.ClusterIPs) == 2 {
-		at.Invalid(*policy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified")
+		f.Invalid(*spec.IPFamilyPolicy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified")
 	}
 	if len(spec.IPFamilies) == 2 {
-		at.Invalid(*policy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified")
+		f.Invalid(*spec.IPFamilyPolicy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified")
 	}
 }
 

@@ -20,6 +20,20 @@ func NewSeen[T comparable](n int) Seen[T] {
 	return Seen[T]{many: make(map[T]struct{}, n)}
 }
 
+// Has reports whether a value has come, and adds nothing.
+func (s *Seen[T]) Has(value T) bool {
+	if s.many != nil {
+		_, has := s.many[value]
+		return has
+	}
+	for i := range s.n {
+		if s.few[i] == value {
+			return true
+		}
+	}
+	return false
+}
+
 // Again reports whether a value has come before.
 func (s *Seen[T]) Again(value T) bool {
 	if s.many != nil {

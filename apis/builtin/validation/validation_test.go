@@ -69,8 +69,8 @@ func TestSeen(t *testing.T) {
 		seen := validation.NewSeen[string](announced)
 		for round := range 2 {
 			for i := range 100 {
-				if again := seen.Again(fmt.Sprint(i)); again != (round == 1) {
-					t.Fatalf("announced %d: %d in round %d: %t", announced, i, round, again)
+				if has, again := seen.Has(fmt.Sprint(i)), seen.Again(fmt.Sprint(i)); has != again || again != (round == 1) {
+					t.Fatalf("announced %d: %d in round %d: %t, %t", announced, i, round, has, again)
 				}
 			}
 		}
