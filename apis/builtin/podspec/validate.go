@@ -50,10 +50,6 @@ func restartable(c *corev1.Container) bool {
 // hasHostUsers reports whether the users of the pod are those of the node.
 func (p *pod) hasHostUsers() bool { return p.spec.HostUsers == nil || *p.spec.HostUsers }
 
-func (p *pod) isWindows() bool { return p.spec.OS != nil && p.spec.OS.Name == corev1.Windows }
-
-func (p *pod) isLinux() bool { return p.spec.OS != nil && p.spec.OS.Name == corev1.Linux }
-
 // validateLifetime: when the pod starts anew, and when it ends.
 func (p *pod) validateLifetime(f validation.Field) {
 	policy, at := p.spec.RestartPolicy, f.Child("restartPolicy")
