@@ -27,6 +27,7 @@ func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	env.stores, env.paths = map[schema.GroupResource]*registry.Store{}, map[string]bool{}
 	env.specs = map[schema.GroupResource]storage.Spec{}
 	env.validator = validation.NewValidator(env.Gates)
+	env.validator.DenyPrivileged = env.DenyPrivileged
 	var resources []*rest.Resource
 	for _, group := range groups {
 		for _, entry := range group.Resources {

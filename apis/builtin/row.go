@@ -46,6 +46,8 @@ type Env struct {
 	Shared bool
 	// Gates are the feature gates that are on.
 	Gates feature.Gates
+	// DenyPrivileged refuses pods whose containers are privileged.
+	DenyPrivileged bool
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
 	// Limiter limits how many objects of Expensive rows are validated at a time;

@@ -114,7 +114,7 @@ func leftOut(key string) bool {
 
 // liveKey rewrites keys that quote a uid, as the managed fields of owner references do.
 func (c *Comparison) liveKey(key string) string {
-	return volatile.ReplaceAllStringFunc(key, c.Memory.Value)
+	return replaceVolatile(key, c.Memory.Value)
 }
 
 // generatedName pairs the names of two objects before anything else is compared: the name is quoted in many places.

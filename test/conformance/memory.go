@@ -42,13 +42,15 @@ func NewMemory() *Memory {
 // Sent notes the recorded text of a request before it is rewritten for the live server. What earlier answers had
 // invented and the request only quotes does not count as chosen by the client.
 func (m *Memory) Sent(text string) {
-	text = quotedPort.ReplaceAllStringFunc(text, func(field string) string {
-		if port := quotedPort.FindStringSubmatch(field)[2]; m.Value(port) != port {
-			return ""
-		}
-		return field
-	})
-	m.sent.WriteString(volatile.ReplaceAllStringFunc(text, func(token string) string {
+	if strings.Contains(text, "odePort") {
+		text = quotedPort.ReplaceAllStringFunc(text, func(field string) string {
+			if port := quotedPort.FindStringSubmatch(field)[2]; m.Value(port) != port {
+				return ""
+			}
+			return field
+		})
+	}
+	m.sent.WriteString(replaceVolatile(text, func(token string) string {
 		if m.Value(token) != token {
 			return ""
 		}
@@ -131,6 +133,35 @@ func (m *Memory) Value(recorded string) string {
 // volatile matches the values that are recognizable as generated, wherever in a text they stand.
 var volatile = regexp.MustCompile(uuidPattern + `|` + timePattern + `|` + hashPattern + `|` + clusterIPPattern + `|` + tokenVolumePattern)
 
+// mayBeVolatile reports whether a text may have a match of volatile, for the price of one look at each byte. The regular
+// expression takes a hundred times as long, and most texts have none.
+func mayBeVolatile(text string) bool {
+	hex := 0
+	for i := range len(text) {
+		c := text[i]
+		if '0' <= c && c <= '9' || 'A' <= c && c <= 'F' {
+			hex++
+			if hex == 128 { // a hash
+				return true
+			}
+			continue
+		}
+		hex = 0
+		if c == '-' && (i+5 < len(text) && text[i+5] == '-' || i+3 < len(text) && text[i+3] == '-') { // a uuid, or a time
+			return true
+		}
+	}
+	return strings.Contains(text, "10.") || strings.Contains(text, "kube-api-access-")
+}
+
+// replaceVolatile replaces all matches of volatile.
+func replaceVolatile(text string, by func(string) string) string {
+	if !mayBeVolatile(text) {
+		return text
+	}
+	return volatile.ReplaceAllStringFunc(text, by)
+}
+
 const (
 	uuidPattern        = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 	hashPattern        = `\b[0-9A-F]{128}\b` // of an OpenAPI document
@@ -176,7 +207,7 @@ func withoutUnpromised(text string) string {
 
 // SameText compares two strings up to what the server invents. Uuids pair up, times only have to be there.
 func (m *Memory) SameText(want, got string) bool {
-	if want == got && !volatile.MatchString(want) {
+	if want == got && (!mayBeVolatile(want) || !volatile.MatchString(want)) {
 		return true
 	}
 	wantParts, gotParts := volatile.FindAllString(want, -1), volatile.FindAllString(got, -1)

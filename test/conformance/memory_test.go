@@ -1,6 +1,9 @@
 package conformance
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 const (
 	recordedUID = "11111111-1111-4111-8111-111111111111"
@@ -98,6 +101,19 @@ func TestRewrite(t *testing.T) {
 	for body, want := range bodies {
 		if got := string(m.RewriteBody([]byte(body))); got != want {
 			t.Errorf("body %s: got %s, want %s", body, got, want)
+		}
+	}
+}
+
+func TestMayBeVolatile(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"": false, "a": false, `{"metadata":{"name":"pods-x","namespace":"pods-vc"},"n":12345}`: false,
+		"at " + recordedUID: true, "2026-11-20T19:25:11Z": true, "2026-11-20T19:25:11.123456+01:00": true,
+		"to 10.96.0.1.": true, "kube-api-access-abcde": true, strings.Repeat("0A", 64): true,
+	} {
+		if got := mayBeVolatile(text); got != want || volatile.MatchString(text) && !got {
+			t.Errorf("%q: %t", text, got)
 		}
 	}
 }

@@ -15,6 +15,8 @@ type verdict struct {
 	now       Known // what does not match in this run
 	total     int
 	outdated  int // listed, and matching
+	// strict fails the test for a listed step that matches.
+	strict bool
 }
 
 func newVerdict(t *testing.T, recording string) *verdict {
@@ -52,6 +54,8 @@ func (v *verdict) judge(t *testing.T, results []Result) {
 		case *update:
 		case !matches && !listed:
 			t.Errorf("%s\n  %s", describe(result.Step), strings.Join(result.Differences, "\n  "))
+		case matches && listed && v.strict:
+			t.Errorf("%s\n  matches now, and is listed in %s: run with -update", describe(result.Step), v.path)
 		case matches && listed:
 			v.outdated++
 		}
@@ -65,7 +69,7 @@ func describe(s Step) string {
 // finish writes the list if asked to, and says how far the server has come.
 func (v *verdict) finish(t *testing.T) {
 	t.Helper()
-	t.Logf("%s: %d of %d steps match", v.recording, v.total-len(v.now), v.total)
+	t.Logf("%s: %d of %d steps match (%.1f %%)", v.recording, v.total-len(v.now), v.total, 100*float64(v.total-len(v.now))/float64(max(1, v.total)))
 	if v.outdated > 0 && !*update {
 		t.Logf("%d steps match now that are listed in %s: run with -update", v.outdated, v.path)
 	}

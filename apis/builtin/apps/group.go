@@ -1,6 +1,6 @@
 // Package apps declares the resources of the apps group.
 //
-// Imports: apis/builtin, apis/builtin/podspec.
+// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation.
 package apps
 
 import (
@@ -17,34 +17,40 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: appsv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[appsv1.ControllerRevision]{
 			Name: "controllerrevisions", Kind: "ControllerRevision", Namespaced: true,
-			Columns: controllerRevisionColumns(),
+			Validate: validateControllerRevision,
+			Columns:  controllerRevisionColumns(),
 		}),
 		builtin.Resource(builtin.Row[appsv1.DaemonSet]{
 			Name: "daemonsets", Kind: "DaemonSet", Namespaced: true, ShortNames: []string{"ds"}, Categories: all,
 			Status: true, Generation: true,
 			Default: defaultDaemonSet, Prepare: prepareDaemonSet, PrepareUpdate: prepareDaemonSetUpdate, PrepareStatus: prepareDaemonSetStatus,
+			Warnings: daemonSetWarnings,
+			Validate: validateDaemonSet, ValidateStatus: validateDaemonSetStatus,
 			Columns: daemonSetColumns(),
 		}),
 		builtin.Resource(builtin.Row[appsv1.Deployment]{
 			Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Categories: all,
 			Status: true, StatusKeeps: []string{"metadata.labels"}, Generation: true, SpecChanged: deploymentChanged,
 			Default: defaultDeployment, Prepare: podspec.Prepare(deploymentPods), PrepareUpdate: podspec.PrepareUpdate(deploymentPods),
-			Warnings: builtin.PodNameWarnings[appsv1.Deployment],
-			Columns:  deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
+			Warnings: deploymentWarnings,
+			Validate: validateDeployment, ValidateStatus: validateDeploymentStatus,
+			Columns: deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.ReplicaSet]{
 			Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all,
 			Status: true, Generation: true,
 			Default: defaultReplicaSet, Prepare: podspec.Prepare(replicaSetPods), PrepareUpdate: podspec.PrepareUpdate(replicaSetPods),
-			Warnings: builtin.PodNameWarnings[appsv1.ReplicaSet],
-			Columns:  replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
+			Warnings: replicaSetWarnings,
+			Validate: validateReplicaSet, ValidateStatus: validateReplicaSetStatus,
+			Columns: replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
 		}),
 		builtin.Resource(builtin.Row[appsv1.StatefulSet]{
 			Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validation.NameIsDNSLabel,
 			Default: defaultStatefulSet, Prepare: podspec.Prepare(statefulSetPods), PrepareUpdate: podspec.PrepareUpdate(statefulSetPods),
 			Warnings: statefulSetWarnings,
-			Columns:  statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
+			Validate: validateStatefulSet, ValidateStatus: validateStatefulSetStatus,
+			Columns: statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},
 		}),
 	}}
 }

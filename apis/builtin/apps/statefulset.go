@@ -5,16 +5,18 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-func statefulSetWarnings(_ *builtin.Operation, set, _ *appsv1.StatefulSet) []string {
+func statefulSetWarnings(_ *builtin.Operation, set, old *appsv1.StatefulSet) []string {
+	warnings := templateWarnings(set, old, func(set *appsv1.StatefulSet) *corev1.PodTemplateSpec { return &set.Spec.Template })
 	if limit := set.Spec.RevisionHistoryLimit; limit != nil && *limit < 0 {
-		return []string{"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"}
+		warnings = append(warnings, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
 	}
-	return nil
+	return warnings
 }
 
 func statefulSetScale() builtin.Subresource {

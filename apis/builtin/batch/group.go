@@ -1,6 +1,6 @@
 // Package batch declares the resources of the batch group.
 //
-// Imports: apis/builtin, apis/builtin/podspec.
+// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation.
 package batch
 
 import (
@@ -18,15 +18,16 @@ func V1() builtin.Group {
 			Name: "cronjobs", Kind: "CronJob", Namespaced: true, ShortNames: []string{"cj"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validateCronJobName,
 			Default: defaultCronJob, Prepare: podspec.Prepare(cronJobPods), PrepareUpdate: podspec.PrepareUpdate(cronJobPods),
-			Warnings: builtin.PodNameWarnings[batchv1.CronJob],
+			Warnings: cronJobWarnings,
+			Validate: validateCronJob,
 			Columns:  cronJobColumns(),
 		}),
 		builtin.Resource(builtin.Row[batchv1.Job]{
 			Name: "jobs", Kind: "Job", Namespaced: true, Categories: all,
 			Status: true, Generation: true, OrphanByDefault: true, OrphanWarning: orphanWarning,
-			Default: defaultJob, Prepare: prepareJob, PrepareUpdate: podspec.PrepareUpdate(jobPods), Warnings: builtin.PodNameWarnings[batchv1.Job],
+			Default: defaultJob, Prepare: prepareJob, PrepareUpdate: podspec.PrepareUpdate(jobPods), Warnings: jobWarnings,
 			SelectableFields: []string{successfulField}, Fields: jobFields, FieldLabel: jobFieldLabel,
-			Columns: jobColumns(),
+			Validate: validateJob, ValidateStatus: validateJobStatus, Columns: jobColumns(),
 		}),
 	}}
 }

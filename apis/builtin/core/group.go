@@ -35,13 +35,15 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[corev1.PodTemplate]{
 			Name: "podtemplates", Kind: "PodTemplate", Namespaced: true, Generation: true, ReturnDeleted: true,
 			Default: defaultPodTemplate, Prepare: podspec.Prepare(podTemplatePods), PrepareUpdate: podspec.PrepareUpdate(podTemplatePods),
-			Columns: podTemplateColumns(),
+			Validate: validatePodTemplate, Warnings: podTemplateWarnings, Columns: podTemplateColumns(),
 		}),
 		builtin.Resource(builtin.Row[corev1.ReplicationController]{
 			Name: "replicationcontrollers", Kind: "ReplicationController", ShortNames: []string{"rc"},
 			Categories: []string{"all"}, Namespaced: true, StoragePath: "controllers",
 			Status: true, Generation: true, OrphanByDefault: true,
 			Default: defaultReplicationController, Prepare: podspec.Prepare(replicationControllerPods), PrepareUpdate: podspec.PrepareUpdate(replicationControllerPods),
+			Validate: validateReplicationController, ValidateStatus: validateReplicationControllerStatus,
+			Warnings:         replicationControllerWarnings,
 			Columns:          replicationControllerColumns(),
 			SelectableFields: []string{"status.replicas"}, Fields: replicationControllerFields,
 			Subresources: []builtin.Subresource{builtin.ScaleSubresource(replicationControllerScale())},

@@ -151,7 +151,7 @@ func TestAddressesInBothForms(t *testing.T) {
 func TestReplicationControllersOrphan(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.create("v1 replicationcontrollers", &corev1.ReplicationController{ObjectMeta: named("ns", "rc")})
+	a.create("v1 replicationcontrollers", newController(1))
 	rc, gone := a.delete("v1 replicationcontrollers", in("ns", "rc"), metav1.DeleteOptions{})
 	if diff := cmp.Diff([]string{metav1.FinalizerOrphanDependents}, rc.GetFinalizers()); diff != "" || gone {
 		t.Errorf("gone is %t, finalizers (-want +got):\n%s", gone, diff)
@@ -176,7 +176,9 @@ func TestNames(t *testing.T) {
 	if _, err := a.tryCreate("v1 events", &corev1.Event{ObjectMeta: named("ns", "Some_Pod.17")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := a.tryCreate("v1 services", &corev1.Service{ObjectMeta: named("ns", "1st")}); err != nil {
+	if _, err := a.tryCreate("v1 services", &corev1.Service{
+		ObjectMeta: named("ns", "1st"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}); err != nil {
 		t.Error(err)
 	}
 	for resource, invalid := range map[string]error{

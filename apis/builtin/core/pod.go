@@ -15,6 +15,7 @@ func pods() builtin.Row[corev1.Pod] {
 		Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
 		Status: true, Generation: true, ReturnDeleted: true,
 		Default: defaultPod, Prepare: preparePod, PrepareUpdate: preparePodUpdate, GracePeriod: podGracePeriod,
+		Validate: validatePod, ValidateStatus: validatePodStatus, Warnings: podWarnings,
 		StatusKeeps: []string{"metadata.ownerReferences"}, PrepareStatus: preparePodStatus,
 		SelectableFields: podFieldKeys(),
 		IndexFields:      []string{"spec.nodeName"},

@@ -23,6 +23,7 @@ func validateEphemeralContainers(f validation.Field, pod, old *corev1.Pod) {
 		f.Child("").Forbidden("static pods do not support ephemeral containers")
 		return
 	}
+	validateWholePod(f, pod, old)
 	at := f.Child("spec").Child("ephemeralContainers")
 	now := map[string]*corev1.EphemeralContainer{}
 	for i := range pod.Spec.EphemeralContainers {

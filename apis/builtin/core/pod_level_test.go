@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // requirements reads "cpu=1 memory=1Gi / cpu=2": requests and limits.
@@ -42,10 +43,10 @@ func TestPodLevelResources(t *testing.T) {
 		"nothing said":            {containers: []string{"cpu=1 / cpu=2"}},
 		"of no container":         {pod: "/ cpu=2 memory=1Gi", containers: []string{""}, want: "cpu=2 memory=1Gi / cpu=2 memory=1Gi"},
 		"sum of requests":         {pod: "/ cpu=4", containers: []string{"cpu=1", "cpu=500m memory=1Gi"}, want: "cpu=1500m memory=1Gi / cpu=4"},
-		"limits of all":           {pod: "cpu=1", containers: []string{"/ cpu=2 memory=1Gi", "/ cpu=1"}, want: "cpu=1 memory=1Gi / cpu=3"},
+		"limits of all":           {pod: "cpu=3", containers: []string{"/ cpu=2 memory=1Gi", "/ cpu=1"}, want: "cpu=3 memory=1Gi / cpu=3"},
 		"less than is asked for":  {pod: "cpu=5", containers: []string{"/ cpu=2"}, want: "cpu=5 / cpu=5"},
-		"huge pages":              {pod: "cpu=1", containers: []string{"cpu=1 / hugepages-2Mi=4Mi", "/ hugepages-2Mi=2Mi"}, want: "cpu=1 hugepages-2Mi=6Mi / hugepages-2Mi=6Mi"},
-		"huge pages asked for":    {pod: "hugepages-2Mi=4Mi", containers: []string{"/ hugepages-2Mi=2Mi"}, want: "hugepages-2Mi=4Mi / hugepages-2Mi=4Mi"},
+		"huge pages":              {pod: "cpu=2", containers: []string{"cpu=1 / hugepages-2Mi=4Mi", "cpu=1 / hugepages-2Mi=2Mi"}, want: "cpu=2 hugepages-2Mi=6Mi / hugepages-2Mi=6Mi"},
+		"huge pages asked for":    {pod: "cpu=1 hugepages-2Mi=4Mi", containers: []string{"cpu=1 / hugepages-2Mi=2Mi"}, want: "cpu=1 hugepages-2Mi=4Mi / hugepages-2Mi=4Mi"},
 		"other resources":         {pod: "/ cpu=1", containers: []string{"/ example.com/x=1"}, want: "cpu=1 / cpu=1"},
 		"initializing needs more": {pod: "/ cpu=9", init: []string{"cpu=3"}, containers: []string{"cpu=1"}, want: "cpu=3 / cpu=9"},
 		"sidecars run along":      {pod: "/ cpu=9", sidecars: []string{"cpu=1"}, init: []string{"cpu=3"}, containers: []string{"cpu=1"}, want: "cpu=4 / cpu=9"},
@@ -92,12 +93,12 @@ func TestPodDefaults(t *testing.T) {
 	t.Parallel()
 	a, pod := newAPI(t), newPod("p", "")
 	pod.Spec.HostNetwork, pod.Spec.TerminationGracePeriodSeconds = true, ptr(int64(-1))
-	pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 81, HostPort: 82}}
+	pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 82, HostPort: 82}}
 	spec := a.create("v1 pods", pod).(*corev1.Pod).Spec
 	if *spec.TerminationGracePeriodSeconds != 1 {
 		t.Errorf("grace period is %d", *spec.TerminationGracePeriodSeconds)
 	}
-	want := []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: "TCP"}, {ContainerPort: 81, HostPort: 82, Protocol: "TCP"}}
+	want := []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: "TCP"}, {ContainerPort: 82, HostPort: 82, Protocol: "TCP"}}
 	if diff := cmp.Diff(want, spec.Containers[0].Ports); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}
@@ -116,13 +117,13 @@ func fullPod() *corev1.Pod {
 		}
 		c.Env = append(c.Env, corev1.EnvVar{Name: "IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}})
 		c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}, {Name: "metrics", ContainerPort: 9090}}
-		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}}}
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http")}}}
 		c.ReadinessProbe = c.LivenessProbe.DeepCopy()
 		c.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/etc/app"}, {Name: "scratch", MountPath: "/tmp"}}
 		pod.Spec.Containers = append(pod.Spec.Containers, c)
 	}
 	pod.Spec.Volumes = []corev1.Volume{
-		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}, {Name: "scratch"},
+		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}}}, {Name: "scratch"},
 	}
 	return pod
 }

@@ -45,6 +45,7 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 		f.Child("").Forbidden("windows pods cannot be resized")
 		return
 	}
+	validateWholePod(f, pod, old)
 	spec := f.Child("spec")
 	class := old.Status.QOSClass
 	if class == "" {

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,18 +56,19 @@ func TestPodOnCreate(t *testing.T) {
 func TestPodLabelKeysOnCreate(t *testing.T) {
 	t.Parallel()
 	sent := newPod("p", "")
+	sent.Labels = map[string]string{"app": "x", "tier": "y"}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
 	sent.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
-		{LabelSelector: selector.DeepCopy(), MatchLabelKeys: []string{"app", "absent"}},
-		{MatchLabelKeys: []string{"app"}},
+		{MaxSkew: 1, TopologyKey: "a", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector.DeepCopy(), MatchLabelKeys: []string{"tier", "absent"}},
+		{MaxSkew: 1, TopologyKey: "b", WhenUnsatisfiable: corev1.DoNotSchedule},
 	}
 	sent.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: corev1.PodAffinityTerm{
-			LabelSelector: selector.DeepCopy(), MatchLabelKeys: []string{"app"}, MismatchLabelKeys: []string{"app"},
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{
+			TopologyKey: "a", LabelSelector: selector.DeepCopy(), MatchLabelKeys: []string{"tier"}, MismatchLabelKeys: []string{"app"},
 		}}},
 	}}
 	pod := newAPI(t).create("v1 pods", sent).(*corev1.Pod)
-	is := metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"x"}}
+	is := metav1.LabelSelectorRequirement{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{"y"}}
 	isNot := metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}
 	spread := pod.Spec.TopologySpreadConstraints
 	if diff := cmp.Diff([]metav1.LabelSelectorRequirement{is}, spread[0].LabelSelector.MatchExpressions); diff != "" {
@@ -86,14 +88,14 @@ func TestQOSClass(t *testing.T) {
 	container := func(requests, limits corev1.ResourceList) corev1.Container {
 		return corev1.Container{Name: "c", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
 	}
-	full := resources("1", "1Gi")
+	full, other := resources("1", "1Gi"), corev1.ResourceList{"example.com/x": resource.MustParse("1")}
 	tests := map[string]struct {
 		spec corev1.PodSpec
 		want corev1.PodQOSClass
 	}{
 		"nothing":    {corev1.PodSpec{Containers: []corev1.Container{{}}}, corev1.PodQOSBestEffort},
 		"zero":       {corev1.PodSpec{Containers: []corev1.Container{container(resources("0", ""), nil)}}, corev1.PodQOSBestEffort},
-		"other":      {corev1.PodSpec{Containers: []corev1.Container{container(corev1.ResourceList{"example.com/x": resource.MustParse("1")}, nil)}}, corev1.PodQOSBestEffort},
+		"other":      {corev1.PodSpec{Containers: []corev1.Container{container(other, other)}}, corev1.PodQOSBestEffort},
 		"request":    {corev1.PodSpec{Containers: []corev1.Container{container(resources("1", ""), nil)}}, corev1.PodQOSBurstable},
 		"equal":      {corev1.PodSpec{Containers: []corev1.Container{container(full, full)}}, corev1.PodQOSGuaranteed},
 		"one only":   {corev1.PodSpec{Containers: []corev1.Container{container(full, full), {}}}, corev1.PodQOSBurstable},
@@ -106,6 +108,11 @@ func TestQOSClass(t *testing.T) {
 	a := newAPI(t)
 	for name, test := range tests {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", GenerateName: "p-"}, Spec: test.spec}
+		for kind, containers := range map[string][]corev1.Container{"c": pod.Spec.Containers, "i": pod.Spec.InitContainers} {
+			for i := range containers {
+				containers[i].Name, containers[i].Image = fmt.Sprint(kind, i), "image"
+			}
+		}
 		if got := a.create("v1 pods", pod).(*corev1.Pod).Status.QOSClass; got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
@@ -316,7 +323,7 @@ func TestResize(t *testing.T) {
 			pod.Spec.Containers[0].Resources.Limits["example.com/x"] = resource.MustParse("1")
 		}, `Pod "p" is invalid: spec: Forbidden: only cpu and memory resources are mutable`},
 		"container added": {func(pod *corev1.Pod) {
-			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "d"})
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "d", Image: "i"})
 		}, `Pod "p" is invalid: spec.containers: Forbidden: containers may not be added or removed on resize`},
 	}
 	for name, test := range tests {

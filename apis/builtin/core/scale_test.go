@@ -27,7 +27,10 @@ func newController(replicas int32) *corev1.ReplicationController {
 			Manager: "creator", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
 			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:replicas":{},"f:selector":{}}}`)},
 		}}},
-		Spec: corev1.ReplicationControllerSpec{Replicas: &replicas, Selector: map[string]string{"app": "web"}},
+		Spec: corev1.ReplicationControllerSpec{Replicas: &replicas, Selector: map[string]string{"app": "web"}, Template: &corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		}},
 	}
 }
 

@@ -19,7 +19,8 @@ func services() builtin.Row[corev1.Service] {
 		Name: "services", Kind: "Service", ShortNames: []string{"svc"}, Categories: []string{"all"}, Namespaced: true,
 		StoragePath: "services/specs", Status: true, CreateOnUpdate: true, ReturnDeleted: true,
 		ValidateName: validation.NameIsDNSLabel,
-		Default:      defaultService, Prepare: prepareService, PrepareUpdate: prepareServiceUpdate, Warnings: serviceWarnings,
+		Default:      defaultService, Prepare: prepareService, PrepareUpdate: prepareServiceUpdate,
+		Validate: validateService, ValidateStatus: validateServiceStatus, Warnings: serviceWarnings,
 		SelectableFields: []string{"spec.clusterIP", "spec.type"},
 		Fields: func(service *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": service.Spec.ClusterIP, "spec.type": string(service.Spec.Type)}

@@ -1,11 +1,13 @@
 package core_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/request"
@@ -14,11 +16,15 @@ import (
 
 // allocated is a service of a type with all that types may need.
 func allocated(kind corev1.ServiceType) corev1.ServiceSpec {
-	return corev1.ServiceSpec{
+	spec := corev1.ServiceSpec{
 		Type: kind, ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1"},
 		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, IPFamilyPolicy: ptr(corev1.IPFamilyPolicySingleStack),
 		Ports: []corev1.ServicePort{{Name: "a", Port: 80, NodePort: 30080}, {Name: "b", Port: 81, NodePort: 30081}},
 	}
+	if kind == corev1.ServiceTypeClusterIP {
+		spec.Ports[0].NodePort, spec.Ports[1].NodePort = 0, 0
+	}
+	return spec
 }
 
 func balancer() corev1.ServiceSpec {
@@ -56,20 +62,11 @@ func TestServiceUpdate(t *testing.T) {
 		},
 		"to external name": {
 			allocated(corev1.ServiceTypeClusterIP),
-			func(spec *corev1.ServiceSpec) { spec.Type, spec.Ports = corev1.ServiceTypeExternalName, nil },
 			func(spec *corev1.ServiceSpec) {
-				*spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, InternalTrafficPolicy: ptr(corev1.ServiceInternalTrafficPolicyCluster)}
-			},
-		},
-		"what the client sets is not dropped": {
-			allocated(corev1.ServiceTypeClusterIP),
-			func(spec *corev1.ServiceSpec) {
-				spec.Type, spec.Ports = corev1.ServiceTypeExternalName, nil
-				spec.ClusterIP, spec.ClusterIPs = "10.0.0.2", []string{"10.0.0.2"}
+				spec.Type, spec.Ports, spec.ExternalName = corev1.ServiceTypeExternalName, nil, "a.b"
 			},
 			func(spec *corev1.ServiceSpec) {
-				*spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ClusterIP: "10.0.0.2", ClusterIPs: []string{"10.0.0.2"}}
-				spec.InternalTrafficPolicy = ptr(corev1.ServiceInternalTrafficPolicyCluster)
+				*spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "a.b", InternalTrafficPolicy: ptr(corev1.ServiceInternalTrafficPolicyCluster)}
 			},
 		},
 		"from balancer to cluster": {
@@ -77,13 +74,7 @@ func TestServiceUpdate(t *testing.T) {
 			func(spec *corev1.ServiceSpec) { spec.Type = corev1.ServiceTypeClusterIP },
 			func(spec *corev1.ServiceSpec) {
 				*spec = allocated(corev1.ServiceTypeClusterIP)
-				spec.Ports[0].NodePort, spec.Ports[1].NodePort = 0, 0
 			},
-		},
-		"one address changed": {
-			allocated(corev1.ServiceTypeClusterIP),
-			func(spec *corev1.ServiceSpec) { spec.ClusterIP = "10.0.0.2" },
-			func(spec *corev1.ServiceSpec) { spec.ClusterIP, spec.ClusterIPs = "10.0.0.2", []string{"10.0.0.2"} },
 		},
 	}
 	for name, test := range tests {
@@ -99,6 +90,26 @@ func TestServiceUpdate(t *testing.T) {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestServiceUpdateRefused: what a client has set, and may not, is not dropped
+// in silence.
+func TestServiceUpdateRefused(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.create("v1 services", &corev1.Service{ObjectMeta: named("ns", "s"), Spec: allocated(corev1.ServiceTypeClusterIP)})
+	for want, change := range map[string]func(spec *corev1.ServiceSpec){
+		"spec.clusterIPs: Forbidden: may not be set for ExternalName services": func(spec *corev1.ServiceSpec) {
+			spec.Type, spec.ExternalName, spec.Ports = corev1.ServiceTypeExternalName, "a.b", nil
+			spec.ClusterIP, spec.ClusterIPs = "10.0.0.2", []string{"10.0.0.2"}
+		},
+		`spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set`: func(spec *corev1.ServiceSpec) { spec.ClusterIP = "10.0.0.2" },
+	} {
+		_, err := update(a, "v1 services", in("ns", "s"), func(s *corev1.Service) { change(&s.Spec) })
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
@@ -154,7 +165,9 @@ func TestServiceWarnings(t *testing.T) {
 	a := newAPI(t)
 	for name, test := range tests {
 		ctx := request.NewContext(t.Context(), nil, time.Time{})
+		test.spec.Ports = []corev1.ServicePort{{Port: 80}}
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", GenerateName: "s-"}, Spec: test.spec}
+		a.resource("v1 services").Version.Default(service)
 		if _, err := a.resource("v1 services").Storage.(rest.Creater).Create(ctx, service, nil, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@
 // of which, such as volumes and claims, are in other kinds too. What holds for
 // pods only is in package core.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation.
 package podspec
 
 import (

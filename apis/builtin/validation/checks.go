@@ -3,9 +3,12 @@ package validation
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -25,8 +28,13 @@ func (f Field) InvalidFor(value any, problems []string) {
 // order given.
 func OneOf[S ~string](f Field, value S, supported ...S) {
 	if !slices.Contains(supported, value) {
-		f.Add(field.NotSupported(f.Path(), value, slices.Clone(supported)))
+		NotSupported(f, value, supported...)
 	}
+}
+
+// NotSupported reports that a value is none of an enumeration.
+func NotSupported[S ~string](f Field, value any, supported ...S) {
+	f.Add(field.NotSupported(f.Path(), value, slices.Clone(supported)))
 }
 
 // Immutable requires that a value is what it was. It is for updates: old is that
@@ -49,6 +57,28 @@ func (f Field) NonNegative(n int64) {
 	}
 }
 
+// NumberOrPercent requires a number of zero or more, or a percentage.
+func (f Field) NumberOrPercent(value intstr.IntOrString) {
+	if value.Type == intstr.Int {
+		f.NonNegative(int64(value.IntVal))
+		return
+	}
+	if problems := validation.IsValidPercent(value.StrVal); len(problems) > 0 {
+		f.InvalidFor(value.StrVal, problems)
+	}
+}
+
+// AtMostAll requires that a percentage is no more than everything. Numbers are in
+// order, as it is not known of how many.
+func (f Field) AtMostAll(value intstr.IntOrString) {
+	if value.Type == intstr.Int || len(validation.IsValidPercent(value.StrVal)) > 0 {
+		return
+	}
+	if percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%")); err != nil || percent > 100 {
+		f.Invalid(value, "must not be greater than 100%")
+	}
+}
+
 // PortNumber requires a number between 1 and 65535.
 func (f Field) PortNumber(n int32) {
 	if n < 1 || n > 65535 {
@@ -64,7 +94,28 @@ func (f Field) PortNumberOrName(port intstr.IntOrString) {
 		}
 		return
 	}
-	f.InvalidFor(port.StrVal, validation.IsValidPortName(port.StrVal))
+	f.PortName(port.StrVal)
+}
+
+// PortName requires the name of a port (RFC 6335).
+func (f Field) PortName(name string) {
+	if problems := validation.IsValidPortName(name); len(problems) > 0 {
+		f.InvalidFor(name, problems)
+	}
+}
+
+// ConfigKey requires a key that a ConfigMap or a Secret can have.
+func (f Field) ConfigKey(key string) {
+	if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
+		f.InvalidFor(key, problems)
+	}
+}
+
+// Between requires a number in a range, its ends included.
+func (f Field) Between(n, least, most int64) {
+	if n < least || n > most {
+		f.Invalid(n, validation.InclusiveRangeError(int(least), int(most)))
+	}
 }
 
 // DNSLabel requires a DNS label (RFC 1123), as names of ports and containers.
@@ -74,42 +125,93 @@ func (f Field) DNSLabel(value string) {
 	}
 }
 
-// plainLabel reports whether a text is a DNS label, for sure: most are, and to
-// run the regular expression of the words on each takes a hundred times as long.
-func plainLabel(s string) bool {
-	if s == "" || len(s) > validation.DNS1123LabelMaxLength || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
-}
-
 // DNSSubdomain requires a DNS subdomain (RFC 1123).
 func (f Field) DNSSubdomain(value string) {
-	if !plainLabel(value) {
+	if !plainSubdomain(value) {
 		f.InvalidFor(value, validation.IsDNS1123Subdomain(value))
 	}
 }
 
 // QualifiedName requires a name that may have a prefix, as the keys of labels.
 func (f Field) QualifiedName(value string) {
-	if !plainLabel(value) {
+	if !plainQualified(value) {
 		f.InvalidFor(value, validation.IsQualifiedName(value))
+	}
+}
+
+// LabelValue requires a value that a label can have.
+func (f Field) LabelValue(value string) {
+	if value != "" && !plainName(value) {
+		f.InvalidFor(value, validation.IsValidLabelValue(value))
+	}
+}
+
+// EnvName requires a name that a variable of an environment can have: any
+// printable ASCII text without an equals sign.
+func (f Field) EnvName(value string) {
+	if problems := validation.IsRelaxedEnvVarName(value); len(problems) > 0 {
+		f.InvalidFor(value, problems)
 	}
 }
 
 // Labels requires keys and values of labels. Faults are those of the whole map.
 func (f Field) Labels(labels map[string]string) {
 	for key, value := range labels {
-		if !plainLabel(key) || value != "" && !plainLabel(value) {
+		if !plainQualified(key) || value != "" && !plainName(value) {
 			f.Add(metav1validation.ValidateLabels(labels, f.Path())...)
 			return
 		}
 	}
+}
+
+// Annotations requires keys of annotations, and that all of them together are not
+// too long.
+func (f Field) Annotations(annotations map[string]string) {
+	size := 0
+	for key, value := range annotations {
+		size += len(key) + len(value)
+		if !plainQualified(key) || size > apivalidation.TotalAnnotationSizeLimitB {
+			f.Add(apivalidation.ValidateAnnotations(annotations, f.Path())...)
+			return
+		}
+	}
+}
+
+// LabelSelector requires a selector of labels that can be evaluated. A nil one is
+// in order.
+func (f Field) LabelSelector(selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	f.Child("matchLabels").Labels(selector.MatchLabels)
+	for i := range selector.MatchExpressions {
+		if !plainRequirement(&selector.MatchExpressions[i]) {
+			at := f.Child("matchExpressions").Index(i)
+			at.Add(metav1validation.ValidateLabelSelectorRequirement(
+				selector.MatchExpressions[i], metav1validation.LabelSelectorValidationOptions{}, at.Path())...)
+		}
+	}
+}
+
+func plainRequirement(r *metav1.LabelSelectorRequirement) bool {
+	switch r.Operator {
+	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
+		if len(r.Values) == 0 {
+			return false
+		}
+	case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
+		if len(r.Values) > 0 {
+			return false
+		}
+	default:
+		return false
+	}
+	for _, value := range r.Values {
+		if value != "" && !plainName(value) {
+			return false
+		}
+	}
+	return plainQualified(r.Key)
 }
 
 // IP requires an IP address. Addresses in forms that are read in more than one

@@ -31,6 +31,10 @@ const maxFaults = 1000
 
 // Validator runs rules. It is safe for concurrent use.
 type Validator struct {
+	// DenyPrivileged refuses containers that may do on their node what they like,
+	// as kube-apiserver does without --allow-privileged. It is set before use.
+	DenyPrivileged bool
+
 	gates   feature.Gates
 	objects sync.Pool // *object, to be used again
 }
@@ -43,7 +47,7 @@ func NewValidator(gates feature.Gates) *Validator { return &Validator{gates: gat
 func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.ErrorList {
 	o, _ := v.objects.Get().(*object)
 	if o == nil {
-		o = &object{gates: v.gates}
+		o = &object{validator: v}
 	}
 	o.ctx, o.places, o.faults = ctx, append(o.places[:0], place{parent: -1}), nil
 	rules(Field{object: o})
@@ -55,10 +59,10 @@ func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.Error
 
 // object is one object on its way through its rules.
 type object struct {
-	ctx    context.Context
-	gates  feature.Gates
-	places []place
-	faults field.ErrorList
+	ctx       context.Context
+	validator *Validator
+	places    []place
+	faults    field.ErrorList
 }
 
 // place is a step of a path: a name, an element or a key below its parent.
@@ -123,7 +127,10 @@ func (f Field) Path() *field.Path {
 func (f Field) Context() context.Context { return f.object.ctx }
 
 // Enabled reports whether a feature gate is on.
-func (f Field) Enabled(gate feature.Gate) bool { return f.object.gates.Enabled(gate) }
+func (f Field) Enabled(gate feature.Gate) bool { return f.object.validator.gates.Enabled(gate) }
+
+// DenyPrivileged reports whether privileged containers are refused.
+func (f Field) DenyPrivileged() bool { return f.object.validator.DenyPrivileged }
 
 // Faults returns how many faults of the object were found so far, for rules that
 // only go on where others were met.

@@ -1,0 +1,346 @@
+package core
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/apis/builtin/validation"
+)
+
+const (
+	onlyForLoadBalancers    = "may only be used when `type` is 'LoadBalancer'"
+	notForExternalNames     = "may not be set for ExternalName services"
+	onlyWithHealthCheckPort = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+	// maxAffinitySeconds is one day.
+	maxAffinitySeconds = 86400
+)
+
+// validateService has the rules of a service. Which addresses and ports it may
+// have of those that it asks for is decided by what allocates them.
+func validateService(f validation.Field, service, old *corev1.Service) {
+	spec, before := &service.Spec, &corev1.ServiceSpec{}
+	if old != nil {
+		before = &old.Spec
+	}
+	f = f.Child("spec")
+	validateServiceType(f, spec)
+	validateServicePorts(f.Child("ports"), spec)
+	f.Child("selector").Labels(spec.Selector)
+	validateSessionAffinity(f, spec)
+	validateExternalIPs(f.Child("externalIPs"), spec.ExternalIPs, before.ExternalIPs)
+	validateTrafficPolicies(f, service)
+	validateLoadBalancer(f, spec, before)
+	if spec.Type == corev1.ServiceTypeExternalName {
+		validateExternalName(f, spec)
+	} else {
+		faults := f.Faults()
+		validateClusterIPs(f, spec, before)
+		validateIPFamilies(f, spec)
+		if f.Faults() == faults {
+			validateSingleStack(f.Child("ipFamilyPolicy"), spec)
+		}
+	}
+	if old != nil {
+		validateServiceUpdate(f, service, old)
+	}
+}
+
+func validateServiceType(f validation.Field, spec *corev1.ServiceSpec) {
+	if spec.Type == "" {
+		f.Child("type").Required("")
+		return
+	}
+	validation.OneOf(f.Child("type"), spec.Type,
+		corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
+	headless := spec.ClusterIP == corev1.ClusterIPNone
+	if headless && (spec.Type == corev1.ServiceTypeLoadBalancer || spec.Type == corev1.ServiceTypeNodePort) {
+		f.Child("clusterIPs").Index(0).Invalid(spec.ClusterIP, fmt.Sprintf("may not be set to 'None' for %s services", spec.Type))
+	}
+}
+
+// validateServicePorts: ports are told apart by their names, where there are
+// several, by number and protocol, and by node port and protocol.
+func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec) {
+	if len(spec.Ports) == 0 && spec.ClusterIP != corev1.ClusterIPNone && spec.Type != corev1.ServiceTypeExternalName {
+		f.Required("")
+	}
+	type number struct {
+		port     int32
+		protocol corev1.Protocol
+	}
+	names := validation.NewSeen[string](len(spec.Ports))
+	ports, nodePorts := validation.NewSeen[number](len(spec.Ports)), validation.NewSeen[number](len(spec.Ports))
+	for i := range spec.Ports {
+		port, at := &spec.Ports[i], f.Index(i)
+		validateServicePort(at, port, len(spec.Ports) > 1)
+		if spec.Type == corev1.ServiceTypeClusterIP && port.NodePort != 0 {
+			at.Child("nodePort").Forbidden("may not be used when `type` is 'ClusterIP'")
+		}
+		if port.Name != "" && names.Again(port.Name) {
+			at.Child("name").Duplicate(port.Name)
+		}
+		if ports.Again(number{port.Port, port.Protocol}) {
+			at.Duplicate(corev1.ServicePort{Protocol: port.Protocol, Port: port.Port})
+		}
+		if port.NodePort != 0 && nodePorts.Again(number{port.NodePort, port.Protocol}) {
+			at.Child("nodePort").Duplicate(port.NodePort)
+		}
+	}
+}
+
+func validateServicePort(f validation.Field, port *corev1.ServicePort, named bool) {
+	if port.Name != "" {
+		f.Child("name").DNSLabel(port.Name)
+	} else if named {
+		f.Child("name").Required("")
+	}
+	f.Child("port").PortNumber(port.Port)
+	if port.Protocol == "" {
+		f.Child("protocol").Required("")
+	} else {
+		validation.OneOf(f.Child("protocol"), port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+	}
+	f.Child("targetPort").PortNumberOrName(port.TargetPort)
+	if port.AppProtocol != nil {
+		f.Child("appProtocol").QualifiedName(*port.AppProtocol)
+	}
+}
+
+func validateSessionAffinity(f validation.Field, spec *corev1.ServiceSpec) {
+	if spec.SessionAffinity == "" {
+		f.Child("sessionAffinity").Required("")
+		return
+	}
+	validation.OneOf(f.Child("sessionAffinity"), spec.SessionAffinity, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)
+	config, at := spec.SessionAffinityConfig, f.Child("sessionAffinityConfig")
+	switch {
+	case spec.SessionAffinity == corev1.ServiceAffinityNone:
+		if config != nil {
+			at.Forbidden("must not be set when session affinity is None")
+		}
+	case spec.SessionAffinity != corev1.ServiceAffinityClientIP:
+	case config == nil:
+		at.Required("when session affinity type is ClientIP")
+	case config.ClientIP == nil:
+		at.Child("clientIP").Required("when session affinity type is ClientIP")
+	case config.ClientIP.TimeoutSeconds == nil:
+		at.Child("clientIP").Child("timeoutSeconds").Required("when session affinity type is ClientIP")
+	default:
+		if seconds := *config.ClientIP.TimeoutSeconds; seconds <= 0 || seconds > maxAffinitySeconds {
+			at.Child("clientIP").Child("timeoutSeconds").Invalid(seconds, fmt.Sprintf("must be greater than 0 and less than %d", maxAffinitySeconds))
+		}
+	}
+}
+
+// validateExternalIPs: addresses that mean every machine its own self cannot be
+// reached from outside.
+func validateExternalIPs(f validation.Field, ips, old []string) {
+	for i, ip := range ips {
+		at, before := f.Index(i), f.Faults()
+		at.IP(ip, old...)
+		addr, err := netip.ParseAddr(ip)
+		switch {
+		case f.Faults() > before || err != nil:
+		case addr.IsUnspecified():
+			at.Invalid(ip, fmt.Sprintf("may not be unspecified (%s)", ip))
+		case addr.IsLoopback():
+			at.Invalid(ip, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+		case addr.IsLinkLocalUnicast():
+			at.Invalid(ip, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+		case addr.IsLinkLocalMulticast():
+			at.Invalid(ip, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+		}
+	}
+}
+
+func validateTrafficPolicies(f validation.Field, service *corev1.Service) {
+	spec := &service.Spec
+	external := f.Child("externalTrafficPolicy")
+	if !isExternal(service) {
+		if spec.ExternalTrafficPolicy != "" {
+			external.Invalid(spec.ExternalTrafficPolicy, "may only be set for externally-accessible services")
+		}
+	} else if spec.ExternalTrafficPolicy == "" {
+		external.Required("")
+	} else {
+		validation.OneOf(external, spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
+	}
+	if policy := spec.InternalTrafficPolicy; policy != nil {
+		validation.OneOf(f.Child("internalTrafficPolicy"), *policy, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)
+	}
+	if d := spec.TrafficDistribution; d != nil {
+		validation.OneOf(f.Child("trafficDistribution"), *d, corev1.ServiceTrafficDistributionPreferClose,
+			corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)
+	}
+	port := f.Child("healthCheckNodePort")
+	if !needsHealthCheckPort(service) {
+		if spec.HealthCheckNodePort != 0 {
+			port.Invalid(spec.HealthCheckNodePort, onlyWithHealthCheckPort)
+		}
+	} else if spec.HealthCheckNodePort != 0 { // 0: one is allocated
+		port.PortNumber(spec.HealthCheckNodePort)
+	}
+}
+
+func validateLoadBalancer(f validation.Field, spec, before *corev1.ServiceSpec) {
+	if len(spec.LoadBalancerSourceRanges) > 0 {
+		ranges := f.Child("LoadBalancerSourceRanges") // as kube-apiserver spells it
+		if spec.Type != corev1.ServiceTypeLoadBalancer {
+			ranges.Forbidden(onlyForLoadBalancers)
+		}
+		for i, cidr := range spec.LoadBalancerSourceRanges {
+			ranges.Index(i).CIDR(cidr, before.LoadBalancerSourceRanges...)
+		}
+	}
+	if spec.AllocateLoadBalancerNodePorts != nil && spec.Type != corev1.ServiceTypeLoadBalancer {
+		f.Child("allocateLoadBalancerNodePorts").Forbidden(onlyForLoadBalancers)
+	}
+	if class := spec.LoadBalancerClass; class != nil {
+		if spec.Type != corev1.ServiceTypeLoadBalancer {
+			f.Child("loadBalancerClass").Forbidden(onlyForLoadBalancers)
+		}
+		f.Child("loadBalancerClass").QualifiedName(*class)
+	}
+}
+
+func validateExternalName(f validation.Field, spec *corev1.ServiceSpec) {
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{{"clusterIPs", len(spec.ClusterIPs) > 0 || spec.ClusterIP != ""}, {"ipFamilies", len(spec.IPFamilies) > 0}, {"ipFamilyPolicy", spec.IPFamilyPolicy != nil}} {
+		if field.set {
+			f.Child(field.name).Forbidden(notForExternalNames)
+		}
+	}
+	name := spec.ExternalName
+	if name == "" {
+		f.Child("externalName").Required("")
+		return
+	}
+	if name[len(name)-1] == '.' { // an absolute name
+		name = name[:len(name)-1]
+	}
+	f.Child("externalName").DNSSubdomain(name)
+}
+
+// validateClusterIPs: clusterIP is the first of clusterIPs, of which there is one
+// for each family at most.
+func validateClusterIPs(f validation.Field, spec, before *corev1.ServiceSpec) {
+	ips, at := spec.ClusterIPs, f.Child("clusterIPs")
+	switch {
+	case spec.ClusterIP == "":
+		if len(ips) > 0 {
+			at.Invalid(ips, "must be empty when `clusterIP` is not specified")
+		}
+	case len(ips) == 0:
+		at.Required("")
+	case ips[0] != spec.ClusterIP:
+		at.Invalid(ips, "first value must match `clusterIP`")
+	}
+	if len(ips) > 1 && slices.Contains(ips, corev1.ClusterIPNone) {
+		at.Invalid(ips, "'None' must be the first and only value")
+		return
+	}
+	valid := true
+	for i, ip := range ips {
+		if ip != corev1.ClusterIPNone {
+			faults := f.Faults()
+			at.Index(i).IP(ip, before.ClusterIPs...)
+			valid = valid && f.Faults() == faults
+		}
+	}
+	if len(ips) > 2 {
+		at.Invalid(ips, "may only hold up to 2 values")
+	} else if valid && len(ips) == 2 && isIPv6(ips[0]) == isIPv6(ips[1]) {
+		at.Invalid(ips, "may specify no more than one IP for each IP family")
+	}
+}
+
+func isIPv6(ip string) bool {
+	addr, err := netip.ParseAddr(ip)
+	return err == nil && addr.Is6()
+}
+
+func validateIPFamilies(f validation.Field, spec *corev1.ServiceSpec) {
+	families := validation.NewSeen[corev1.IPFamily](len(spec.IPFamilies))
+	for i, family := range spec.IPFamilies {
+		at := f.Child("ipFamilies").Index(i)
+		validation.OneOf(at, family, corev1.IPv4Protocol, corev1.IPv6Protocol)
+		if families.Again(family) {
+			at.Duplicate(family)
+		}
+	}
+	if policy := spec.IPFamilyPolicy; policy != nil {
+		validation.OneOf(f.Child("ipFamilyPolicy"), *policy,
+			corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)
+	}
+}
+
+// validateSingleStack: one family means one address. It is for services whose
+// addresses and families are right each on its own.
+func validateSingleStack(f validation.Field, spec *corev1.ServiceSpec) {
+	if spec.IPFamilyPolicy == nil || *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
+		return
+	}
+	if len(spec.ClusterIPs) == 2 {
+		f.Invalid(*spec.IPFamilyPolicy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified")
+	}
+	if len(spec.IPFamilies) == 2 {
+		f.Invalid(*spec.IPFamilyPolicy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified")
+	}
+}
+
+// validateServiceUpdate: what others rely on does not change, unless the service
+// becomes one of another type.
+func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
+	if needsHealthCheckPort(service) && needsHealthCheckPort(old) && service.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
+		f.Child("healthCheckNodePort").Forbidden("field is immutable")
+	}
+	if isLoadBalancer(service) && isLoadBalancer(old) && validation.Changed(service.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
+		f.Child("loadBalancerClass").Invalid(service.Spec.LoadBalancerClass, "may not change once set")
+	}
+	if !needsClusterIP(service) || !needsClusterIP(old) || old.Spec.ClusterIP == "" {
+		return
+	}
+	for i, ip := range old.Spec.ClusterIPs {
+		if i < len(service.Spec.ClusterIPs) && service.Spec.ClusterIPs[i] != ip && service.Spec.ClusterIPs[0] == service.Spec.ClusterIP {
+			f.Child("clusterIPs").Index(i).Invalid(service.Spec.ClusterIPs, "may not change once set")
+		}
+	}
+}
+
+func validateServiceStatus(f validation.Field, service, old *corev1.Service) {
+	f = f.Child("status").Child("loadBalancer").Child("ingress")
+	var before []string
+	for i := range old.Status.LoadBalancer.Ingress {
+		before = append(before, old.Status.LoadBalancer.Ingress[i].IP)
+	}
+	for i := range service.Status.LoadBalancer.Ingress {
+		ingress, at := &service.Status.LoadBalancer.Ingress[i], f.Index(i)
+		if ingress.IP != "" {
+			at.Child("ip").IP(ingress.IP, before...)
+		}
+		if mode := ingress.IPMode; mode != nil {
+			if ingress.IP == "" {
+				at.Child("ipMode").Forbidden("may not be specified when `ip` is not set")
+			} else {
+				validation.OneOf(at.Child("ipMode"), *mode, corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP)
+			}
+		}
+		if ingress.Hostname != "" {
+			if isIP(ingress.Hostname) {
+				at.Child("hostname").Invalid(ingress.Hostname, "must be a DNS name, not an IP address")
+			} else {
+				at.Child("hostname").DNSSubdomain(ingress.Hostname)
+			}
+		}
+	}
+}
+
+func isIP(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}

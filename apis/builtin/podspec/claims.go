@@ -1,0 +1,87 @@
+package podspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/apis/builtin/validation"
+)
+
+// ValidateClaimSpec has the rules of what is asked for of a volume: in claims, in
+// the templates of a StatefulSet, and in those of volumes that end with their pod.
+func ValidateClaimSpec(f validation.Field, spec *corev1.PersistentVolumeClaimSpec) {
+	validateAccessModes(f.Child("accessModes"), spec.AccessModes)
+	f.Child("selector").LabelSelector(spec.Selector)
+	storage, at := spec.Resources.Requests[corev1.ResourceStorage], f.Child("resources").Key(string(corev1.ResourceStorage))
+	if _, ok := spec.Resources.Requests[corev1.ResourceStorage]; !ok {
+		at.Required("")
+	} else if storage.Sign() <= 0 {
+		at.Invalid(storage.String(), "must be greater than zero")
+	}
+	if class := spec.StorageClassName; class != nil && *class != "" {
+		f.Child("storageClassName").DNSSubdomain(*class)
+	}
+	if class := spec.VolumeAttributesClassName; class != nil && *class != "" {
+		f.Child("volumeAttributesClassName").DNSSubdomain(*class)
+	}
+	if mode := spec.VolumeMode; mode != nil {
+		validation.OneOf(f.Child("volumeMode"), *mode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+	}
+	validateDataSources(f, spec)
+}
+
+func validateAccessModes(f validation.Field, modes []corev1.PersistentVolumeAccessMode) {
+	if len(modes) == 0 {
+		f.Required("at least 1 access mode is required")
+	}
+	alone := false
+	for _, mode := range modes {
+		validation.OneOf(f, mode, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
+		alone = alone || mode == corev1.ReadWriteOncePod
+	}
+	if alone && len(modes) > 1 {
+		f.Forbidden("may not use ReadWriteOncePod with other access modes")
+	}
+}
+
+// validateDataSources: dataSource is the older name of dataSourceRef, and says the
+// same where both are there.
+func validateDataSources(f validation.Field, spec *corev1.PersistentVolumeClaimSpec) {
+	if s := spec.DataSource; s != nil {
+		validateDataSource(f.Child("dataSource"), s.Name, s.Kind, s.APIGroup)
+	}
+	ref := spec.DataSourceRef
+	if ref == nil {
+		return
+	}
+	at := f.Child("dataSourceRef")
+	validateDataSource(at, ref.Name, ref.Kind, ref.APIGroup)
+	if ref.Namespace != nil && *ref.Namespace != "" {
+		at.Child("namespace").DNSLabel(*ref.Namespace)
+		if spec.DataSource != nil {
+			f.Invalid(spec.DataSource, "may not be specified when dataSourceRef.namespace is specified")
+		}
+	} else if s := spec.DataSource; s != nil && (s.Name != ref.Name || s.Kind != ref.Kind || groupOf(s.APIGroup) != groupOf(ref.APIGroup)) {
+		f.Invalid(spec.DataSource, "must match dataSourceRef")
+	}
+}
+
+func validateDataSource(f validation.Field, name, kind string, group *string) {
+	if name == "" {
+		f.Child("name").Required("")
+	}
+	if kind == "" {
+		f.Child("kind").Required("")
+	}
+	if groupOf(group) == "" && kind != "PersistentVolumeClaim" {
+		f.Invalid(kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+	} else if groupOf(group) != "" {
+		f.Child("apiGroup").DNSSubdomain(*group)
+	}
+}
+
+func groupOf(group *string) string {
+	if group == nil {
+		return ""
+	}
+	return *group
+}

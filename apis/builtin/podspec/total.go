@@ -1,0 +1,56 @@
+package podspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TotalRequests returns what the containers of a pod ask for at most at one time.
+func TotalRequests(spec *corev1.PodSpec) corev1.ResourceList {
+	return totalResources(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
+}
+
+// TotalLimits returns what the containers of a pod may have at most at one time.
+func TotalLimits(spec *corev1.PodSpec) corev1.ResourceList {
+	return totalResources(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+}
+
+// totalResources is what the containers of a pod need at most at one time:
+// all at work together, or before that one initializing beside those sidecars
+// that were started by then.
+func totalResources(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
+	running, sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range spec.Containers {
+		addAll(running, of(&spec.Containers[i]))
+	}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if restartable(c) {
+			addAll(running, of(c))
+			addAll(sidecars, of(c))
+			raise(starting, sidecars)
+			continue
+		}
+		stage := sidecars.DeepCopy()
+		addAll(stage, of(c))
+		raise(starting, stage)
+	}
+	raise(running, starting)
+	return running
+}
+
+func addAll(sum, list corev1.ResourceList) {
+	for name, quantity := range list {
+		total := sum[name].DeepCopy()
+		total.Add(quantity)
+		sum[name] = total
+	}
+}
+
+// raise makes each quantity of to at least that of list.
+func raise(to, list corev1.ResourceList) {
+	for name, quantity := range list {
+		if current, ok := to[name]; !ok || quantity.Cmp(current) > 0 {
+			to[name] = quantity.DeepCopy()
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package validation
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// TestPlainForms holds the quick checks against those of apimachinery: what they
+// take is right. That they take what is common is in the benchmark of pods.
+func TestPlainForms(t *testing.T) {
+	t.Parallel()
+	var texts []string
+	for _, a := range []string{"", "a", "A", "0", "-", ".", "_", "/", "ä", " ", "a-b", "a.b", "a/b", strings.Repeat("a", 63), strings.Repeat("a", 64)} {
+		for _, b := range []string{"", "a", "Z", "9", "-", ".", "_", "/", "a..b", "a.-b", strings.Repeat("b.", 126) + "b"} {
+			texts = append(texts, a+b, b+a, a+b+a)
+		}
+	}
+	for _, form := range []struct {
+		name  string
+		plain func(string) bool
+		rule  func(string) []string
+	}{
+		{"label", plainLabel, validation.IsDNS1123Label},
+		{"subdomain", plainSubdomain, validation.IsDNS1123Subdomain},
+		{"label value", plainName, validation.IsValidLabelValue},
+		{"qualified name", plainQualified, validation.IsQualifiedName},
+	} {
+		for _, text := range texts {
+			valid := len(form.rule(text)) == 0
+			if plain := form.plain(text); plain && !valid || !plain && valid && text != "" {
+				t.Errorf("%q is a %s: %t, want %t", text, form.name, plain, valid)
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// compareVerdict compares what rules have decided of an object. A refusal is compared by what clients can rely on: its
+// code, its reason and its causes, in any order. An acceptance is compared by the object.
+func compareVerdict(c *Comparison, step Step, got answer) {
+	want := step.Response
+	ours := want.Status == 0 || want.Status == http.StatusInternalServerError // such a request is refused, in words of our own
+	switch {
+	case want.Status < http.StatusBadRequest && !ours && got.status < http.StatusBadRequest:
+		compareAnswer(c, step, got)
+	case want.Status < http.StatusBadRequest && !ours:
+		c.note("status", "want %d, got %d: %s", want.Status, got.status, statusMessage(got.body))
+	case got.status < http.StatusBadRequest || ours:
+		compareStatus(c, want, got.status)
+	default:
+		compareRefusals(c, want, got)
+	}
+}
+
+// refusal is the part of a Status that clients act on.
+type refusal struct {
+	Code    int
+	Reason  string
+	Message string
+	Details struct {
+		Causes []struct{ Reason, Message, Field string }
+	}
+}
+
+// causes are what a Status says of fields, each once: kube-apiserver validates metadata twice on update.
+func (r *refusal) causes(m *Memory) []string {
+	var causes []string
+	for _, cause := range r.Details.Causes {
+		text := cause.Field + ": " + cause.Reason + ": " + withoutDump(cause.Message)
+		causes = append(causes, withoutUnpromised(m.renamed(volatile.ReplaceAllString(text, "…"))))
+	}
+	slices.Sort(causes)
+	return slices.Compact(causes)
+}
+
+func compareRefusals(c *Comparison, recorded Response, live answer) {
+	var want, got refusal
+	if err := json.Unmarshal(recorded.Body, &want); err != nil {
+		c.note("recording", "%v", err)
+		return
+	}
+	if err := json.Unmarshal(live.body, &got); err != nil {
+		c.note("body", "%v", err)
+		return
+	}
+	c.refusedNames(recorded.Body, live.body)
+	if want.Code != got.Code || want.Reason != got.Reason {
+		c.note("status", "want %d %s, got %d %s: %s", want.Code, want.Reason, got.Code, got.Reason, got.Message)
+		return
+	}
+	wanted, gotten := want.causes(c.Memory), got.causes(NewMemory())
+	for _, cause := range wanted {
+		if !slices.Contains(gotten, cause) {
+			c.note("cause missing", "%s", cause)
+		}
+	}
+	for _, cause := range gotten {
+		if !slices.Contains(wanted, cause) {
+			c.note("cause not wanted", "%s", cause)
+		}
+	}
+}
+
+// refusedNames pairs generated names, which causes quote.
+func (c *Comparison) refusedNames(want, got []byte) {
+	wantValue, err := decodeJSON(want)
+	if err != nil {
+		return
+	}
+	gotValue, err := decodeJSON(got)
+	if err != nil {
+		return
+	}
+	w, wok := wantValue.(map[string]any)
+	g, gok := gotValue.(map[string]any)
+	if wok && gok {
+		c.refusedName(w, g)
+	}
+}
+
+func statusMessage(body []byte) string {
+	var status refusal
+	if err := json.Unmarshal(body, &status); err != nil {
+		return fmt.Sprintf("no Status: %v", err)
+	}
+	return status.Message
+}
+
+var dump = regexp.MustCompile(` value: [{\[]`)
+
+// withoutDump is a message without what follows Go's types of a release: the JSON of a value that is refused, and
+// all lines after the first, which are the difference of two values.
+func withoutDump(message string) string {
+	message, _, _ = strings.Cut(message, "\n")
+	at := dump.FindStringIndex(message)
+	if at == nil {
+		return message
+	}
+	start := at[1] - 1
+	d := json.NewDecoder(bytes.NewReader([]byte(message[start:])))
+	var value json.RawMessage
+	if d.Decode(&value) != nil {
+		return message[:start] + "…"
+	}
+	return message[:start] + "…" + message[start+int(d.InputOffset()):]
+}

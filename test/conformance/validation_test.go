@@ -1,0 +1,135 @@
+package conformance
+
+import (
+	"cmp"
+	"flag"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+var pending = flag.String("pending", "", "replay the recorded refusals of kinds with this prefix alone, and print what does not match: -pending=pods.v1")
+
+// TestValidation replays what a kube-apiserver has refused and accepted: each kind's valid object with one change at a
+// time, on creation, update and status update. Most are dry runs, so that one server serves all of them, kinds at a time
+// as there are processors to do it. An entry of the lists that matches fails the test: they only become shorter.
+func TestValidation(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob(filepath.Join(recordingsDir, "validation", "*.jsonl.gz"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no recordings: %v", err)
+	}
+	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
+	replayer, err := NewReplayer(srv.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayer.Compare = compareVerdict
+	var recordings []*validationRecording
+	var kinds []validationKind
+	for _, path := range paths {
+		recording := readRecording(t, "validation/"+strings.TrimSuffix(filepath.Base(path), ".jsonl.gz"))
+		r := &validationRecording{verdict: newVerdict(t, recording.Name)}
+		r.verdict.strict = true
+		recordings = append(recordings, r)
+		for _, scenarios := range byKind(recording.Scenarios) {
+			if strings.HasPrefix(scenarios[0].Name, *pending) {
+				kinds = append(kinds, validationKind{r, scenarios})
+			}
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b validationKind) int { return cmp.Compare(b.steps(), a.steps()) }) // the longest first
+	replayKinds(t, replayer, kinds)
+	if *pending != "" {
+		return
+	}
+	for _, r := range recordings {
+		r.verdict.finish(t)
+	}
+}
+
+type validationRecording struct {
+	mu      sync.Mutex // held while a scenario is judged
+	verdict *verdict
+}
+
+// validationKind is what was recorded of one kind. Its scenarios use the same names, so they follow each other.
+type validationKind struct {
+	of        *validationRecording
+	scenarios []Scenario
+}
+
+func (k *validationKind) steps() int {
+	n := 0
+	for _, scenario := range k.scenarios {
+		n += len(scenario.Steps)
+	}
+	return n
+}
+
+func byKind(scenarios []Scenario) [][]Scenario {
+	var kinds [][]Scenario
+	at := map[string]int{}
+	for _, scenario := range scenarios {
+		kind, _, _ := strings.Cut(scenario.Name, "/")
+		i, ok := at[kind]
+		if !ok {
+			i = len(kinds)
+			at[kind], kinds = i, append(kinds, nil)
+		}
+		kinds[i] = append(kinds[i], scenario)
+	}
+	return kinds
+}
+
+func replayKinds(t *testing.T, replayer *Replayer, kinds []validationKind) {
+	t.Helper()
+	work := make(chan validationKind, len(kinds))
+	for _, kind := range kinds {
+		work <- kind
+	}
+	close(work)
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) + 1 { // while one waits for the server, another one compares
+		group.Go(func() {
+			for kind := range work {
+				kind.replay(t, replayer)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func (k *validationKind) replay(t *testing.T, replayer *Replayer) {
+	for _, scenario := range k.scenarios {
+		results := replayer.Replay(t.Context(), scenario, NewMemory())
+		if *pending != "" {
+			logDifferences(t, results)
+		} else {
+			k.of.mu.Lock()
+			k.of.verdict.judge(t, results)
+			k.of.mu.Unlock()
+		}
+		if err := replayer.CleanUp(t.Context(), scenario); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func logDifferences(t *testing.T, results []Result) {
+	t.Helper()
+	matching := 0
+	for _, result := range results {
+		if len(result.Differences) == 0 {
+			matching++
+			continue
+		}
+		t.Logf("%s\n  %s", describe(result.Step), strings.Join(result.Differences, "\n  "))
+	}
+	t.Logf("%d of %d match", matching, len(results))
+}
