@@ -94,7 +94,7 @@ func TestChainOrder(t *testing.T) {
 	}
 }
 
-// TestChainOfNone: what nobody has a say in costs nothing.
+// TestChainOfNone: an operation that no plugin handles has no check.
 func TestChainOfNone(t *testing.T) {
 	t.Parallel()
 	var calls []string

@@ -165,7 +165,7 @@ func TestSetObjectIn(t *testing.T) {
 	}
 }
 
-// TestConvertsByKind: a kind that converts by asking somebody else is asked.
+// TestConvertsByKind: a kind with a conversion of its own is converted by that.
 func TestConvertsByKind(t *testing.T) {
 	t.Parallel()
 	converted := 0

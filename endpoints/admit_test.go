@@ -283,7 +283,7 @@ func TestCreateOnUpdate(t *testing.T) {
 			if there := a.do("GET "+inA+"configmaps/a", "").Code == 200; there != (test.code == 201) {
 				t.Errorf("%s, %s: created %t", name, how, there)
 			}
-			// What is there is updated, and nobody asked.
+			// What is there is updated without a question.
 			a.must("POST "+inA+"configmaps", `{"metadata":{"name":"there"}}`)
 			asked = nil
 			a.must("PUT "+inA+"configmaps/there", `{"metadata":{"name":"there","labels":{"a":"b"}}}`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,7 +37,7 @@ type scope struct {
 	received         time.Time
 	original         *http.Request
 	longRunning      bool
-	watchInitialized hook
+	watchInitialized atomic.Pointer[func()]
 	warnings         Warnings
 	annotations      annotations
 }

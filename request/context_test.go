@@ -21,7 +21,7 @@ func TestAnnotate(t *testing.T) {
 	t.Parallel()
 	ctx := newContext(t)
 	if got := request.AnnotationsFrom(ctx); got != nil {
-		t.Errorf("annotations of nobody: %v", got)
+		t.Errorf("annotations before any: %v", got)
 	}
 	for _, value := range []string{"1", "1"} {
 		if err := request.Annotate(ctx, "a/b", value); err != nil {
