@@ -23,6 +23,7 @@ import (
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -42,6 +43,12 @@ func newEnv(t testing.TB) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newEnvOn(t, backend)
+}
+
+// newEnvOn is newEnv over a store, which it closes.
+func newEnvOn(t testing.TB, backend kv.Backend) *Env {
+	t.Helper()
 	registry := prometheus.NewRegistry()
 	feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: "/"})
 	if err != nil {
