@@ -122,8 +122,9 @@ func (s *Store) markTime() {
 	}
 }
 
-// writeMark writes the record of markTime, which need not be durable at once:
-// the next commit, or the end of the run, makes it so.
+// writeMark writes the record of markTime. A mark need not be durable at once:
+// the next commit, the next record without a mark, or the end of the run makes it
+// so. A record without a mark is synced: there may be no commit any more.
 func (s *Store) writeMark(e *engine) error {
 	newest := kv.Revision(s.published.Load())
 	mark := history.Mark{Revision: newest, Time: s.now(), Uptime: s.elapsed.now()}
@@ -142,7 +143,11 @@ func (s *Store) writeMark(e *engine) error {
 	}
 	_ = b.Set([]byte(metaUptime), uintValue(uint64(mark.Uptime/time.Millisecond)), nil)
 	_ = b.Set([]byte(metaRecorded), uintValue(uint64(mark.Time.UnixMilli())), nil)
-	if err := e.db.Apply(b, pebble.NoSync); err != nil {
+	durable := pebble.NoSync
+	if !added {
+		durable = pebble.Sync
+	}
+	if err := e.db.Apply(b, durable); err != nil {
 		return e.explain("write", err)
 	}
 	s.elapsed.recorded = mark.Uptime

@@ -283,3 +283,27 @@ func TestHoldExpires(t *testing.T) {
 		}
 	})
 }
+
+// TestRetentionIdle: history ages in runs without a commit as well, each of which
+// ends by a kill.
+func TestRetentionIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewCrashableMem()
+		for i := range 8 {
+			s := open(t, Config{Dir: "d", FS: disk, Retention: time.Minute})
+			if i == 0 {
+				put(t, s, "a", "1")
+				put(t, s, "a", "2")
+			}
+			time.Sleep(20 * time.Second)
+			if n := span(s); n > 0 && i > 5 {
+				t.Errorf("history of %d commits after %d idle runs", n, i)
+			}
+			disk = disk.CrashClone(vfs.CrashCloneCfg{})
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
