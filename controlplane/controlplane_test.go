@@ -82,7 +82,7 @@ func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 			Authenticator: administrator{}, Signer: crypto.Signer(signer),
 			ClusterAuthentication: func() (map[string]string, error) { return map[string]string{"client-ca-file": ""}, nil },
 		},
-		Address: "127.0.0.1:6443", PublicURL: "https://127.0.0.1:6443",
+		Address: "127.0.0.1:6443", PublicURL: "https://127.0.0.1:6443", Port: 6443,
 		Drain: filters.NewDrain(), Tunnels: t.Context(), Requests: telemetry.NewRequests(registry),
 		Health: telemetry.NewHealthMetrics(prometheus.NewRegistry()), Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
 	}

@@ -120,7 +120,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 func (e *Env) check() error {
 	for name, missing := range map[string]bool{
 		"Backend": e.Backend == nil, "TypeConverter": e.TypeConverter == nil, "Identity.Authenticator": e.Identity.Authenticator == nil,
-		"Identity.ClusterAuthentication": e.Identity.ClusterAuthentication == nil, "Identity.Signer": e.Identity.Signer == nil,
+		"Port": e.Port == 0, "Identity.ClusterAuthentication": e.Identity.ClusterAuthentication == nil, "Identity.Signer": e.Identity.Signer == nil,
 		"Drain": e.Drain == nil, "Tunnels": e.Tunnels == nil, "Requests": e.Requests == nil, "Health": e.Health == nil,
 		"Metrics": e.Metrics == nil, "Logger": e.Logger == nil,
 	} {

@@ -342,6 +342,7 @@ func (logs) Connect(_ context.Context, name types.NamespacedName, options runtim
 	}), nil
 }
 func (logs) ConnectMethods() []string { return []string{http.MethodGet} }
+func (logs) LongRunning() bool        { return true }
 
 // answer is a response that has been read.
 type answer struct {

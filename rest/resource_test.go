@@ -54,6 +54,7 @@ func (connecter) Connect(context.Context, types.NamespacedName, runtime.Object) 
 	return nil, nil
 }
 func (c connecter) ConnectMethods() []string { return c.methods }
+func (connecter) LongRunning() bool          { return false }
 
 type everything struct {
 	getter
