@@ -37,7 +37,8 @@ func TestValidation(t *testing.T) {
 		r := &validationRecording{verdict: newVerdict(t, recording.Name)}
 		r.verdict.strict = true
 		recordings = append(recordings, r)
-		for _, scenarios := range byKind(recording.Scenarios) {
+		steady := slices.DeleteFunc(recording.Scenarios, func(s Scenario) bool { return s.Name == unsteady })
+		for _, scenarios := range byKind(steady) {
 			if strings.HasPrefix(scenarios[0].Name, *pending) {
 				kinds = append(kinds, validationKind{r, scenarios})
 			}
@@ -52,6 +53,10 @@ func TestValidation(t *testing.T) {
 		r.verdict.finish(t)
 	}
 }
+
+// unsteady is a scenario about an APIService, whose status the server writes as soon as it has looked for the server
+// behind it: which of its updates are conflicts depends on when that is.
+const unsteady = "apiservices.apiregistration.k8s.io_v1/update-faults"
 
 type validationRecording struct {
 	mu      sync.Mutex // held while a scenario is judged

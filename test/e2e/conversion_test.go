@@ -159,20 +159,27 @@ func convertedSelections(t *testing.T, _ *clients, e *converted) {
 	expectEvent(t, w, watch.Deleted, "{host:host-b,port:1}")
 }
 
-// expectEvent takes the next event of a watch.
+// expectEvent takes the next event of a watch that is no bookmark.
 func expectEvent(t *testing.T, w watch.Interface, kind watch.EventType, spec string) {
 	t.Helper()
-	select {
-	case event, ok := <-w.ResultChan():
-		if !ok {
-			t.Fatalf("the watch ended before %s %s", kind, spec)
+	patience := time.After(time.Minute)
+	for {
+		select {
+		case event, ok := <-w.ResultChan():
+			if !ok {
+				t.Fatalf("the watch ended before %s %s", kind, spec)
+			}
+			if event.Type == watch.Bookmark {
+				continue
+			}
+			obj, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type != kind || specOf(obj) != spec {
+				t.Fatalf("%s %v, want %s %s", event.Type, event.Object, kind, spec)
+			}
+			return
+		case <-patience:
+			t.Fatalf("no %s %s", kind, spec)
 		}
-		obj, ok := event.Object.(*unstructured.Unstructured)
-		if !ok || event.Type != kind || specOf(obj) != spec {
-			t.Fatalf("%s %v, want %s %s", event.Type, event.Object, kind, spec)
-		}
-	case <-time.After(time.Minute):
-		t.Fatalf("no %s %s", kind, spec)
 	}
 }
 

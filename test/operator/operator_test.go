@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -58,9 +59,22 @@ func newWorld(t *testing.T) *world {
 	if w.client, err = client.New(w.server.RESTConfig(), client.Options{Scheme: w.scheme}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.client.Create(t.Context(), readDefinition(t)); err != nil {
+	crd := readDefinition(t)
+	if err := w.client.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
+	// Discovery has the kind from then on.
+	eventually(t, func() error {
+		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
+			return err
+		}
+		for _, condition := range crd.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return nil
+			}
+		}
+		return errors.New("the definition is not established")
+	})
 	return w
 }
 
