@@ -23,7 +23,7 @@ type quotaFS struct {
 }
 
 func newQuotaFS(size int64) *quotaFS {
-	q := &quotaFS{FS: vfs.NewMem(), dir: "d"}
+	q := &quotaFS{FS: vfs.NewCrashableMem(), dir: "d"}
 	q.size.Store(size)
 	return q
 }
@@ -209,11 +209,9 @@ func TestStartOnFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			if crashed {
-				clone := newQuotaFS(100 << 20)
-				if _, err := vfs.Clone(q.FS, clone.FS, "d", "d"); err != nil {
-					t.Fatal(err)
-				}
-				q = clone
+				left := newQuotaFS(100 << 20)
+				left.FS = q.FS.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{})
+				q = left
 			} else if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
