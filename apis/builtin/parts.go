@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-
+	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/codec"
 )
 
@@ -78,13 +77,13 @@ func keepMetadata(name string) func(obj, old codec.Object) {
 func (p parts) specChanged(obj, old any) bool {
 	to, from := elem(obj), elem(old)
 	if p.spec != nil {
-		return !equality.Semantic.DeepEqual(to.FieldByIndex(p.spec).Interface(), from.FieldByIndex(p.spec).Interface())
+		return !validation.Equal(to.FieldByIndex(p.spec).Addr().Interface(), from.FieldByIndex(p.spec).Addr().Interface())
 	}
 	for i := range to.NumField() {
 		switch to.Type().Field(i).Name {
 		case "TypeMeta", "ObjectMeta", "Status":
 		default:
-			if !equality.Semantic.DeepEqual(to.Field(i).Interface(), from.Field(i).Interface()) {
+			if !validation.Equal(to.Field(i).Addr().Interface(), from.Field(i).Addr().Interface()) {
 				return true
 			}
 		}

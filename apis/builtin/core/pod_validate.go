@@ -60,19 +60,13 @@ func validatePodUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	if len(old.SchedulingGates) > 0 {
 		validateGatedUpdate(f, spec, old)
 	}
-	if onlyMutableChanged(spec, old) {
-		return
+	if validation.Equal(spec, old) {
+		return // by far the most updates
 	}
 	after, before := withoutMutable(spec, old), old
 	if !equality.Semantic.DeepEqual(after, before) {
 		f.Forbidden(mutable + diff.Diff(before, after))
 	}
-}
-
-// onlyMutableChanged reports, for the most common updates, that nothing has
-// changed: they change metadata.
-func onlyMutableChanged(spec, old *corev1.PodSpec) bool {
-	return equality.Semantic.DeepEqual(spec, old)
 }
 
 // withoutMutable returns the new specification with what may change as it was.

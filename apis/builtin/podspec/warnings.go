@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 )
@@ -12,7 +11,7 @@ import (
 // TemplateWarnings returns what the author of a template should know of it, where
 // it is new or has changed. path is that of its specification.
 func TemplateWarnings(path string, template, old *corev1.PodTemplateSpec) []string {
-	if old != nil && equality.Semantic.DeepEqual(template.Spec, old.Spec) {
+	if old != nil && validation.Equal(&template.Spec, &old.Spec) {
 		return nil
 	}
 	return Warnings(path, &template.Spec)

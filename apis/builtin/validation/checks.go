@@ -45,11 +45,6 @@ func Immutable[T any](f Field, value, old T) {
 	}
 }
 
-// Changed reports whether a value differs from what it was. Rules that came
-// later than objects they refuse are for changed values only, so that such
-// objects stay editable (ratcheting).
-func Changed[T any](value, old T) bool { return !equality.Semantic.DeepEqual(value, old) }
-
 // NonNegative requires a number of zero or more.
 func (f Field) NonNegative(n int64) {
 	if n < 0 {
