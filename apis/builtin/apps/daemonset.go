@@ -6,12 +6,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/podspec"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // startTemplateGeneration has the count there from the start, so that whoever writes
@@ -32,7 +32,7 @@ func prepareDaemonSet(_ *builtin.Operation, ds *appsv1.DaemonSet) {
 func prepareDaemonSetUpdate(_ *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	podspec.DropDisabled(&ds.Spec.Template.Spec, &old.Spec.Template.Spec)
 	generation := templateGeneration(old)
-	if !equality.Semantic.DeepEqual(ds.Spec.Template, old.Spec.Template) {
+	if validation.Changed(ds.Spec.Template, old.Spec.Template) {
 		generation++
 	}
 	setTemplateGeneration(ds, generation)

@@ -46,14 +46,8 @@ func validateDaemonSetStrategy(f validation.Field, strategy *appsv1.DaemonSetUpd
 
 // validateRollingDaemonSet: on each node there is a pod more for a while, or none.
 func validateRollingDaemonSet(f validation.Field, rolling *appsv1.RollingUpdateDaemonSet) {
-	if n := rolling.MaxUnavailable; n != nil {
-		f.Child("maxUnavailable").NumberOrPercent(*n)
-		f.Child("maxUnavailable").AtMostAll(*n)
-	}
-	if n := rolling.MaxSurge; n != nil {
-		f.Child("maxSurge").NumberOrPercent(*n)
-		f.Child("maxSurge").AtMostAll(*n)
-	}
+	validateNumberOrPercent(f.Child("maxUnavailable"), rolling.MaxUnavailable)
+	validateNumberOrPercent(f.Child("maxSurge"), rolling.MaxSurge)
 	switch less, more := !isZero(rolling.MaxUnavailable), !isZero(rolling.MaxSurge); {
 	case less && more:
 		f.Child("maxSurge").Invalid(rolling.MaxSurge, "may not be set when maxUnavailable is non-zero")

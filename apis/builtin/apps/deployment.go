@@ -5,17 +5,17 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // deploymentChanged tells what counts as a new generation: annotations do, as
 // they say what a rollout is for.
 func deploymentChanged(deployment, old *appsv1.Deployment) bool {
-	return !equality.Semantic.DeepEqual(deployment.Spec, old.Spec) ||
-		!equality.Semantic.DeepEqual(deployment.Annotations, old.Annotations)
+	return validation.Changed(deployment.Spec, old.Spec) ||
+		validation.Changed(deployment.Annotations, old.Annotations)
 }
 
 func deploymentScale() builtin.Subresource {

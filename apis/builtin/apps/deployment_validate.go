@@ -48,10 +48,7 @@ func validateDeploymentStrategy(f validation.Field, strategy *appsv1.DeploymentS
 }
 
 func validateRollingDeployment(f validation.Field, rolling *appsv1.RollingUpdateDeployment) {
-	if n := rolling.MaxUnavailable; n != nil {
-		f.Child("maxUnavailable").NumberOrPercent(*n)
-		f.Child("maxUnavailable").AtMostAll(*n)
-	}
+	validateNumberOrPercent(f.Child("maxUnavailable"), rolling.MaxUnavailable)
 	if n := rolling.MaxSurge; n != nil {
 		f.Child("maxSurge").NumberOrPercent(*n)
 	}

@@ -46,6 +46,15 @@ func isEmpty(selector *metav1.LabelSelector) bool {
 	return len(selector.MatchLabels)+len(selector.MatchExpressions) == 0
 }
 
+// validateNumberOrPercent requires a number, or a percentage of at most all, where one is
+// given.
+func validateNumberOrPercent(f validation.Field, n *intstr.IntOrString) {
+	if n != nil {
+		f.NumberOrPercent(*n)
+		f.AtMostAll(*n)
+	}
+}
+
 // isZero reports whether a number is zero, or a percentage is, or neither is there.
 func isZero(value *intstr.IntOrString) bool {
 	if value == nil || value.Type == intstr.String && len(apivalidation.IsValidPercent(value.StrVal)) > 0 {

@@ -6,11 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // shownParts is how many ports and addresses a table shows; the rest is counted.
@@ -20,15 +20,15 @@ const shownParts = 3
 // endpoints these are.
 func changed(slice, old *discoveryv1.EndpointSlice) bool {
 	return slice.AddressType != old.AddressType ||
-		!equality.Semantic.DeepEqual(slice.Endpoints, old.Endpoints) ||
-		!equality.Semantic.DeepEqual(slice.Ports, old.Ports) ||
-		!equality.Semantic.DeepEqual(slice.Labels, old.Labels)
+		validation.Changed(slice.Endpoints, old.Endpoints) ||
+		validation.Changed(slice.Ports, old.Ports) ||
+		validation.Changed(slice.Labels, old.Labels)
 }
 
 func prepare(_ *builtin.Operation, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
 
 func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) {
-	if !equality.Semantic.DeepEqual(slice.Endpoints, old.Endpoints) {
+	if validation.Changed(slice.Endpoints, old.Endpoints) {
 		dropTopology(slice, old)
 	}
 }
@@ -40,7 +40,7 @@ func dropTopology(slice, old *discoveryv1.EndpointSlice) {
 		endpoint := &slice.Endpoints[i]
 		node, ok := endpoint.DeprecatedTopology[corev1.LabelHostname]
 		endpoint.DeprecatedTopology = nil
-		if ok && endpoint.NodeName == nil && namesNode(old, node) && len(validation.NameIsDNSSubdomain(node, false)) == 0 {
+		if ok && endpoint.NodeName == nil && namesNode(old, node) && len(apivalidation.NameIsDNSSubdomain(node, false)) == 0 {
 			endpoint.NodeName = &node
 		}
 	}

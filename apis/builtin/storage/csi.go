@@ -5,16 +5,16 @@ import (
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // prepareDriverUpdate counts generations, but, unlike with other kinds, from
 // the first change on: a new driver has none.
 func prepareDriverUpdate(_ *builtin.Operation, driver, old *storagev1.CSIDriver) {
-	if !equality.Semantic.DeepEqual(driver.Spec, old.Spec) {
+	if validation.Changed(driver.Spec, old.Spec) {
 		driver.Generation = old.Generation + 1
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -40,7 +39,7 @@ func NotSupported[S ~string](f Field, value any, supported ...S) {
 // Immutable requires that a value is what it was. It is for updates: old is that
 // of the object before.
 func Immutable[T any](f Field, value, old T) {
-	if !equality.Semantic.DeepEqual(value, old) {
+	if Changed(value, old) {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
 	}
 }
