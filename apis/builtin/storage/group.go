@@ -2,7 +2,7 @@
 // pods. How the server keeps its own objects is the concern of the package
 // storage at the root.
 //
-// Imports: apis/builtin, apis/builtin/podspec.
+// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation.
 package storage
 
 import (
