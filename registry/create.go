@@ -100,7 +100,6 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
 		obj.SetName(generateName(obj.GetGenerateName()))
 	}
-	obj.SetGeneration(0)
 	if strategy.Generation {
 		obj.SetGeneration(1)
 	}
@@ -108,6 +107,7 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 		strategy.PrepareForCreate(ctx, obj)
 	}
 	errs := validation.ValidateObjectMetaAccessor(obj, strategy.Namespaced, strategy.validateName, field.NewPath("metadata"))
+	errs = append(errs, strategy.validateFinalizers(obj, nil)...)
 	if strategy.Validate != nil {
 		errs = append(errs, strategy.Validate(ctx, obj)...)
 	}

@@ -25,7 +25,7 @@ func TestCreateFillsMetadata(t *testing.T) {
 		strategy   registry.Strategy
 		generation int64
 	}{
-		"without generation": {registry.Strategy{}, 0},
+		"without generation": {registry.Strategy{}, 7}, // as the client had it
 		"with generation":    {registry.Strategy{Generation: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,6 +273,27 @@ func TestFinalizerWarnings(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{warning("second.example.com")}, request.WarningsFrom(e.ctx)); diff != "" {
 		t.Errorf("warnings of update: only of what is new (-want +got):\n%s", diff)
+	}
+}
+
+func TestQualifiedFinalizers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, &registry.Strategy{QualifiedFinalizers: true}, nil)
+	refusal := func(place string) string {
+		return `Pod "p" is invalid: ` + place + `: Invalid value: "bare.example.com": name is neither a standard finalizer name nor is it fully qualified`
+	}
+	_, err := e.Create(e.ctx, pod("p", finalizers("example.com/good", "bare.example.com")), nil, metav1.CreateOptions{})
+	wantStatus(t, err, 422, refusal("metadata.finalizers[1]"))
+	e.create(pod("p", finalizers("example.com/good", "orphan")))
+	_, err = e.change(e.Store, "p", func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "bare.example.com") }, noOptions())
+	wantStatus(t, err, 422, refusal("metadata.finalizers[2]"))
+
+	// What has one already, of an older server, stays editable.
+	e.Strategy.QualifiedFinalizers = false
+	e.create(pod("old", finalizers("bare.example.com")))
+	e.Strategy.QualifiedFinalizers = true
+	if _, err := e.change(e.Store, "old", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, noOptions()); err != nil {
+		t.Error(err)
 	}
 }
 

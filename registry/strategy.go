@@ -36,9 +36,13 @@ type Strategy struct {
 	AllowCreateOnUpdate bool
 	// RequireResourceVersion refuses an update without metadata.resourceVersion.
 	RequireResourceVersion bool
-	// Generation means that metadata.generation is kept: 1 on creation, one
-	// more on each update for which SpecChanged is true.
+	// Generation means that metadata.generation is counted: 1 on creation, one
+	// more on each update for which SpecChanged is true. Otherwise it stays what
+	// the client created the object with.
 	Generation bool
+	// QualifiedFinalizers refuses new finalizers without a domain; otherwise they are
+	// warned of.
+	QualifiedFinalizers bool
 	// SpecChanged reports whether obj differs from old in what generation counts.
 	// It is called after PrepareForUpdate.
 	SpecChanged func(obj, old codec.Object) bool

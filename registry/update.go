@@ -145,6 +145,7 @@ func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old c
 	metadata := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaAccessor(obj, strategy.Namespaced, anyPathSegment, metadata)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, metadata)...)
+	errs = append(errs, strategy.validateFinalizers(obj, old)...)
 	if strategy.ValidateUpdate != nil {
 		errs = append(errs, strategy.ValidateUpdate(ctx, obj, old)...)
 	}

@@ -141,8 +141,10 @@ type Row[T any] struct {
 
 	// CreateOnUpdate lets PUT create. RequireResourceVersion refuses a PUT
 	// without one. ReturnDeleted answers a deletion with the object instead of
-	// a Status. Without withholds verbs.
+	// a Status. AnyFinalizer accepts finalizers without a domain, with a warning.
+	// Without withholds verbs.
 	CreateOnUpdate, RequireResourceVersion, ReturnDeleted bool
+	AnyFinalizer                                          bool
 	Without                                               []string
 	// Warning is told to everyone who uses the resource.
 	Warning string

@@ -48,6 +48,34 @@ func (r *refusal) causes(m *Memory) []string {
 	return slices.Compact(causes)
 }
 
+// inWordsOf137 are causes that v1.36 gave as v1.37 gives them.
+func inWordsOf137(causes []string) []string {
+	for i, cause := range causes {
+		for _, change := range rewordings {
+			if change.before.MatchString(cause) {
+				causes[i] = change.before.ReplaceAllString(cause, change.after)
+				break
+			}
+		}
+	}
+	return causes
+}
+
+// rewordings are what v1.37 says differently from v1.36, on which the recordings were made. All recorded objects that
+// are refused for an owner have one.
+var rewordings = []struct {
+	before *regexp.Regexp
+	after  string
+}{
+	{regexp.MustCompile(`^metadata\.ownerReferences\.apiVersion: FieldValueInvalid: Invalid value: "": version must not be empty$`),
+		`metadata.ownerReferences[0].apiVersion: FieldValueRequired: Required value: must not be empty`},
+	{regexp.MustCompile(`^metadata\.ownerReferences\.apiVersion: FieldValueInvalid: (.*): version must not be empty$`),
+		`metadata.ownerReferences[0].apiVersion: FieldValueInvalid: $1: must be <group>/<version> or <version>`},
+	{regexp.MustCompile(`^metadata\.ownerReferences\.(kind|name|uid): FieldValueInvalid: Invalid value: "": must not be empty$`),
+		`metadata.ownerReferences[0].$1: FieldValueRequired: Required value: must not be empty`},
+	{regexp.MustCompile(`^metadata\.ownerReferences: (.* is disallowed from being an owner)$`), `metadata.ownerReferences[0]: $1`},
+}
+
 func compareRefusals(c *Comparison, recorded Response, live answer) {
 	var want, got refusal
 	if err := json.Unmarshal(recorded.Body, &want); err != nil {
@@ -63,7 +91,7 @@ func compareRefusals(c *Comparison, recorded Response, live answer) {
 		c.note("status", "want %d %s, got %d %s: %s", want.Code, want.Reason, got.Code, got.Reason, got.Message)
 		return
 	}
-	wanted, gotten := want.causes(c.Memory), got.causes(NewMemory())
+	wanted, gotten := inWordsOf137(want.causes(c.Memory)), got.causes(NewMemory())
 	for _, cause := range wanted {
 		if !slices.Contains(gotten, cause) {
 			c.note("cause missing", "%s", cause)

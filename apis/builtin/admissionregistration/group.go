@@ -17,32 +17,32 @@ func V1() builtin.Group {
 	v1beta1 := schema.GroupVersion{Group: admissionregistrationv1.GroupName, Version: "v1beta1"}
 	return builtin.Group{GroupVersion: admissionregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicy]{
-			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions,
+			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
 			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
 			Default: defaultMutatingPolicy, Columns: mutatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicyBinding]{
-			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions,
+			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
 			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
 			Default: defaultMutatingBinding, Columns: mutatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingWebhookConfiguration]{
-			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions,
+			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,
 			Generation: true, RequireResourceVersion: true,
 			Default: defaultMutatingWebhooks, Columns: mutatingWebhookColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicy]{
-			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions,
+			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
 			Default: defaultValidatingPolicy, Columns: validatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
-			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions,
+			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
 			Generation: true, RequireResourceVersion: true,
 			Default: defaultValidatingBinding, Columns: validatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingWebhookConfiguration]{
-			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Categories: extensions,
+			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,
 			Generation: true, RequireResourceVersion: true,
 			Default: defaultValidatingWebhooks, Columns: validatingWebhookColumns(),
 		}),

@@ -26,7 +26,7 @@ func V1() builtin.Group {
 		// In a store of the server's own they are JSON of v1: clients are sent what
 		// is stored, and who needs a part of a definition finds it in there.
 		builtin.Resource(builtin.Row[apiextensionsv1.CustomResourceDefinition]{
-			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"},
+			Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, AnyFinalizer: true,
 			Categories:  []string{"api-extensions"},
 			StoragePath: "apiextensions.k8s.io/customresourcedefinitions", HashedAs: v1beta1,
 			StoredAsJSON: true, StoredAlso: []*codec.Version{stored}, StoredShared: stored,

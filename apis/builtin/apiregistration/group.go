@@ -15,7 +15,7 @@ import (
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: apiregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[apiregistrationv1.APIService]{
-			Name: "apiservices", Kind: "APIService", Categories: []string{"api-extensions"},
+			Name: "apiservices", Kind: "APIService", Categories: []string{"api-extensions"}, AnyFinalizer: true,
 			StoragePath: "apiregistration.k8s.io/apiservices",
 			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
 			ValidateName: path.ValidatePathSegmentName, Validate: validateAPIService, ValidateStatus: validateStatus,

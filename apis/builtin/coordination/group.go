@@ -13,7 +13,7 @@ import (
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[coordinationv1.Lease]{
-			Name: "leases", Kind: "Lease", Namespaced: true, CreateOnUpdate: true, RequireResourceVersion: true,
+			Name: "leases", Kind: "Lease", Namespaced: true, AnyFinalizer: true, CreateOnUpdate: true, RequireResourceVersion: true,
 			Prepare: prepareLease, PrepareUpdate: prepareLeaseUpdate, Columns: leaseColumns(),
 		}),
 	}}

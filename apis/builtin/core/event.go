@@ -18,7 +18,7 @@ import (
 // and may be whatever a path can hold.
 func events() builtin.Row[corev1.Event] {
 	return builtin.Row[corev1.Event]{
-		Name: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, CreateOnUpdate: true, NoDependents: true,
+		Name: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, AnyFinalizer: true, CreateOnUpdate: true, NoDependents: true,
 		ValidateName:     path.ValidatePathSegmentName,
 		TTL:              func(env *builtin.Env, _ *corev1.Event) time.Duration { return env.EventTTL },
 		SelectableFields: eventFieldKeys(),

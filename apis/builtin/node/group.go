@@ -16,7 +16,7 @@ import (
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: nodev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[nodev1.RuntimeClass]{
-			Name: "runtimeclasses", Kind: "RuntimeClass", CreateOnUpdate: true, RequireResourceVersion: true,
+			Name: "runtimeclasses", Kind: "RuntimeClass", AnyFinalizer: true, CreateOnUpdate: true, RequireResourceVersion: true,
 			Columns: runtimeClassColumns(),
 		}),
 	}}

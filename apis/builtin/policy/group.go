@@ -18,7 +18,7 @@ import (
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: policyv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[policyv1.PodDisruptionBudget]{
-			Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true, ShortNames: []string{"pdb"},
+			Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true, AnyFinalizer: true, ShortNames: []string{"pdb"},
 			Status: true, Generation: true, RequireResourceVersion: true, ValidateName: path.ValidatePathSegmentName,
 			Columns: budgetColumns(),
 		}),

@@ -1,0 +1,45 @@
+package registry
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/codec"
+)
+
+// standardFinalizers need no domain.
+var standardFinalizers = [...]string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+
+// unqualifiedFinalizers returns the finalizers of obj that have no domain, though
+// they are not standard, with their places in the list. Those that old has already
+// are left out; old is nil for a new object.
+func unqualifiedFinalizers(obj, old codec.Object) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for i, finalizer := range obj.GetFinalizers() {
+			if strings.Contains(finalizer, "/") || slices.Contains(standardFinalizers[:], finalizer) {
+				continue
+			}
+			if old != nil && slices.Contains(old.GetFinalizers(), finalizer) {
+				continue
+			}
+			if !yield(i, finalizer) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
+	if !s.QualifiedFinalizers {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, finalizer := range unqualifiedFinalizers(obj, old) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), finalizer, "name is neither a standard finalizer name nor is it fully qualified"))
+	}
+	return errs
+}
