@@ -22,7 +22,14 @@ type Gate string
 
 // Gates that rules in this server look at.
 const (
-	StrictIPCIDRValidation Gate = "StrictIPCIDRValidation"
+	CompositePodGroup                            Gate = "CompositePodGroup"
+	DeclarativeValidationBeta                    Gate = "DeclarativeValidationBeta"
+	DRAPartitionableDevicesType                  Gate = "DRAPartitionableDevicesType"
+	InPlacePodVerticalScalingSchedulerPreemption Gate = "InPlacePodVerticalScalingSchedulerPreemption"
+	PodGroupPreemptionPolicy                     Gate = "PodGroupPreemptionPolicy"
+	StrictIPCIDRValidation                       Gate = "StrictIPCIDRValidation"
+	TopologyAwareWorkloadScheduling              Gate = "TopologyAwareWorkloadScheduling"
+	WorkloadWithJob                              Gate = "WorkloadWithJob"
 )
 
 // Gates says which gates are on. The zero value has none on; Defaults has those

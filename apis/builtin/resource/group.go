@@ -1,7 +1,8 @@
 // Package resource declares the resources of resource.k8s.io: devices, and who
 // claims them. It allocates none.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/declarative/resource,
+// apis/builtin/validation.
 package resource
 
 import (
@@ -16,27 +17,29 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: resourcev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[resourcev1.DeviceClass]{
 			Name: "deviceclasses", Kind: "DeviceClass", Generation: true, ReturnDeleted: true,
-			Columns: deviceClassColumns(),
+			Validate: validateDeviceClass, Columns: deviceClassColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
 			Name: "devicetaintrules", Kind: "DeviceTaintRule",
 			StorageVersion: schema.GroupVersion{Group: resourcev1.GroupName, Version: "v1beta2"}, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
-			Default: defaultTaintRule, PrepareUpdate: prepareTaintRuleUpdate, Columns: taintRuleColumns(),
+			Default: defaultTaintRule, PrepareUpdate: prepareTaintRuleUpdate, Validate: validateTaintRule,
+			ValidateStatus: validateTaintRuleStatus, Columns: taintRuleColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
 			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultClaim, PrepareStatus: prepareClaimStatus, Columns: claimColumns(),
+			Default: defaultClaim, PrepareStatus: prepareClaimStatus, Validate: validateClaim,
+			ValidateStatus: validateClaimStatus, Columns: claimColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
 			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
-			Default: defaultClaimTemplate, Columns: claimTemplateColumns(),
+			Default: defaultClaimTemplate, Validate: validateClaimTemplate, Columns: claimTemplateColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel,
-			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: prepareSliceUpdate, Columns: sliceColumns(),
+			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: prepareSliceUpdate, Validate: validateSlice, Columns: sliceColumns(),
 		}),
 	}}
 }

@@ -36,11 +36,14 @@ type Validator struct {
 	DenyPrivileged bool
 
 	gates   feature.Gates
-	objects sync.Pool // *object, to be used again
+	options map[string]bool // gates, for rules that are declared
+	objects sync.Pool       // *object, to be used again
 }
 
 // NewValidator returns a Validator whose rules see these gates.
-func NewValidator(gates feature.Gates) *Validator { return &Validator{gates: gates} }
+func NewValidator(gates feature.Gates) *Validator {
+	return &Validator{gates: gates, options: declaredOptions(gates)}
+}
 
 // Validate runs rules on one object and returns their faults, at most a thousand.
 // The Field it passes is the object itself; it is not valid after rules returned.

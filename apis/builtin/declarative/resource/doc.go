@@ -1,0 +1,11 @@
+// +k8s:validation-gen=TypesWithField=TypeMeta
+// +k8s:validation-gen-input=k8s.io/api/resource/v1
+// +k8s:validation-gen-scheme-registry=nil
+
+// Package resource holds the rules that the markers of k8s.io/api/resource/v1
+// declare, generated (see apis/builtin/declarative).
+//
+// Imports: apis/builtin/declarative/meta.
+package resource
+
+import _ "k8s.io/api/resource/v1" // the types, for the generator
