@@ -10,6 +10,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage/reflector"
@@ -28,11 +29,9 @@ func (i *instance) openAggregated() error {
 		return err
 	}
 	i.aggregated, err = aggregated.New(aggregated.Config{
-		APIServices: services, Creater: i.rows.Store(apiServices.GroupResource()), Own: groupVersions(i.static), Served: i.custom.Serves,
-		Account: func(live, obj codec.Object, subresource string) (codec.Object, error) {
-			return account(i.managers, i.static.Find(apiServices.GroupVersion(), apiServices.Resource, subresource), live, obj)
-		},
-		Cluster: cluster{i.static.Find}, Resolver: i.services, Endpoints: serviceCollections(i.rows),
+		APIServices: services, Client: local.For[*apiregistrationv1.APIService](i.local, apiServices),
+		Own: groupVersions(i.static), Served: i.custom.Serves,
+		Cluster: newCluster(i.local), Resolver: i.services, Endpoints: serviceCollections(i.rows),
 		Certificate: i.env.Identity.ProxyCertificate, PassRedirects: i.options.PassRedirects, Stopping: i.env.Tunnels,
 		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Following: i.env.Metrics.Following,
 	})
@@ -62,13 +61,8 @@ func serviceCollections(env *builtin.Env) map[schema.GroupResource]reflector.Col
 	return found
 }
 
-// account updates the managed fields of obj for a write by this server that replaces
-// live, and returns obj.
-func account(managers apply.Managers, resource *rest.Resource, live, obj codec.Object) (codec.Object, error) {
-	return accountFor(managers, resource, live, obj, manager)
-}
-
-// accountFor is account for another field manager.
+// accountFor updates the managed fields of obj for a write by a manager that
+// replaces live, and returns obj.
 func accountFor(managers apply.Managers, resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	fields, err := managers.For(resource)
 	if err != nil || fields == nil {

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -57,11 +58,12 @@ func (i *instance) openBootstrap() error {
 // bootstrap creates what every cluster has. What it cannot make of the objects
 // in apis/bootstrap is tried again while the server runs, and /readyz says so.
 func (i *instance) bootstrap(ctx context.Context) error {
+	err := i.cluster.StartNamespaces(ctx) // the others go on: each hook knows what keeps it
 	var group errgroup.Group
 	group.Go(func() error { i.cluster.Start(ctx); return nil })
 	group.Go(func() error { return i.aggregated.Register(ctx) })
 	group.Go(func() error { return i.clusterAuth.reflector.Load(ctx) })
-	return group.Wait()
+	return errors.Join(err, group.Wait())
 }
 
 // serverLeases are the leases by which servers over one etcd know of each other:

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,8 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage/reflector"
 )
@@ -33,10 +31,9 @@ import (
 // kube-system/extension-apiserver-authentication. It is updated whenever it
 // changes. Several servers share it, so that values of others are kept.
 type clusterAuth struct {
-	resource *rest.Resource // configmaps
-	managers apply.Managers
-	wanted   atomic.Pointer[map[string]string]
-	changed  chan struct{} // holds one token while wanted is to be published
+	configMaps *local.Client[*corev1.ConfigMap]
+	wanted     atomic.Pointer[map[string]string]
+	changed    chan struct{} // holds one token while wanted is to be published
 	// reflector publishes whenever the ConfigMap changes.
 	reflector *reflector.Reflector
 	logger    *slog.Logger
@@ -55,8 +52,8 @@ func (i *instance) openClusterAuth() error {
 		return err
 	}
 	c := &clusterAuth{
-		resource: i.static.Find(corev1.SchemeGroupVersion, "configmaps", ""), managers: i.managers,
-		changed: make(chan struct{}, 1), logger: i.env.Logger,
+		configMaps: local.For[*corev1.ConfigMap](i.local, corev1.SchemeGroupVersion.WithResource("configmaps")),
+		changed:    make(chan struct{}, 1), logger: i.env.Logger,
 	}
 	c.wanted.Store(&wanted)
 	c.reflector, err = reflector.New(reflector.Config{
@@ -71,7 +68,7 @@ func (i *instance) openClusterAuth() error {
 }
 
 // publish writes the ConfigMap if it lacks wanted data. A conflict with another
-// writer is no error: the follower publishes again after its write.
+// writer is no error: the reflector publishes again after that write.
 func (c *clusterAuth) publish(ctx context.Context) error {
 	err := c.publishOnce(ctx)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -82,35 +79,20 @@ func (c *clusterAuth) publish(ctx context.Context) error {
 
 func (c *clusterAuth) publishOnce(ctx context.Context) error {
 	wanted := *c.wanted.Load()
-	getter, gets := c.resource.Storage.(rest.Getter)
-	creater, creates := c.resource.Storage.(rest.Creater)
-	updater, updates := c.resource.Storage.(rest.Updater)
-	if !gets || !creates || !updates {
-		return errors.New("configmaps cannot be written")
-	}
-	record, err := getter.Get(ctx, clusterAuthName, metav1.GetOptions{})
+	published, err := c.configMaps.Get(ctx, clusterAuthName)
 	if apierrors.IsNotFound(err) {
-		obj, err := account(c.managers, c.resource, &corev1.ConfigMap{}, &corev1.ConfigMap{
+		_, err = c.configMaps.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: clusterAuthName.Namespace, Name: clusterAuthName.Name}, Data: mergeData(nil, wanted),
 		})
-		if err != nil {
-			return err
-		}
-		_, err = creater.Create(ctx, obj, nil, metav1.CreateOptions{})
 		return err
 	}
-	if err != nil {
-		return err
-	}
-	published, err := sharedAs[*corev1.ConfigMap](record)
 	if err != nil || maps.Equal(published.Data, mergeData(published.Data, wanted)) {
 		return err
 	}
-	_, _, err = updater.Update(ctx, clusterAuthName, func(_ context.Context, current codec.Object) (codec.Object, error) {
-		updated := current.DeepCopyObject().(*corev1.ConfigMap)
-		updated.Data = mergeData(updated.Data, wanted)
-		return account(c.managers, c.resource, current.DeepCopyObject().(codec.Object), updated)
-	}, rest.UpdateOptions{})
+	_, err = c.configMaps.Update(ctx, clusterAuthName, func(configMap *corev1.ConfigMap) error {
+		configMap.Data = mergeData(configMap.Data, wanted)
+		return nil
+	})
 	return err
 }
 

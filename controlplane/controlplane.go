@@ -9,7 +9,7 @@
 // apis/builtin, apis/builtin/all, apis/custom, apis/custom/conversion,
 // authorizer, codec,
 // discovery, egress, endpoints, endpoints/apply, feature, filters,
-// filters/authn, filters/authz, openapi, registry, request, rest, route,
+// filters/authn, filters/authz, local, openapi, registry, request, rest, route,
 // storage, storage/cache, storage/factory, storage/kv, storage/reflector,
 // telemetry.
 package controlplane

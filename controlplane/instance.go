@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/bootstrap"
@@ -19,7 +20,9 @@ import (
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/factory"
@@ -33,6 +36,8 @@ type instance struct {
 	lifetime context.Context // of the control plane
 
 	authorizer authorizer.Authorizer
+	// local is how code inside this control plane reads and writes objects.
+	local *local.Access
 
 	factory     *factory.Factory
 	rows        *builtin.Env
@@ -90,11 +95,17 @@ func (i *instance) buildRows() error {
 		return fmt.Errorf("open the storage of built-in resources: %w", err)
 	}
 	i.static = route.NewStatic(resources)
-	i.services = &egress.Services{Cluster: cluster{i.static.Find}, ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
+	i.local = &local.Access{Find: i.find, Manager: manager}
+	i.services = &egress.Services{Cluster: newCluster(i.local), ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
 	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.static)})
 	i.managers = apply.NewManagers(i.env.TypeConverter)
 	i.leases, err = i.uncached(coordinationv1.Resource("leases"))
 	return err
+}
+
+// find returns one of all resources; nil if there is none.
+func (i *instance) find(gv schema.GroupVersion, resource, subresource string) *rest.Resource {
+	return i.catalog.Find(gv, resource, subresource)
 }
 
 // start loads definitions and registrations, creates the objects of every cluster,

@@ -32,6 +32,7 @@ func (i *instance) installAPI() error {
 		ControllersRun: i.controllersRun,
 		Logger:         i.env.Logger,
 	})
+	i.local.API = i.api
 	others := describe(discovery.NewHandler(i.catalog, i.aggregated), i.documents.Handler(i.env.Logger))
 	i.resources = &route.Handler{Catalog: i.catalog, API: i.api, Aggregated: i.aggregated.Handler, NonResource: others}
 	return nil

@@ -27,21 +27,21 @@ const (
 )
 
 // request describes what is asked for admission.
-func (c *call) request(op admission.Operation, name string, options runtime.Object, dryRun []string) admission.Request {
-	namespace := c.info.Namespace
-	if op == admission.Create && namespace == "" && c.resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
+func (o *operation) request(ctx context.Context, op admission.Operation, name string, options runtime.Object, dryRun []string) admission.Request {
+	namespace := o.info.Namespace
+	if op == admission.Create && namespace == "" && o.resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
 		namespace = name // as kube-apiserver, whose paths of namespaces have it
 	}
 	return admission.Request{
-		Operation: op, Options: options, Resource: c.resource, Namespace: namespace, Name: name,
-		DryRun: len(dryRun) > 0, User: request.UserFrom(c.r.Context()), EquivalentsOf: c.api.config.Equivalents,
+		Operation: op, Options: options, Resource: o.resource, Namespace: namespace, Name: name,
+		DryRun: len(dryRun) > 0, User: request.UserFrom(ctx), EquivalentsOf: o.api.config.Equivalents,
 	}
 }
 
 // mutate lets admission change or replace an object, and looks over what came of
 // it.
-func (c *call) mutate(ctx context.Context, asked *admission.Request, obj, old codec.Object) (codec.Object, error) {
-	chain := c.api.config.Admission
+func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, old codec.Object) (codec.Object, error) {
+	chain := o.api.config.Admission
 	if !chain.Mutates(asked.Operation) {
 		return obj, nil
 	}
@@ -52,7 +52,7 @@ func (c *call) mutate(ctx context.Context, asked *admission.Request, obj, old co
 	}
 	admitted, ok := a.Object.(codec.Object)
 	if !ok {
-		return nil, fmt.Errorf("admission of %s left a %T", c.resource.FullName(), a.Object)
+		return nil, fmt.Errorf("admission of %s left a %T", o.resource.FullName(), a.Object)
 	}
 	if !before.is(fieldsOf(admitted)) {
 		before.checkFields(ctx, admitted)
@@ -63,7 +63,7 @@ func (c *call) mutate(ctx context.Context, asked *admission.Request, obj, old co
 
 // withoutRepeatedOwners drops owners that are named twice by a patched object. As
 // in kube-apiserver that is done once, after admission, and the warning says so.
-func (c *call) withoutRepeatedOwners(change rest.UpdateFunc) rest.UpdateFunc {
+func (o *operation) withoutRepeatedOwners(change rest.UpdateFunc) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		obj, err := change(ctx, current)
 		if err == nil {

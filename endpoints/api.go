@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/validation/path"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,28 +85,14 @@ func New(config Config) *API {
 
 // call is one request for one resource on its way through a verb.
 type call struct {
-	api      *API
-	w        http.ResponseWriter
-	r        *http.Request
-	resource *rest.Resource
-	info     *request.Info
-}
-
-func (c *call) name() types.NamespacedName {
-	return types.NamespacedName{Namespace: c.namespace(), Name: c.info.Name}
-}
-
-// namespace is where the object lives: nowhere, for a cluster-scoped one.
-func (c *call) namespace() string {
-	if !c.resource.Namespaced {
-		return ""
-	}
-	return c.info.Namespace
+	operation
+	w http.ResponseWriter
+	r *http.Request
 }
 
 // Serve answers a request for a resource of the catalogue.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
-	c := &call{api: a, w: w, r: r, resource: resource, info: request.InfoFrom(r.Context())}
+	c := &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r}
 	if err := c.serve(); err != nil {
 		a.WriteError(w, r, err)
 	}

@@ -94,12 +94,12 @@ func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Objec
 }
 
 // toHub converts and defaults an object that a client sent.
-func (c *call) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
+func (o *operation) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
 	hub, err := v.ToHubFrom(obj)
 	if err != nil {
 		return nil, asBadRequest(err)
 	}
-	if kind := c.resource.Kind; kind != nil {
+	if kind := o.resource.Kind; kind != nil {
 		hub.GetObjectKind().SetGroupVersionKind(kind.Hub.GVK)
 	}
 	return hub, nil
@@ -107,8 +107,8 @@ func (c *call) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
 
 // versioned shows an object of the hub version in the version asked for. It may
 // be the object itself and must not be changed.
-func (c *call) versioned(hub codec.Object) (codec.Object, error) {
-	v := c.resource.Version
+func (o *operation) versioned(hub codec.Object) (codec.Object, error) {
+	v := o.resource.Version
 	if v.FromHub == nil {
 		return hub, nil
 	}
@@ -118,13 +118,6 @@ func (c *call) versioned(hub codec.Object) (codec.Object, error) {
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
 	return obj, nil
-}
-
-// newHub is an object of the kind with nothing in it.
-func (c *call) newHub() codec.Object {
-	obj := c.resource.Kind.Hub.New()
-	obj.GetObjectKind().SetGroupVersionKind(c.resource.Kind.Hub.GVK)
-	return obj
 }
 
 // checkStrict turns what strict decoding found into warnings or an error.
@@ -151,35 +144,4 @@ func (c *call) warnOfFaults(faults string) {
 	for line := range strings.SplitSeq(strings.TrimPrefix(faults, "yaml: unmarshal errors:\n"), "\n") {
 		request.AddWarning(c.r.Context(), strings.TrimSpace(line))
 	}
-}
-
-// place puts an object that a client sent where the request's path says, and
-// refuses one that names another namespace. One of a cluster-scoped kind loses
-// the namespace it names, as in kube-apiserver: clients fill it in for all kinds.
-func (c *call) place(obj codec.Object) error {
-	if !c.resource.Namespaced {
-		if obj.GetNamespace() != "" {
-			obj.SetNamespace("")
-		}
-		return nil
-	}
-	switch namespace := c.namespace(); obj.GetNamespace() {
-	case "":
-		obj.SetNamespace(namespace)
-	case namespace:
-	default:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	return nil
-}
-
-// checkName refuses an object whose name is not the one in the path.
-func (c *call) checkName(obj codec.Object) error {
-	switch obj.GetName() {
-	case c.info.Name:
-		return nil
-	case "":
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", c.info.Name))
-	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), c.info.Name))
 }

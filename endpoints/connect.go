@@ -25,7 +25,7 @@ func (c *call) connect(s rest.Connecter) error {
 	}
 	ctx := c.r.Context()
 	if chain := c.api.config.Admission; chain.Mutates(admission.Connect) || chain.Validates(admission.Connect) {
-		a := &admission.Attributes{Request: c.request(admission.Connect, c.info.Name, nil, nil), Object: options}
+		a := &admission.Attributes{Request: c.request(c.r.Context(), admission.Connect, c.info.Name, nil, nil), Object: options}
 		if err := chain.Mutate(ctx, a); err != nil {
 			return err
 		}

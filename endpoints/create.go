@@ -8,7 +8,6 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/telemetry"
 )
 
 // create answers POST to a collection.
@@ -17,21 +16,10 @@ func (c *call) create(s rest.Creater) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.r.Context()
-	dedupOwnerReferences(ctx, obj, ownersRepeated)
-	if obj, err = c.recordCreation(obj, c.fieldManager(options.FieldManager)); err != nil {
-		return err
-	}
-	asked := c.request(admission.Create, obj.GetName(), options, options.DryRun)
-	if obj, err = c.mutate(ctx, &asked, obj, nil); err != nil {
-		return err
-	}
-	telemetry.Step(ctx, "admitted")
-	record, err := s.Create(ctx, obj, c.api.config.Admission.Validation(asked), *options)
+	record, err := c.operation.create(c.r.Context(), s, obj, c.fieldManager(options.FieldManager), options)
 	if err != nil {
 		return err
 	}
-	telemetry.Step(ctx, "stored")
 	return c.respondCreated(t, record)
 }
 
@@ -65,7 +53,7 @@ func (c *call) createNamed(s rest.NamedCreater) error {
 		return err
 	}
 	ctx := c.r.Context()
-	asked := c.request(admission.Create, c.info.Name, options, options.DryRun)
+	asked := c.request(ctx, admission.Create, c.info.Name, options, options.DryRun)
 	if obj, err = c.mutate(ctx, &asked, obj, nil); err != nil {
 		return err
 	}
@@ -74,13 +62,4 @@ func (c *call) createNamed(s rest.NamedCreater) error {
 		return err
 	}
 	return c.respondCreated(t, record)
-}
-
-// recordCreation records who owns which fields of a new object.
-func (c *call) recordCreation(obj codec.Object, manager string) (codec.Object, error) {
-	m, err := c.api.managers.For(c.resource)
-	if err != nil || m == nil {
-		return obj, err
-	}
-	return m.Update(c.newHub(), obj, manager), nil
 }

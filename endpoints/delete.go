@@ -8,7 +8,6 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/telemetry"
 )
 
 // delete answers DELETE of an object.
@@ -21,12 +20,10 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	if err != nil {
 		return err
 	}
-	asked := c.request(admission.Delete, c.info.Name, options, options.DryRun)
-	record, gone, err := s.Delete(c.r.Context(), c.name(), c.api.config.Admission.Deletion(asked), *options)
+	record, gone, err := c.operation.delete(c.r.Context(), s, options)
 	if err != nil {
 		return err
 	}
-	telemetry.Step(c.r.Context(), "deleted")
 	if gone && !c.resource.ReturnDeleted {
 		return c.respondDeleted(t, record)
 	}
@@ -86,7 +83,7 @@ func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 	if err != nil {
 		return err
 	}
-	asked := c.request(admission.Delete, "", options, options.DryRun)
+	asked := c.request(c.r.Context(), admission.Delete, "", options, options.DryRun)
 	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.Deletion(asked), *options, list)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"context"
 	"errors"
 	"mime"
 	"net/http"
@@ -12,9 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/telemetry"
 )
 
 // patch answers PATCH of an object: three kinds of patch change what is there,
@@ -45,12 +42,11 @@ func (c *call) patch(s rest.Updater) error {
 		TypeMeta: optionsType("UpdateOptions"), // as kube-apiserver shows them to admission
 		DryRun:   options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation,
 	}
-	rules := c.updateRules(updating, isApply && c.resource.Subresource == "")
-	record, created, err := s.Update(c.r.Context(), c.name(), c.withoutRepeatedOwners(c.admitted(c.keepName(change), updating)), rules)
+	rules := c.updateRules(c.r.Context(), updating, isApply && c.resource.Subresource == "")
+	record, created, err := c.operation.update(c.r.Context(), s, c.withoutRepeatedOwners(c.admitted(c.keepName(change), updating)), rules)
 	if err != nil {
 		return err
 	}
-	telemetry.Step(c.r.Context(), "stored")
 	return c.respondRecord(t, codeOf(created), record)
 }
 
@@ -93,29 +89,6 @@ func (c *call) patcher(patchType types.PatchType, body []byte, options metav1.Pa
 		return c.documentPatch(patch, manager, options), nil
 	}
 	return c.strategicPatch(body, manager, options)
-}
-
-// keepName refuses a patch that changes what the path says.
-func (c *call) keepName(change rest.UpdateFunc) rest.UpdateFunc {
-	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
-		obj, err := change(ctx, current)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.checkName(obj); err != nil {
-			return nil, err
-		}
-		return obj, c.place(obj)
-	}
-}
-
-// recordUpdate notes who changed which fields.
-func (c *call) recordUpdate(live, obj codec.Object, manager string) (codec.Object, error) {
-	m, err := c.api.managers.For(c.resource)
-	if err != nil || m == nil {
-		return obj, err
-	}
-	return m.Update(live, obj, manager), nil
 }
 
 // invalidPatch refuses a document that is no object of the kind any more.

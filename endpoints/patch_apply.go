@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -35,29 +36,34 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 			return nil, err
 		}
 	}
-	force := options.Force != nil && *options.Force
+	return c.applied(m, content, manager, options.Force != nil && *options.Force), nil
+}
+
+// applied makes the change of a configuration that a manager applies. It does not
+// change content.
+func (o *operation) applied(fields *apply.Manager, content map[string]any, manager string, force bool) rest.UpdateFunc {
 	return func(_ context.Context, current codec.Object) (codec.Object, error) {
 		create := current == nil
 		if create {
-			current = c.newHub()
+			current = o.newHub()
 		}
 		applied := (&unstructured.Unstructured{Object: content}).DeepCopy()
 		if applied.GetName() == "" {
-			applied.SetName(c.info.Name)
+			applied.SetName(o.info.Name)
 		}
-		if got := applied.GroupVersionKind(); got != c.resource.Version.GVK {
+		if got := applied.GroupVersionKind(); got != o.resource.Version.GVK {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 		}
-		merged, err := m.Apply(current, applied, manager, force)
+		merged, err := fields.Apply(current, applied, manager, force)
 		if err != nil {
 			return nil, asBadRequest(err)
 		}
 		if uid := merged.GetUID(); create && uid != "" {
-			return nil, apierrors.NewConflict(c.resource.GroupResource(), c.info.Name,
+			return nil, apierrors.NewConflict(o.resource.GroupResource(), o.info.Name,
 				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 		}
-		return c.completed(merged), nil
-	}, nil
+		return o.completed(merged), nil
+	}
 }
 
 // decodeApplied reads a configuration. JSON is YAML too, but much sooner read
@@ -96,22 +102,6 @@ func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 	}
 	c.warnOfFaults(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	return nil
-}
-
-// completed gives the fields that nobody applied their defaults. Typed objects
-// have them from when they got their type. What was applied as null and has no
-// default stays null: unlike one in an object that is sent, which is taken for a
-// field that is left out, it must be allowed.
-func (c *call) completed(merged codec.Object) codec.Object {
-	v := c.resource.Version
-	u, ok := merged.(*unstructured.Unstructured)
-	if !ok || !v.Untyped || v.Default == nil {
-		return merged
-	}
-	out := u.DeepCopy() // merged may share memory with the live object
-	v.Default(out)
-	keepNulls(u.Object, out.Object)
-	return out
 }
 
 // keepNulls puts members of before that are null into after, where they are

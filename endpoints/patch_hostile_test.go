@@ -62,7 +62,7 @@ func TestChangesLookAtTheirContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := 0
-	change := (&call{}).admitted(func(context.Context, codec.Object) (codec.Object, error) {
+	change := (&operation{}).admitted(func(context.Context, codec.Object) (codec.Object, error) {
 		begun++
 		cancel()
 		return nil, nil // would be a panic in what follows

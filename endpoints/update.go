@@ -13,7 +13,6 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/telemetry"
 )
 
 // update answers PUT of an object.
@@ -46,15 +45,14 @@ func (c *call) update(s rest.Updater) error {
 		}
 		return c.recordUpdate(current, obj, manager)
 	}
-	rules := c.updateRules(options, false)
+	rules := c.updateRules(c.r.Context(), options, false)
 	if uid := sent.GetUID(); uid != "" {
 		rules.Preconditions = &metav1.Preconditions{UID: &uid} // whoever names one means that very object
 	}
-	record, created, err := s.Update(c.r.Context(), c.name(), c.admitted(change, options), rules)
+	record, created, err := c.operation.update(c.r.Context(), s, c.admitted(change, options), rules)
 	if err != nil {
 		return err
 	}
-	telemetry.Step(c.r.Context(), "stored")
 	return c.respondRecord(t, codeOf(created), record)
 }
 
@@ -66,11 +64,11 @@ func codeOf(created bool) int {
 }
 
 // updateRules are how storage is to carry out an update.
-func (c *call) updateRules(options *metav1.UpdateOptions, allowCreate bool) rest.UpdateOptions {
+func (o *operation) updateRules(ctx context.Context, options *metav1.UpdateOptions, allowCreate bool) rest.UpdateOptions {
 	return rest.UpdateOptions{
 		UpdateOptions:  *options,
-		Validate:       c.api.config.Admission.Validation(c.request(admission.Update, c.info.Name, options, options.DryRun)),
-		ValidateCreate: c.createValidation(options),
+		Validate:       o.api.config.Admission.Validation(o.request(ctx, admission.Update, o.info.Name, options, options.DryRun)),
+		ValidateCreate: o.createValidation(options),
 		AllowCreate:    allowCreate,
 	}
 }
@@ -86,20 +84,20 @@ func creating(options *metav1.UpdateOptions) *metav1.CreateOptions {
 // createValidation returns the check of an object that a request to update
 // creates, because it is not there: whether its user may do that comes before
 // validating admission. nil where there is nothing to check.
-func (c *call) createValidation(options *metav1.UpdateOptions) rest.ValidateObject {
-	chain := c.api.config.Admission
-	if c.api.config.Authorizer == nil && !chain.Validates(admission.Create) {
+func (o *operation) createValidation(options *metav1.UpdateOptions) rest.ValidateObject {
+	chain := o.api.config.Admission
+	if o.authorizer == nil && !chain.Validates(admission.Create) {
 		return nil
 	}
 	asked, refused := false, error(nil)
 	return func(ctx context.Context, obj, old codec.Object) error {
 		if !asked { // a storage may try again
-			asked, refused = true, c.authorizeCreate(ctx)
+			asked, refused = true, o.authorizeCreate(ctx)
 		}
 		if refused != nil {
 			return refused
 		}
-		validate := chain.Validation(c.request(admission.Create, c.info.Name, creating(options), options.DryRun))
+		validate := chain.Validation(o.request(ctx, admission.Create, o.info.Name, creating(options), options.DryRun))
 		if validate == nil {
 			return nil
 		}
@@ -109,13 +107,13 @@ func (c *call) createValidation(options *metav1.UpdateOptions) rest.ValidateObje
 
 // authorizeCreate returns why the user may not create the object that the request
 // names.
-func (c *call) authorizeCreate(ctx context.Context) error {
-	if c.api.config.Authorizer == nil {
+func (o *operation) authorizeCreate(ctx context.Context) error {
+	if o.authorizer == nil {
 		return nil
 	}
-	a := authorizer.AttributesOf(request.UserFrom(ctx), c.info)
+	a := authorizer.AttributesOf(request.UserFrom(ctx), o.info)
 	a.Verb = "create"
-	decision, reason, err := c.api.config.Authorizer.Authorize(ctx, &a)
+	decision, reason, err := o.authorizer.Authorize(ctx, &a)
 	switch {
 	case decision == authorizer.DecisionAllow:
 		return nil
@@ -128,7 +126,7 @@ func (c *call) authorizeCreate(ctx context.Context) error {
 // admitted lets mutating admission have its say after a change, and forgets a
 // change that is none but for the time in managed fields. Changes of large
 // objects take their time: none is begun or gone on with once ctx has ended.
-func (c *call) admitted(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
+func (o *operation) admitted(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -142,11 +140,11 @@ func (c *call) admitted(change rest.UpdateFunc, options *metav1.UpdateOptions) r
 		}
 		var asked admission.Request
 		if current == nil {
-			asked = c.request(admission.Create, c.info.Name, creating(options), options.DryRun)
+			asked = o.request(ctx, admission.Create, o.info.Name, creating(options), options.DryRun)
 		} else {
-			asked = c.request(admission.Update, c.info.Name, options, options.DryRun)
+			asked = o.request(ctx, admission.Update, o.info.Name, options, options.DryRun)
 		}
-		if obj, err = c.mutate(ctx, &asked, obj, current); err != nil {
+		if obj, err = o.mutate(ctx, &asked, obj, current); err != nil {
 			return nil, err
 		}
 		if current != nil {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -94,21 +93,45 @@ func (s *Source) sync(ctx context.Context, name string, starting bool) error {
 	if err != nil {
 		return err
 	}
-	if s.isUpToDate(service, gv, want, starting) {
-		return nil
-	}
-	record, err = s.config.APIServices.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-		return s.corrected(current, gv, want, starting)
-	}, storage.UpdateOptions{})
 	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return nil // if it should exist, the watch event marks it dirty
-	case err != nil:
-		return err
+	case s.isUpToDate(service, gv, want, starting):
+		return nil
 	case want == "":
+		return s.unregister(ctx, service)
+	}
+	return s.correct(ctx, service.Name, gv, want, starting)
+}
+
+// unregister deletes an APIService as it was seen. One that has changed since is
+// looked at again.
+func (s *Source) unregister(ctx context.Context, service *apiregistrationv1.APIService) error {
+	seen := metav1.Preconditions{UID: &service.UID, ResourceVersion: &service.ResourceVersion}
+	err := s.config.Client.Delete(ctx, types.NamespacedName{Name: service.Name}, metav1.DeleteOptions{Preconditions: &seen})
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return s.Observe(record)
+	return err
+}
+
+// correct updates an APIService that is not what autoregistration wants.
+func (s *Source) correct(ctx context.Context, name string, gv schema.GroupVersion, want string, starting bool) error {
+	at := types.NamespacedName{Name: name}
+	service, err := s.config.Client.Update(ctx, at, func(service *apiregistrationv1.APIService) error {
+		if !s.isUpToDate(service, gv, want, starting) {
+			service.Spec = s.specOf(gv)
+		}
+		return nil
+	})
+	if err == nil && service.Spec.Service == nil && !isAvailable(service) {
+		_, err = s.config.Client.Subresource("status").Update(ctx, at, func(service *apiregistrationv1.APIService) error {
+			setLocal(service)
+			return nil
+		})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil // if it should exist, the watch event marks it dirty
+	}
+	return err
 }
 
 // isUpToDate reports whether an APIService needs no update by autoregistration.
@@ -126,31 +149,6 @@ func (s *Source) isUpToDate(service *apiregistrationv1.APIService, gv schema.Gro
 	is := &service.Spec
 	return is.Service == nil && is.Group == spec.Group && is.Version == spec.Version && !is.InsecureSkipTLSVerify && len(is.CABundle) == 0 &&
 		is.GroupPriorityMinimum == spec.GroupPriorityMinimum && is.VersionPriority == spec.VersionPriority
-}
-
-func (s *Source) corrected(current *codec.Record, gv schema.GroupVersion, want string, starting bool) (codec.Object, storage.WriteOptions, error) {
-	if current == nil {
-		return nil, storage.WriteOptions{}, storage.ErrNotFound
-	}
-	obj, err := current.Object()
-	if err != nil {
-		return nil, storage.WriteOptions{}, err
-	}
-	service, ok := obj.(*apiregistrationv1.APIService)
-	if !ok {
-		return nil, storage.WriteOptions{}, fmt.Errorf("it is a %T", obj)
-	}
-	switch {
-	case s.isUpToDate(service, gv, want, starting):
-		return service, storage.WriteOptions{}, nil
-	case want == "":
-		return nil, storage.WriteOptions{}, storage.Remove{}
-	}
-	live := service.DeepCopy()
-	service.Spec = s.specOf(gv)
-	setLocal(service)
-	accounted, err := s.account(live, service, "")
-	return accounted, storage.WriteOptions{}, err
 }
 
 // setLocal sets the condition Available of an APIService without a service.
@@ -176,11 +174,7 @@ func (s *Source) create(ctx context.Context, gv schema.GroupVersion, label strin
 		ObjectMeta: metav1.ObjectMeta{Name: nameOf(gv), Labels: map[string]string{managedLabel: label}},
 		Spec:       s.specOf(gv),
 	}
-	accounted, err := s.account(&apiregistrationv1.APIService{}, service, "")
-	if err != nil {
-		return err
-	}
-	_, err = s.config.Creater.Create(ctx, accounted, nil, metav1.CreateOptions{})
+	_, err := s.config.Client.Create(ctx, service)
 	if apierrors.IsAlreadyExists(err) {
 		return nil // by another server or a user: the watch delivers it
 	}

@@ -4,5 +4,6 @@
 // the group versions that this server serves itself. It neither authorizes
 // requests nor serves documents.
 //
-// Imports: codec, egress, openapi, request, rest, storage, storage/reflector.
+// Imports: codec, egress, local, openapi, request, rest, storage,
+// storage/reflector.
 package aggregated

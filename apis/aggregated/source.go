@@ -18,8 +18,8 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
-	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/reflector"
 )
@@ -33,16 +33,13 @@ type Config struct {
 	// lifetime of the Source, so a watch cache of it would be a second copy.
 	// Required.
 	APIServices storage.Interface
-	// Creater creates APIServices by the rules of their resource. Required.
-	Creater rest.Creater
+	// Client writes APIServices. What it writes must be observed (Source.Observe).
+	// Required.
+	Client *local.Client[*apiregistrationv1.APIService]
 	// Own are the built-in group versions; Served reports whether this server
 	// serves another one (of custom resources) now. Required.
 	Own    []schema.GroupVersion
 	Served func(schema.GroupVersion) bool
-	// Account updates the managed fields of obj for a write by this server, of
-	// the object or a subresource, that replaces live, and returns obj. nil
-	// leaves them alone.
-	Account func(live, obj codec.Object, subresource string) (codec.Object, error)
 	// Cluster returns services and their endpoints, Resolver their addresses.
 	// Required.
 	Cluster  egress.Cluster
@@ -107,7 +104,7 @@ type snapshot struct {
 func New(config Config) (*Source, error) {
 	var errs []error
 	for name, missing := range map[string]bool{
-		"APIServices": config.APIServices == nil, "Creater": config.Creater == nil, "Served": config.Served == nil,
+		"APIServices": config.APIServices == nil, "Client": config.Client == nil, "Served": config.Served == nil,
 		"Cluster": config.Cluster == nil, "Resolver": config.Resolver == nil,
 	} {
 		if missing {

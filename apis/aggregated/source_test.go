@@ -11,7 +11,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -22,7 +22,7 @@ var apples = schema.GroupVersion{Group: "fruit.example.com", Version: "v1"}
 func newSource(t *testing.T) *Source {
 	t.Helper()
 	s, err := New(Config{
-		APIServices: struct{ storage.Interface }{}, Creater: (*registry.Store)(nil), Own: []schema.GroupVersion{{Version: "v1"}},
+		APIServices: struct{ storage.Interface }{}, Client: local.For[*apiregistrationv1.APIService](&local.Access{}, apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")), Own: []schema.GroupVersion{{Version: "v1"}},
 		Served:  func(gv schema.GroupVersion) bool { return gv.Group == "example.com" && gv.Version == "v1" },
 		Cluster: cluster{}, Resolver: nowhere{},
 	})

@@ -6,74 +6,53 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/storage"
 )
 
 // updateStatus writes the condition Available of an APIService, if it differs.
 func (s *Source) updateStatus(ctx context.Context, r *registration, v availability) error {
 	changed := false
-	record, err := s.config.APIServices.Update(ctx, types.NamespacedName{Name: r.name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-		if current == nil {
-			return nil, storage.WriteOptions{}, storage.ErrNotFound
-		}
-		obj, err := current.Object()
-		if err != nil {
-			return nil, storage.WriteOptions{}, err
-		}
-		service, ok := obj.(*apiregistrationv1.APIService)
-		if !ok || service.UID != r.uid || service.Spec.Service == nil || addressOf(&service.Spec) != r.server.address {
-			return nil, storage.WriteOptions{}, errOutdated
+	_, err := s.config.Client.Subresource("status").Update(ctx, types.NamespacedName{Name: r.name}, func(service *apiregistrationv1.APIService) error {
+		if service.UID != r.uid || service.Spec.Service == nil || addressOf(&service.Spec) != r.server.address {
+			return errOutdated
 		}
 		old := availableCondition(service)
 		changed = old == nil || old.Status != v.status || old.Reason != v.reason
-		judged, err := s.withCondition(service, v)
-		return judged, storage.WriteOptions{}, err
-	}, storage.UpdateOptions{})
+		setCondition(service, v)
+		return nil
+	})
 	switch {
-	case errors.Is(err, storage.ErrNotFound), errors.Is(err, errOutdated):
+	case apierrors.IsNotFound(err), errors.Is(err, errOutdated):
 		return nil // the new registration has a check of its own
 	case err != nil:
 		return fmt.Errorf("write the status of APIService %s: %w", r.name, err)
 	}
 	s.metrics.observe(r.name, v, changed)
-	return s.Observe(record)
+	return nil
 }
 
 // errOutdated aborts the update of an APIService that is not the checked one.
 var errOutdated = errors.New("the APIService is another one by now")
 
-// withCondition returns an APIService with the condition Available set. It
-// returns the same one if nothing changes.
-func (s *Source) withCondition(service *apiregistrationv1.APIService, v availability) (codec.Object, error) {
+// setCondition sets the condition Available of an APIService.
+func setCondition(service *apiregistrationv1.APIService, v availability) {
 	old := availableCondition(service)
 	if old != nil && old.Status == v.status && old.Reason == v.reason && old.Message == v.message {
-		return service, nil
+		return
 	}
-	live := service.DeepCopy()
 	condition := apiregistrationv1.APIServiceCondition{
 		Type: apiregistrationv1.Available, Status: v.status, Reason: v.reason, Message: v.message,
 		LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second)),
 	}
 	if old == nil {
 		service.Status.Conditions = append(service.Status.Conditions, condition)
-	} else {
-		if old.Status == v.status {
-			condition.LastTransitionTime = old.LastTransitionTime
-		}
-		*old = condition
+		return
 	}
-	return s.account(live, service, "status")
-}
-
-// account calls Config.Account.
-func (s *Source) account(live, service *apiregistrationv1.APIService, subresource string) (codec.Object, error) {
-	if s.config.Account == nil {
-		return service, nil
+	if old.Status == v.status {
+		condition.LastTransitionTime = old.LastTransitionTime
 	}
-	return s.config.Account(live, service, subresource)
+	*old = condition
 }

@@ -116,12 +116,16 @@ func New(config Config) *Bootstrap {
 // the slice.
 func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
 
-// Start runs each hook once and publishes this server's endpoint, concurrently. Failures
-// are logged, and retried by Run.
+// StartNamespaces creates the system's namespaces, which others create objects in. It
+// comes before Start.
+func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.runHook(ctx, b.hooks[0]) }
+
+// Start runs each other hook once and publishes this server's endpoint, concurrently.
+// Failures are logged, and retried by Run.
 func (b *Bootstrap) Start(ctx context.Context) {
 	var running sync.WaitGroup
-	for _, hook := range b.hooks {
-		running.Go(func() { b.runHook(ctx, hook) })
+	for _, hook := range b.hooks[1:] {
+		running.Go(func() { _ = b.runHook(ctx, hook) })
 	}
 	running.Go(func() { b.publish(ctx) })
 	running.Wait()
@@ -147,7 +151,7 @@ func (b *Bootstrap) Run(ctx context.Context) {
 		all := n%everyMinute == 0
 		for _, hook := range b.hooks {
 			if !hook.done.Load() || hook.every == 1 || all && hook.every > 0 {
-				b.runHook(ctx, hook)
+				_ = b.runHook(ctx, hook)
 			}
 		}
 		b.publish(ctx)
@@ -178,7 +182,8 @@ func (b *Bootstrap) finished() bool {
 	return true
 }
 
-func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) {
+// runHook runs a hook, and logs and keeps its error.
+func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) error {
 	err := hook.run(ctx)
 	switch {
 	case err == nil:
@@ -187,6 +192,7 @@ func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) {
 		hook.failure.Store(&err)
 		b.config.Logger.Error("what every cluster has cannot be made yet", "hook", hook.Name, "err", err)
 	}
+	return err
 }
 
 func (b *Bootstrap) publish(ctx context.Context) {

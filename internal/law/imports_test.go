@@ -40,6 +40,8 @@ func rooms() []room {
 		// Keeping.
 		{path: "registry", floor: 1, beside: []string{"storage"}},
 		{path: "storage", floor: 1},
+		// Code inside the server that acts as a client.
+		{path: "local", floor: 1},
 		// Words and tools.
 		{path: "rest", floor: 0, beside: []string{"codec"}},
 		{path: "telemetry", floor: 0, beside: []string{"request"}},
