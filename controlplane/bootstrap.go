@@ -63,7 +63,10 @@ func (i *instance) bootstrap(ctx context.Context) error {
 	group.Go(func() error { i.cluster.Start(ctx); return nil })
 	group.Go(func() error { return i.aggregated.Register(ctx) })
 	group.Go(func() error { return i.clusterAuth.reflector.Load(ctx) })
-	return errors.Join(err, group.Wait())
+	if err := errors.Join(err, group.Wait()); err != nil {
+		return err
+	}
+	return i.aggregation.Load(ctx)
 }
 
 // serverLeases are the leases by which servers over one etcd know of each other:

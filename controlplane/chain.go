@@ -6,11 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
-	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
@@ -54,24 +52,6 @@ func (i *instance) anonymous() bool {
 
 // tokens are what verifies bearer tokens, in order; none is verified yet.
 func (i *instance) tokens() authn.Tokens { return authn.Tokens{} }
-
-// newAuthorizer returns what decides for requests, reviews and whoever asks in the
-// middle of a request, by the modes of the flags.
-func newAuthorizer(modes []string) authorizer.Authorizer {
-	union := authz.Union{authz.Masters{}}
-	for _, mode := range modes {
-		switch mode {
-		case modeAlwaysAllow:
-			union = append(union, authz.AlwaysAllow{})
-		case modeAlwaysDeny:
-			union = append(union, authz.AlwaysDeny{})
-		}
-	}
-	if len(modes) == 0 {
-		union = append(union, authz.PublicInfo{})
-	}
-	return union
-}
 
 // longRunning reports whether a request lasts as long as its client wants: of a
 // subresource of this control plane's own, its storage says so.

@@ -6,11 +6,25 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/storage"
 )
+
+// openControllers creates the controllers that run in the server.
+func (i *instance) openControllers() error {
+	roles, err := i.uncached(rbacv1.Resource("clusterroles"))
+	if err != nil {
+		return err
+	}
+	i.aggregation, err = clusterroles.New(clusterroles.Config{
+		Stored: roles, Access: i.local, Logger: i.env.Logger, Metrics: i.env.Metrics.Following,
+	})
+	return err
+}
 
 // controllerLease is what kube-controller-manager holds while it runs.
 const controllerLease = "kube-controller-manager"

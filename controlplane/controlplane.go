@@ -7,9 +7,9 @@
 //
 // Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap,
 // apis/builtin, apis/builtin/all, apis/custom, apis/custom/conversion,
-// authorizer, codec,
+// authorizer, codec, controllers/clusterroles,
 // discovery, egress, endpoints, endpoints/apply, feature, filters,
-// filters/authn, filters/authz, local, openapi, registry, request, rest, route,
+// filters/authn, filters/authz, filters/authz/rbac, local, openapi, registry, request, rest, route,
 // storage, storage/cache, storage/factory, storage/kv, storage/reflector,
 // telemetry.
 package controlplane

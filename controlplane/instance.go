@@ -17,15 +17,18 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/apis/custom"
 	"mainstay.dev/mainstay/authorizer"
+	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/factory"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 // instance is an open control plane. What newInstance sets does not change.
@@ -36,6 +39,8 @@ type instance struct {
 	lifetime context.Context // of the control plane
 
 	authorizer authorizer.Authorizer
+	rbac       *rbac.Authorizer       // part of it; nil: another mode decides
+	roles      []*reflector.Reflector // keep rbac up to date
 	// local is how code inside this control plane reads and writes objects.
 	local *local.Access
 
@@ -50,7 +55,8 @@ type instance struct {
 	aggregated  *aggregated.Source
 	clusterAuth *clusterAuth
 	cluster     *bootstrap.Bootstrap // the objects that every cluster has
-	leases      storage.Interface    // uncached
+	aggregation *clusterroles.Aggregation
+	leases      storage.Interface // uncached
 	api         *endpoints.API
 	paths       *paths
 	checkPaths  []string // of single health checks
@@ -58,19 +64,18 @@ type instance struct {
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                       context.CancelFunc
-	running                    errgroup.Group
-	customLoop, aggregatedLoop loop
+	stop                                 context.CancelFunc
+	running                              errgroup.Group
+	rbacLoop, customLoop, aggregatedLoop loop
 }
 
 // newInstance builds a control plane, from the store up. It does no I/O.
 func newInstance(c *ControlPlane) (*instance, error) {
 	i := &instance{
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
-		authorizer: newAuthorizer(c.options.AuthorizationModes),
 	}
 	for _, step := range []func() error{
-		i.openFactory, i.buildRows, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openRBAC, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -112,6 +117,9 @@ func (i *instance) find(gv schema.GroupVersion, resource, subresource string) *r
 // and runs the loops of the instance until lifetime ends. If it returns an error,
 // all goroutines that it began have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
+	if err := i.loadRBAC(ctx); err != nil {
+		return fmt.Errorf("load roles and bindings: %w", err)
+	}
 	if err := i.custom.Load(ctx); err != nil {
 		return fmt.Errorf("load the CustomResourceDefinitions: %w", err)
 	}
@@ -119,10 +127,14 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
 	lifetime, i.stop = context.WithCancel(lifetime)
+	if i.rbac != nil {
+		i.run(lifetime, "roles and bindings", &i.rbacLoop, i.followRBAC)
+	}
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
+		i.run(lifetime, "aggregated roles", &i.rbacLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
 		i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
 	}
 	err := i.bootstrap(ctx)

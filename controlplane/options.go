@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"mainstay.dev/mainstay/filters"
@@ -27,9 +26,9 @@ const (
 // Options say what a control plane is to be. The zero value is a good one. A
 // field is named like the flag it comes from; the flag's help says what it does.
 type Options struct {
-	// AuthorizationModes are AlwaysAllow or AlwaysDeny. None: members of
-	// system:masters may do everything, everyone else may see health and
-	// version.
+	// AuthorizationModes are RBAC, AlwaysAllow and AlwaysDeny, in the order in which
+	// they are asked; none: RBAC. Members of system:masters may do everything in any
+	// case.
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
 
@@ -61,6 +60,9 @@ type Options struct {
 
 // WithDefaults returns the options with their zero fields filled in.
 func (o Options) WithDefaults() Options {
+	if len(o.AuthorizationModes) == 0 {
+		o.AuthorizationModes = []string{modeRBAC}
+	}
 	setDefault(&o.EndpointReconciler, EndpointsByLease)
 	setDefault(&o.EventTTL, DefaultEventTTL)
 	setDefault(&o.RequestTimeout, DefaultRequestTimeout)
@@ -128,25 +130,6 @@ func (o Options) checkServiceRange() error {
 	}
 	return nil
 }
-
-func (o Options) checkAuthorization() error {
-	var errs []error
-	for i, mode := range o.AuthorizationModes {
-		if mode != modeAlwaysAllow && mode != modeAlwaysDeny {
-			errs = append(errs, fmt.Errorf("--authorization-mode=%s is not supported yet", mode))
-		}
-		if slices.Contains(o.AuthorizationModes[:i], mode) {
-			errs = append(errs, fmt.Errorf("--authorization-mode names %s twice", mode))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Modes of authorization.
-const (
-	modeAlwaysAllow = "AlwaysAllow"
-	modeAlwaysDeny  = "AlwaysDeny"
-)
 
 // FirstServiceIP returns the address of the service "kubernetes".
 func (o Options) FirstServiceIP() netip.Addr {

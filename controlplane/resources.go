@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
@@ -40,7 +41,7 @@ func (i *instance) installAPI() error {
 
 // rowEnv is what rows need of this control plane.
 func (i *instance) rowEnv() *builtin.Env {
-	return &builtin.Env{
+	env := &builtin.Env{
 		Gates:             i.env.Gates,
 		EventTTL:          i.options.EventTTL,
 		Shared:            i.env.Shared,
@@ -51,9 +52,13 @@ func (i *instance) rowEnv() *builtin.Env {
 		AuthenticateToken: i.tokens().AuthenticateToken,
 		Rules:             i.reviewRules,
 	}
+	if i.rbac != nil {
+		env.Roles = i.rbac
+	}
+	return env
 }
 
-// openRow opens the storage of a row. Definitions and registrations are observed
+// openRow opens the storage of a row. Definitions, registrations, roles and bindings are observed
 // when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
@@ -69,6 +74,9 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Written: func(record *codec.Record) error { return i.aggregated.Observe(record) },
 			Deleted: func(name types.NamespacedName, revision int64) { i.aggregated.ObserveDeleted(name.Name, revision) },
 		}
+	}
+	if i.rbac != nil && spec.Resource.Group == rbacv1.GroupName {
+		spec.Observer = i.rbac.Observer(spec.Resource.Resource)
 	}
 	return i.factory.Open(spec)
 }

@@ -92,6 +92,11 @@ func (s *Store) existsError(ctx context.Context, name types.NamespacedName) erro
 // beforeCreate sets the system metadata of a new object, and prepares and validates
 // it by the strategy.
 func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.Object) error {
+	if strategy.Authorize != nil {
+		if err := strategy.Authorize(ctx, obj, nil); err != nil {
+			return err
+		}
+	}
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetSelfLink("")

@@ -20,9 +20,9 @@ import (
 // than once per request. They must not retain their arguments; they may change
 // the new object and never the old one.
 //
-// A creation calls, in this order: PrepareForCreate, ValidateName (through the
+// A creation calls, in this order: Authorize, PrepareForCreate, ValidateName (through the
 // validation of metadata), Validate, WarningsOnCreate, TTL. An update calls
-// PrepareForUpdate, SpecChanged (which decides on the generation, before
+// Authorize, PrepareForUpdate, SpecChanged (which decides on the generation, before
 // validation), ValidateUpdate, WarningsOnUpdate, Held (for an object that is
 // marked for deletion), TTL. Warnings are left out where validation fails.
 // Validating admission follows the warnings.
@@ -46,6 +46,11 @@ type Strategy struct {
 	// SpecChanged reports whether obj differs from old in what generation counts.
 	// It is called after PrepareForUpdate.
 	SpecChanged func(obj, old codec.Object) bool
+
+	// Authorize returns why the request's user may not write obj, where that depends
+	// on what is in it (nobody grants what they do not have); nil: it does not. old is
+	// nil on creation. It is called before all else, and its error is an API error.
+	Authorize func(ctx context.Context, obj, old codec.Object) error
 
 	PrepareForCreate func(ctx context.Context, obj codec.Object)
 	Validate         func(ctx context.Context, obj codec.Object) field.ErrorList

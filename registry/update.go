@@ -135,6 +135,11 @@ func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 // beforeUpdate restores the system metadata, and prepares and validates the object
 // by the strategy.
 func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
+	if strategy.Authorize != nil {
+		if err := strategy.Authorize(ctx, obj, old); err != nil {
+			return err
+		}
+	}
 	keepSystemMetadata(obj, old)
 	if strategy.PrepareForUpdate != nil {
 		strategy.PrepareForUpdate(ctx, obj, old)

@@ -416,7 +416,7 @@ func TestConfigProblems(t *testing.T) {
 		SecurePort: 70000, EtcdPrefix: "registry", TLS: TLSConfig{CertFile: "a"},
 		Options: controlplane.Options{
 			GoAwayChance: 0.5, RequestTimeout: -1,
-			AuthorizationModes:    []string{"RBAC", "AlwaysAllow", "AlwaysAllow"},
+			AuthorizationModes:    []string{"Nope", "AlwaysAllow", "AlwaysAllow"},
 			CORSAllowedOrigins:    []string{"example.com"},
 			HSTSDirectives:        []string{"preload"},
 			ServiceClusterIPRange: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/30"), netip.MustParsePrefix("10.1.0.0/24")},
@@ -427,7 +427,7 @@ func TestConfigProblems(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--secure-port is 70000", "--goaway-chance is 0.5", `--etcd-prefix is "registry"`, "--request-timeout is -1ns",
-		"--tls-private-key-file must be given together", "--authorization-mode=RBAC is not supported yet", "names AlwaysAllow twice",
+		"--tls-private-key-file must be given together", "--authorization-mode=Nope is not supported yet", "names AlwaysAllow twice",
 		"--cors-allowed-origins", "--strict-transport-security-directives", "10.0.0.0/30 is too small",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -189,6 +189,11 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 	if s.SpecChanged == nil {
 		s.SpecChanged = func(obj, old codec.Object) bool { return p.specChanged(obj, old) }
 	}
+	if k.authorize != nil {
+		s.Authorize = func(ctx context.Context, obj, old codec.Object) error {
+			return k.authorize(&Operation{Context: ctx, Env: env}, obj, old)
+		}
+	}
 	s.PrepareForCreate = func(ctx context.Context, obj codec.Object) {
 		if k.Status && !k.StatusOnCreate {
 			p.clearStatus(obj)

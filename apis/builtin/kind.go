@@ -24,6 +24,7 @@ type kindRow struct {
 
 	defaults       func(obj codec.Object)
 	specChanged    func(obj, old codec.Object) bool
+	authorize      func(op *Operation, obj, old codec.Object) error
 	prepare        func(op *Operation, obj codec.Object)
 	prepareUpdate  func(op *Operation, obj, old codec.Object)
 	prepareStatus  func(op *Operation, obj, old codec.Object)
@@ -70,6 +71,9 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 func eraseRest[T any, P object[T]](k *kindRow, row *Row[T]) {
 	if f := row.SpecChanged; f != nil {
 		k.specChanged = func(obj, old codec.Object) bool { return f(typed[T, P](obj), typed[T, P](old)) }
+	}
+	if f := row.Authorize; f != nil {
+		k.authorize = func(op *Operation, obj, old codec.Object) error { return f(op, typed[T, P](obj), typed[T, P](old)) }
 	}
 	if f := row.Prepare; f != nil {
 		k.prepare = func(op *Operation, obj codec.Object) { f(op, typed[T, P](obj)) }

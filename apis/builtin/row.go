@@ -12,6 +12,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -56,6 +57,10 @@ type Env struct {
 	// StorageHealth tells whether the storage works; nil: nobody knows.
 	StorageHealth func(ctx context.Context) error
 
+	// Roles knows what users may do by roles and bindings, so that nobody grants what
+	// they do not have; nil: that is not what is asked.
+	Roles RoleResolver
+
 	// The following answer reviews. They are required where the groups of
 	// reviews are served, and are called when a review comes in.
 
@@ -76,6 +81,16 @@ type Env struct {
 	errs   []error // of Storage
 	// validator runs the rules of all rows.
 	validator *validation.Validator
+}
+
+// RoleResolver knows the rules of roles and bindings.
+type RoleResolver interface {
+	// Rules returns what a user has in a namespace, or, where that is "", everywhere.
+	// The error names what is missing; the rules are right all the same.
+	Rules(user *request.User, namespace string) ([]rbacv1.PolicyRule, error)
+	// RoleRules returns the rules of the role that a binding in a namespace names;
+	// false if there is no such role.
+	RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool)
 }
 
 // Operation is the write that a hook of a row takes part in.
@@ -157,6 +172,8 @@ type Row[T any] struct {
 	// Default fills what a client may leave out, on decoding and on reading.
 	Default func(obj *T)
 
+	// Authorize returns why the user may not write what is in an object, an API error.
+	Authorize func(op *Operation, obj, old *T) error
 	// Prepare completes an object that is to be new, and PrepareUpdate one that
 	// is to replace old: what a client may not set, or can leave out.
 	Prepare       func(op *Operation, obj *T)

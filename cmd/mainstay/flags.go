@@ -148,7 +148,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.RequestHeader.GroupHeaders, "requestheader-group-headers", nil, "headers that hold groups of a front proxy's user, like X-Remote-Group")
 	flags.StringSliceVar(&c.RequestHeader.ExtraHeadersPrefix, "requestheader-extra-headers-prefix", nil, "beginnings of headers that hold more of a front proxy's user, like X-Remote-Extra-")
 	flags.Var(opposite(&c.ClosedToPublic), "anonymous-auth", "take requests without credentials for system:anonymous instead of refusing them")
-	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "AlwaysAllow or AlwaysDeny; without it system:masters may do everything and everyone else may see health and version")
+	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: RBAC, AlwaysAllow, AlwaysDeny (default RBAC)")
 	asBool(flags, "anonymous-auth")
 }
 

@@ -51,22 +51,6 @@ func (Masters) Authorize(_ context.Context, a *authorizer.Attributes) (authorize
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// PublicInfo allows everyone to get what the role system:public-info-viewer
-// names: health and version.
-type PublicInfo struct{}
-
-// Authorize implements authorizer.Authorizer.
-func (PublicInfo) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
-	if a.ResourceRequest || a.Verb != "get" {
-		return authorizer.DecisionNoOpinion, "", nil
-	}
-	switch a.Path {
-	case "/healthz", "/livez", "/readyz", "/version", "/version/":
-		return authorizer.DecisionAllow, "", nil
-	}
-	return authorizer.DecisionNoOpinion, "", nil
-}
-
 // AlwaysAllow allows everything to everyone.
 type AlwaysAllow struct{}
 

@@ -56,12 +56,6 @@ func TestAuthorizers(t *testing.T) {
 		{"a master", Masters{}, authorizer.Attributes{User: master, Verb: "delete", ResourceRequest: true}, authorizer.DecisionAllow},
 		{"no master", Masters{}, authorizer.Attributes{User: jane, Verb: "get"}, authorizer.DecisionNoOpinion},
 		{"nobody", Masters{}, authorizer.Attributes{}, authorizer.DecisionNoOpinion},
-		{"health", PublicInfo{}, authorizer.Attributes{User: jane, Verb: "get", Path: "/healthz"}, authorizer.DecisionAllow},
-		{"version", PublicInfo{}, authorizer.Attributes{Verb: "get", Path: "/version/"}, authorizer.DecisionAllow},
-		{"a single check", PublicInfo{}, authorizer.Attributes{Verb: "get", Path: "/readyz/etcd"}, authorizer.DecisionNoOpinion},
-		{"another method", PublicInfo{}, authorizer.Attributes{Verb: "post", Path: "/healthz"}, authorizer.DecisionNoOpinion},
-		{"metrics", PublicInfo{}, authorizer.Attributes{Verb: "get", Path: "/metrics"}, authorizer.DecisionNoOpinion},
-		{"a resource", PublicInfo{}, authorizer.Attributes{Verb: "get", ResourceRequest: true, Path: "/healthz"}, authorizer.DecisionNoOpinion},
 		{"always", AlwaysAllow{}, authorizer.Attributes{}, authorizer.DecisionAllow},
 		{"never", AlwaysDeny{}, authorizer.Attributes{User: jane}, authorizer.DecisionNoOpinion},
 	}

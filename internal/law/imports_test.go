@@ -37,6 +37,8 @@ func rooms() []room {
 		{path: "apis/bootstrap", floor: 2},
 		{path: "apis/builtin", floor: 2, beside: []string{"apis/custom"}}, // the rules of definitions
 		{path: "apis/custom", floor: 2},
+		// What keeps objects as they should be.
+		{path: "controllers", floor: 2},
 		// Keeping.
 		{path: "registry", floor: 1, beside: []string{"storage"}},
 		{path: "storage", floor: 1},

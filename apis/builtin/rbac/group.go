@@ -1,7 +1,8 @@
-// Package rbac declares the resources of rbac.authorization.k8s.io. It
-// authorizes nobody itself.
+// Package rbac declares the resources of rbac.authorization.k8s.io, and keeps
+// their writers from granting what they do not have. Who decides by roles and
+// bindings is filters/authz/rbac.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation, authorizer, request.
 package rbac
 
 import (
@@ -18,20 +19,24 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[rbacv1.ClusterRoleBinding]{
 			Name: "clusterrolebindings", Kind: "ClusterRoleBinding",
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Default: defaultClusterRoleBinding, Columns: clusterRoleBindingColumns(),
+			Authorize: authorizeClusterRoleBinding,
+			Default:   defaultClusterRoleBinding, Columns: clusterRoleBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[rbacv1.ClusterRole]{
 			Name: "clusterroles", Kind: "ClusterRole",
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
+			Authorize: authorizeClusterRole,
 		}),
 		builtin.Resource(builtin.Row[rbacv1.RoleBinding]{
 			Name: "rolebindings", Kind: "RoleBinding", Namespaced: true,
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Default: defaultRoleBinding, Columns: roleBindingColumns(),
+			Authorize: authorizeRoleBinding,
+			Default:   defaultRoleBinding, Columns: roleBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[rbacv1.Role]{
 			Name: "roles", Kind: "Role", Namespaced: true,
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
+			Authorize: authorizeRole,
 		}),
 	}}
 }

@@ -1,0 +1,86 @@
+package rbac
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// rules reads "GROUPS RESOURCES VERBS [NAMES]" or "PATHS VERBS", separated by "; ",
+// with words separated by commas.
+func rules(text string) []rbacv1.PolicyRule {
+	var list []rbacv1.PolicyRule
+	words := func(s string) []string { return strings.Split(strings.ReplaceAll(s, "core", ""), ",") }
+	for one := range strings.SplitSeq(text, "; ") {
+		fields := strings.Fields(one)
+		switch {
+		case len(fields) == 0:
+		case len(fields) == 2:
+			list = append(list, rbacv1.PolicyRule{NonResourceURLs: words(fields[0]), Verbs: words(fields[1])})
+		default:
+			rule := rbacv1.PolicyRule{APIGroups: words(fields[0]), Resources: words(fields[1]), Verbs: words(fields[2])}
+			if len(fields) > 3 {
+				rule.ResourceNames = words(fields[3])
+			}
+			list = append(list, rule)
+		}
+	}
+	return list
+}
+
+func TestUncovered(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, held, wanted, want string }{
+		{"nothing is wanted", "", "", ""},
+		{"the same", "core pods get", "core pods get", ""},
+		{"nothing is held", "", "core pods get,list", `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`},
+		{"by two rules", "core pods get; core pods,secrets list", "core pods get,list", ""},
+		{"a part", "core pods get", "core pods,secrets get,list", `{APIGroups:[""], Resources:["pods"], Verbs:["list"]}` + "\n" + `{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}`},
+		{"all verbs", "core pods *", "core pods get", ""},
+		{"all verbs wanted", "core pods get,list", "core pods *", `{APIGroups:[""], Resources:["pods"], Verbs:["*"]}`},
+		{"all groups", "* pods get", "core,apps pods get", ""},
+		{"all resources", "core * get", "core pods/log get", ""},
+		{"of all a subresource", "core */log get", "core pods/log get", ""},
+		{"not of another one", "core */log get", "core pods/exec get", `{APIGroups:[""], Resources:["pods/exec"], Verbs:["get"]}`},
+		{"a resource is not its subresource", "core pods get", "core pods/log get", `{APIGroups:[""], Resources:["pods/log"], Verbs:["get"]}`},
+		{"a name", "core pods get", "core pods get a", ""},
+		{"a name of two", "core pods get a,b", "core pods get a", ""},
+		{"all names", "core pods get a", "core pods get", `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		{"another name", "core pods get a", "core pods get a,b", `{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}`},
+		{"a path", "/a,/b/* get", "/a,/b/c get", ""},
+		{"a path above", "/b/* get", "/b get", `{NonResourceURLs:["/b"], Verbs:["get"]}`},
+		{"all paths", "* *", "/b/* get", ""},
+		{"paths are no resources", "* *", "core pods get", `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		{"everything", "* * *; * *", "* * *; * *", ""},
+		{"too much to be taken apart", "core pods get", strings.Repeat("a,", 50) + "a " + strings.Repeat("b,", 50) + "b " + strings.Repeat("c,", 50) + "c",
+			`{APIGroups:["` + strings.Repeat(`a" "`, 50) + `a"], Resources:["` + strings.Repeat(`b" "`, 50) + `b"], Verbs:["` + strings.Repeat(`c" "`, 50) + `c"]}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := strings.Join(describe(uncovered(rules(tt.held), rules(tt.wanted))), "\n"); got != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestUncoveredIsBounded: a rule that would be millions of single rights is not taken
+// apart.
+func TestUncoveredIsBounded(t *testing.T) {
+	t.Parallel()
+	long := make([]string, 100_000)
+	for i := range long {
+		long[i] = string(rune('a' + rand.IntN(26)))
+	}
+	for _, rule := range []rbacv1.PolicyRule{
+		{APIGroups: long, Resources: long, Verbs: long, ResourceNames: long},
+		{APIGroups: long[:1], Resources: long[:1], Verbs: long[:2], ResourceNames: long},
+		{NonResourceURLs: long, Verbs: long},
+	} {
+		if n := countParts(&rule, maxParts); n <= maxParts {
+			t.Errorf("%d parts", n)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// Package clusterroles keeps the rules of aggregated ClusterRoles: one with an
+// aggregationRule has all rules of those that its selectors choose. It does what
+// kube-controller-manager's clusterrole-aggregation controller does, as the same
+// user, so that both may run.
+//
+// Imports: codec, local, request, rest, storage/reflector.
+package clusterroles
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage/reflector"
+)
+
+// controllerName is that of the controller's service account, and its field manager.
+const controllerName = "clusterrole-aggregation-controller"
+
+// Config configures an Aggregation. All fields but Metrics are required.
+type Config struct {
+	// Stored are the stored ClusterRoles. They are listed with each change that
+	// matters, so a watch cache of them would be a second copy.
+	Stored reflector.Collection
+	// Access is to the control plane; its user and manager are replaced by the
+	// controller's.
+	Access  *local.Access
+	Logger  *slog.Logger
+	Metrics *reflector.Metrics
+}
+
+// Aggregation is the controller. It belongs to the goroutine that calls Load and
+// Run.
+type Aggregation struct {
+	stored    reflector.Collection
+	client    *local.Client[*rbacv1.ClusterRole]
+	logger    *slog.Logger
+	reflector *reflector.Reflector
+	// selectors are those of all aggregation rules, and members the roles that they
+	// chose, when all were last looked at.
+	selectors []labels.Selector
+	members   map[string]bool
+}
+
+// New returns a controller that has not begun.
+func New(config Config) (*Aggregation, error) {
+	user := &request.User{
+		Name:   "system:serviceaccount:kube-system:" + controllerName,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", request.GroupAuthenticated},
+	}
+	access := &local.Access{API: config.Access.API, Find: config.Access.Find, User: user, Manager: controllerName}
+	a := &Aggregation{
+		stored: config.Stored, logger: config.Logger,
+		client: local.For[*rbacv1.ClusterRole](access, rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
+	}
+	var err error
+	a.reflector, err = reflector.New(reflector.Config{
+		Name: "aggregated clusterroles", Collection: config.Stored, Replace: a.sync, Apply: a.apply, Logger: config.Logger, Metrics: config.Metrics,
+	})
+	return a, err
+}
+
+// Load aggregates all roles once, so that a server that is ready has them.
+func (a *Aggregation) Load(ctx context.Context) error { return a.reflector.Load(ctx) }
+
+// Run keeps them up to date until ctx ends.
+func (a *Aggregation) Run(ctx context.Context) { a.reflector.Run(ctx) }
+
+// apply looks at all roles again where a change may matter.
+func (a *Aggregation) apply(ctx context.Context, events []rest.Event) error {
+	if !slices.ContainsFunc(events, func(e rest.Event) bool { return a.matters(e.Record) }) {
+		return nil
+	}
+	list, err := a.stored.List(ctx, "", rest.ListOptions{})
+	if err != nil {
+		return err
+	}
+	return a.sync(ctx, list)
+}
+
+func (a *Aggregation) matters(record *codec.Record) bool {
+	role, err := roleOf(record)
+	return err != nil || role.AggregationRule != nil || a.members[role.Name] || a.chosen(role)
+}
+
+func (a *Aggregation) chosen(role *rbacv1.ClusterRole) bool {
+	return slices.ContainsFunc(a.selectors, func(s labels.Selector) bool { return s.Matches(labels.Set(role.Labels)) })
+}
+
+// aggregated is a role with an aggregation rule.
+type aggregated struct {
+	role      *rbacv1.ClusterRole
+	selectors []labels.Selector
+}
+
+// sync writes the aggregated roles of a list whose rules are not what they should
+// be. One aggregated role may choose another, so that all are looked at until
+// nothing changes.
+func (a *Aggregation) sync(ctx context.Context, list *rest.List) error {
+	roles, wanted, err := a.read(list)
+	if err != nil {
+		return err
+	}
+	rules := make(map[string][]rbacv1.PolicyRule, len(roles))
+	for _, role := range roles {
+		rules[role.Name] = role.Rules
+	}
+	for range wanted { // the longest chain
+		changed := false
+		for _, w := range wanted {
+			if now := w.union(roles, rules); !equality.Semantic.DeepEqual(now, rules[w.role.Name]) {
+				rules[w.role.Name], changed = now, true
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	for _, w := range wanted {
+		if name := w.role.Name; !equality.Semantic.DeepEqual(w.role.Rules, rules[name]) {
+			if err := a.write(ctx, w.role, rules[name]); err != nil {
+				return fmt.Errorf("aggregate the rules of ClusterRole %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// read returns the roles of a list, and those that aggregate, in order of their
+// names. A selector that cannot be read chooses nothing.
+func (a *Aggregation) read(list *rest.List) (roles []*rbacv1.ClusterRole, wanted []*aggregated, err error) {
+	a.selectors, a.members = nil, map[string]bool{}
+	for record, err := range list.Items {
+		if err != nil {
+			return nil, nil, err
+		}
+		role, err := roleOf(record)
+		if err != nil {
+			a.logger.Error("a role cannot be read, and is not aggregated", "err", err)
+			continue
+		}
+		roles = append(roles, role)
+		if role.AggregationRule == nil {
+			continue
+		}
+		w := &aggregated{role: role}
+		for i := range role.AggregationRule.ClusterRoleSelectors {
+			selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+			if err != nil {
+				a.logger.Error("a selector of an aggregation rule cannot be read", "ClusterRole", role.Name, "err", err)
+				continue
+			}
+			w.selectors = append(w.selectors, selector)
+		}
+		wanted, a.selectors = append(wanted, w), append(a.selectors, w.selectors...)
+	}
+	slices.SortFunc(roles, func(x, y *rbacv1.ClusterRole) int { return cmp.Compare(x.Name, y.Name) })
+	for _, role := range roles {
+		if a.chosen(role) {
+			a.members[role.Name] = true
+		}
+	}
+	return roles, wanted, nil
+}
+
+// union returns the rules of the roles that a role chooses, each once.
+func (w *aggregated) union(roles []*rbacv1.ClusterRole, rules map[string][]rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var all []rbacv1.PolicyRule
+	seen := map[string]bool{}
+	for _, selector := range w.selectors {
+		for _, role := range roles {
+			if role.Name == w.role.Name || !selector.Matches(labels.Set(role.Labels)) {
+				continue
+			}
+			for _, rule := range rules[role.Name] {
+				if text := rule.String(); !seen[text] {
+					seen[text] = true
+					all = append(all, rule)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// write applies the rules. A role that is gone by now, or another one, is left
+// alone: the uid sees to that.
+func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
+	configuration := map[string]any{
+		"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "ClusterRole",
+		"metadata": map[string]any{"name": role.Name, "uid": string(role.UID)},
+	}
+	list := make([]any, len(rules))
+	for i := range rules {
+		rule, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rules[i])
+		if err != nil {
+			return err
+		}
+		list[i] = rule
+	}
+	configuration["rules"] = list
+	_, err := a.client.Apply(ctx, &unstructured.Unstructured{Object: configuration}, true)
+	if apierrors.IsConflict(err) {
+		return nil // the watch tells what is there instead
+	}
+	return err
+}
+
+func roleOf(record *codec.Record) (*rbacv1.ClusterRole, error) {
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, fmt.Errorf("read ClusterRole %s: %w", record.Name().Name, err)
+	}
+	role, ok := obj.(*rbacv1.ClusterRole)
+	if !ok {
+		return nil, fmt.Errorf("read ClusterRole %s: it is a %T", record.Name().Name, obj)
+	}
+	return role, nil
+}
