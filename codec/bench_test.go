@@ -48,7 +48,7 @@ func BenchmarkPod(b *testing.B) {
 func benchPod(b *testing.B, pod *corev1.Pod) {
 	kind, v := podKind(), podVersion()
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	value, err := kind.EncodeStored(pod)
+	value, err := kind.EncodeStored(b.Context(), pod)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func benchPod(b *testing.B, pod *corev1.Pod) {
 func BenchmarkRecordMemory(b *testing.B) {
 	pod := codectest.Pods()[0]
 	kind := podKind()
-	value, err := kind.EncodeStored(pod)
+	value, err := kind.EncodeStored(b.Context(), pod)
 	if err != nil {
 		b.Fatal(err)
 	}

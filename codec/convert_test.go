@@ -248,7 +248,7 @@ func TestEncodeStoredConverts(t *testing.T) {
 	var m marking
 	kind := askingKind(m.convert)
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v2", "kind": "Thing", "metadata": map[string]any{"name": "a"}}}
-	value, err := kind.EncodeStoredContext(t.Context(), obj)
+	value, err := kind.EncodeStored(t.Context(), obj)
 	if want := `{"apiVersion":"example.com/v1","converted":true,"kind":"Thing","metadata":{"name":"a"}}`; err != nil || string(value) != want {
 		t.Errorf("%s, %v; want %s", value, err, want)
 	}

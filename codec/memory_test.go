@@ -32,7 +32,7 @@ func storedPods(t testing.TB, kind *codec.Kind, n int) []*codec.Record {
 	for i := range records {
 		pod := testPod()
 		pod.Name = fmt.Sprintf("p%05d", i)
-		value, err := kind.EncodeStored(pod)
+		value, err := kind.EncodeStored(t.Context(), pod)
 		if err != nil {
 			t.Fatal(err)
 		}

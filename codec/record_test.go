@@ -157,7 +157,7 @@ func TestUntypedKindIsStoredAsJSON(t *testing.T) {
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"aFirst": int64(1), "metadata": map[string]any{"name": "w", "namespace": "a"}, "spec": map[string]any{"size": int64(3)},
 	}}
-	value, err := kind.EncodeStored(widget)
+	value, err := kind.EncodeStored(t.Context(), widget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestUntypedRecordSelectors(t *testing.T) {
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "w", "namespace": "a", "labels": map[string]any{"app": "web"}},
 	}}
-	value, err := kind.EncodeStored(widget)
+	value, err := kind.EncodeStored(t.Context(), widget)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestStoredAsJSON(t *testing.T) {
 		"labels": {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"uid": "b"}}}}
 	for name, pod := range pods {
 		kind := podsAsJSON()
-		value, err := kind.EncodeStored(pod.DeepCopy())
+		value, err := kind.EncodeStored(t.Context(), pod.DeepCopy())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestStoredAsJSONByOthers(t *testing.T) {
 		}
 	}
 	// And protobuf is still read.
-	value, err := podKind().EncodeStored(testPod())
+	value, err := podKind().EncodeStored(t.Context(), testPod())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,12 +136,12 @@ func TestStoredAsJSONByOthers(t *testing.T) {
 func TestEncoded(t *testing.T) {
 	t.Parallel()
 	kind := podsAsJSON()
-	value, err := kind.EncodeStored(testPod())
+	value, err := kind.EncodeStored(t.Context(), testPod())
 	if err != nil {
 		t.Fatal(err)
 	}
 	brought := encodedPod{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}}, value}
-	stored, err := kind.EncodeStored(brought)
+	stored, err := kind.EncodeStored(t.Context(), brought)
 	if err != nil || string(stored) != string(value) {
 		t.Fatalf("%s, %v", stored, err)
 	}

@@ -33,7 +33,7 @@ func storedKinds() []*codec.Kind {
 // of what is read back, are sent as with the long way: decode, encode.
 func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int64) {
 	t.Helper()
-	value, err := kind.EncodeStored(obj)
+	value, err := kind.EncodeStored(t.Context(), obj)
 	if err != nil {
 		t.Fatalf("%s: %v", kind.Hub.GVK, err)
 	}
@@ -119,7 +119,7 @@ func TestStoredBytesAreSentAsTheLongWayWould(t *testing.T) {
 func TestForeignStoredValuesAreSentAsTheLongWayWould(t *testing.T) {
 	t.Parallel()
 	kind := podKind()
-	value, err := kind.EncodeStored(testPod())
+	value, err := kind.EncodeStored(t.Context(), testPod())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,13 +22,8 @@ var ErrUndecodable = errors.New("stored object cannot be decoded")
 // others, as kube-apiserver does, in the stored version and without
 // resourceVersion. It may set the object's TypeMeta
 // and fill in defaults, as reading the value would, and leaves it otherwise as
-// it was.
-func (k *Kind) EncodeStored(obj Object) ([]byte, error) {
-	return k.EncodeStoredContext(context.Background(), obj)
-}
-
-// EncodeStoredContext is EncodeStored for kinds whose conversion takes time.
-func (k *Kind) EncodeStoredContext(ctx context.Context, obj Object) ([]byte, error) {
+// it was. ctx ends a conversion, which may be a webhook's.
+func (k *Kind) EncodeStored(ctx context.Context, obj Object) ([]byte, error) {
 	if encoded, ok := obj.(Encoded); ok {
 		return encoded.StoredEncoding(), nil
 	}

@@ -47,7 +47,7 @@ func testPod() *corev1.Pod {
 func storedPod(t testing.TB) *codec.Record {
 	t.Helper()
 	kind, pod := podKind(), testPod()
-	value, err := kind.EncodeStored(pod)
+	value, err := kind.EncodeStored(t.Context(), pod)
 	if err != nil {
 		t.Fatal(err)
 	}

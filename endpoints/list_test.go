@@ -220,7 +220,7 @@ type rows struct {
 	breakAt int
 }
 
-func (s rows) List(context.Context, string, rest.ListOptions) (*rest.List, error) {
+func (s rows) List(ctx context.Context, _ string, _ rest.ListOptions) (*rest.List, error) {
 	return &rest.List{Revision: 7, Items: func(yield func(*codec.Record, error) bool) {
 		for i := range s.n {
 			if s.breakAt > 0 && i == s.breakAt {
@@ -228,7 +228,7 @@ func (s rows) List(context.Context, string, rest.ListOptions) (*rest.List, error
 				return
 			}
 			c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprintf("c%06d", i)}, Data: map[string]string{"k": strings.Repeat("x", 1000)}}
-			value, err := s.kind.EncodeStored(c)
+			value, err := s.kind.EncodeStored(ctx, c)
 			if !yield(codec.NewRecord(s.kind, types.NamespacedName{Namespace: "a", Name: c.Name}, value, 7), err) {
 				return
 			}

@@ -319,7 +319,7 @@ func record(t testing.TB, name string, revision int64) *codec.Record {
 	t.Helper()
 	kind := kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) })
 	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
-	value, err := kind.EncodeStored(c)
+	value, err := kind.EncodeStored(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ type prepared struct {
 }
 
 func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*prepared, error) {
-	value, err := s.kind.EncodeStoredContext(ctx, obj)
+	value, err := s.kind.EncodeStored(ctx, obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
 	}

@@ -203,7 +203,7 @@ func TestEstablishing(t *testing.T) {
 			}
 			continue
 		}
-		again, err := record.Kind().EncodeStored(stored)
+		again, err := record.Kind().EncodeStored(t.Context(), stored)
 		if err != nil || string(again) != string(record.Stored()) {
 			t.Errorf("what is stored differs from its encoding: %v\n%s\n%s", err, record.Stored(), again)
 		}

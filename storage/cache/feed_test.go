@@ -205,7 +205,7 @@ func TestWholeCommits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
 	value := func(x string) []byte {
-		b, err := storagetest.PodKind().EncodeStored(storagetest.Pod("n", "p", "x="+x))
+		b, err := storagetest.PodKind().EncodeStored(t.Context(), storagetest.Pod("n", "p", "x="+x))
 		if err != nil {
 			t.Error(err)
 		}

@@ -171,7 +171,7 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 	if !ok {
 		return upstream.NewKeyNotFoundError(key, 0)
 	}
-	options, err := s.updateOptions(name, preconditions, cached)
+	options, err := s.updateOptions(ctx, name, preconditions, cached)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	if !ok {
 		return upstream.NewKeyNotFoundError(key, 0)
 	}
-	options, err := s.updateOptions(name, preconditions, cached)
+	options, err := s.updateOptions(ctx, name, preconditions, cached)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 }
 
 // updateOptions makes a record of the object that a caller suggests as the current one.
-func (s *Store) updateOptions(name types.NamespacedName, preconditions *upstream.Preconditions, cached runtime.Object) (storage.UpdateOptions, error) {
+func (s *Store) updateOptions(ctx context.Context, name types.NamespacedName, preconditions *upstream.Preconditions, cached runtime.Object) (storage.UpdateOptions, error) {
 	var options storage.UpdateOptions
 	if preconditions != nil {
 		options.Preconditions = &metav1.Preconditions{UID: preconditions.UID, ResourceVersion: preconditions.ResourceVersion}
@@ -245,7 +245,7 @@ func (s *Store) updateOptions(name types.NamespacedName, preconditions *upstream
 	if err != nil {
 		return options, fmt.Errorf("read the resourceVersion of the suggested object: %w", err)
 	}
-	encoded, err := s.kind.EncodeStored(pod)
+	encoded, err := s.kind.EncodeStored(ctx, pod)
 	if err != nil {
 		return options, err
 	}

@@ -110,7 +110,7 @@ func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (ma
 	}
 	name := schema.GroupResource{Group: r.Kind.Hub.GVK.Group, Resource: r.Name}
 	env.Store(name).Strategy.PrepareForCreate(t.Context(), hub)
-	stored, err := r.Kind.EncodeStored(hub)
+	stored, err := r.Kind.EncodeStored(t.Context(), hub)
 	if err != nil {
 		return nil, err
 	}

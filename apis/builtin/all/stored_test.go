@@ -98,7 +98,7 @@ func TestStoredForm(t *testing.T) {
 	for name := range s.samples {
 		r := s.resources[name]
 		obj := s.sample(t, name)
-		value, err := r.Kind.EncodeStored(obj)
+		value, err := r.Kind.EncodeStored(t.Context(), obj)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -115,7 +115,7 @@ func TestStoredForm(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		again, err := r.Kind.EncodeStored(back)
+		again, err := r.Kind.EncodeStored(t.Context(), back)
 		if err != nil || string(again) != string(value) {
 			t.Errorf("%s is stored differently after it was read: %v", name, err)
 		}
