@@ -28,8 +28,8 @@ func pods() builtin.Row[corev1.Pod] {
 	}
 }
 
-func preparePod(_ *builtin.Operation, pod *corev1.Pod) {
-	podspec.DropDisabled(&pod.Spec, nil)
+func preparePod(op *builtin.Operation, pod *corev1.Pod) {
+	podspec.DropDisabled(op.Env.Gates, &pod.Spec, nil)
 	completePodResources(&pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
 	if len(pod.Spec.SchedulingGates) > 0 {
@@ -41,11 +41,11 @@ func preparePod(_ *builtin.Operation, pod *corev1.Pod) {
 	mergeLabelKeys(pod)
 }
 
-func preparePodUpdate(_ *builtin.Operation, pod, old *corev1.Pod) {
+func preparePodUpdate(op *builtin.Operation, pod, old *corev1.Pod) {
 	if pod.Spec.Resources == nil { // the client may not know them
 		pod.Spec.Resources = old.Spec.Resources.DeepCopy()
 	}
-	podspec.DropDisabled(&pod.Spec, &old.Spec)
+	podspec.DropDisabled(op.Env.Gates, &pod.Spec, &old.Spec)
 }
 
 // alignPodIPs makes podIP the first of podIPs, for clients that write or read
