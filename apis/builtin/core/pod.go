@@ -38,13 +38,11 @@ func preparePod(op *builtin.Operation, pod *corev1.Pod) {
 			Reason: corev1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates",
 		})
 	}
-	mergeLabelKeys(pod)
+	mergeLabelKeys(op, pod)
+	syncAppArmor(op, pod)
 }
 
 func preparePodUpdate(op *builtin.Operation, pod, old *corev1.Pod) {
-	if pod.Spec.Resources == nil { // the client may not know them
-		pod.Spec.Resources = old.Spec.Resources.DeepCopy()
-	}
 	podspec.DropDisabled(op.Env.Gates, &pod.Spec, &old.Spec)
 }
 
@@ -61,7 +59,8 @@ func alignPodIPs(pod *corev1.Pod) {
 }
 
 // preparePodStatus keeps what kubelets may not change.
-func preparePodStatus(_ *builtin.Operation, pod, old *corev1.Pod) {
+func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
+	dropDisabledStatus(op.Env.Gates, &pod.Status, &old.Status)
 	if pod.Status.QOSClass == "" {
 		pod.Status.QOSClass = old.Status.QOSClass
 		if pod.Status.QOSClass == "" {
