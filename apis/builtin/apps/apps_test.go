@@ -17,16 +17,16 @@ func TestTemplateGeneration(t *testing.T) {
 		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: text}}}
 	}
 	created := &appsv1.DaemonSet{}
-	prepareDaemonSet(&builtin.Operation{Context: t.Context()}, created)
+	prepareDaemonSet(&builtin.Operation{Context: t.Context(), Env: &builtin.Env{}}, created)
 	kept := generation("7")
-	prepareDaemonSet(&builtin.Operation{Context: t.Context()}, kept)
+	prepareDaemonSet(&builtin.Operation{Context: t.Context(), Env: &builtin.Env{}}, kept)
 	same := generation("9")
-	prepareDaemonSetUpdate(&builtin.Operation{Context: t.Context()}, same, generation("2"))
+	prepareDaemonSetUpdate(&builtin.Operation{Context: t.Context(), Env: &builtin.Env{}}, same, generation("2"))
 	changed := &appsv1.DaemonSet{}
 	changed.Spec.Template.Labels = map[string]string{"a": "b"}
-	prepareDaemonSetUpdate(&builtin.Operation{Context: t.Context()}, changed, generation("2"))
+	prepareDaemonSetUpdate(&builtin.Operation{Context: t.Context(), Env: &builtin.Env{}}, changed, generation("2"))
 	status := &appsv1.DaemonSet{}
-	prepareDaemonSetStatus(&builtin.Operation{Context: t.Context()}, status, generation("2"))
+	prepareDaemonSetStatus(&builtin.Operation{Context: t.Context(), Env: &builtin.Env{}}, status, generation("2"))
 	got := map[string]string{
 		"created": created.Annotations[key], "created with one": kept.Annotations[key], "updated": same.Annotations[key],
 		"updated template": changed.Annotations[key], "status": status.Annotations[key],

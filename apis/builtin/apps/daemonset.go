@@ -24,13 +24,13 @@ func startTemplateGeneration(ds *appsv1.DaemonSet) {
 
 // prepareDaemonSet gives the template its first generation. It is counted in
 // an annotation, which clients may set on creation only.
-func prepareDaemonSet(_ *builtin.Operation, ds *appsv1.DaemonSet) {
-	podspec.DropDisabled(&ds.Spec.Template.Spec, nil)
+func prepareDaemonSet(op *builtin.Operation, ds *appsv1.DaemonSet) {
+	podspec.DropDisabled(op.Env.Gates, &ds.Spec.Template.Spec, nil)
 	setTemplateGeneration(ds, max(templateGeneration(ds), 1))
 }
 
-func prepareDaemonSetUpdate(_ *builtin.Operation, ds, old *appsv1.DaemonSet) {
-	podspec.DropDisabled(&ds.Spec.Template.Spec, &old.Spec.Template.Spec)
+func prepareDaemonSetUpdate(op *builtin.Operation, ds, old *appsv1.DaemonSet) {
+	podspec.DropDisabled(op.Env.Gates, &ds.Spec.Template.Spec, &old.Spec.Template.Spec)
 	generation := templateGeneration(old)
 	if validation.Changed(ds.Spec.Template, old.Spec.Template) {
 		generation++

@@ -58,8 +58,7 @@ func defaultStatefulSet(set *appsv1.StatefulSet) {
 	builtin.FillEmpty(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range spec.VolumeClaimTemplates {
 		claim := &spec.VolumeClaimTemplates[i]
-		builtin.FillEmpty(&claim.APIVersion, corev1.SchemeGroupVersion.String())
-		builtin.FillEmpty(&claim.Kind, "PersistentVolumeClaim")
+		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // whatever was sent
 		podspec.DefaultVolumeClaim(claim)
 	}
 	podspec.Default(&spec.Template.Spec)

@@ -9,12 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 )
 
 func statefulSetWarnings(_ *builtin.Operation, set, old *appsv1.StatefulSet) []string {
 	warnings := templateWarnings(set, old, func(set *appsv1.StatefulSet) *corev1.PodTemplateSpec { return &set.Spec.Template })
 	if limit := set.Spec.RevisionHistoryLimit; limit != nil && *limit < 0 {
 		warnings = append(warnings, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
+	}
+	for i := range set.Spec.VolumeClaimTemplates {
+		warnings = append(warnings, podspec.ClaimWarnings(fmt.Sprintf("spec.volumeClaimTemplates[%d]", i), &set.Spec.VolumeClaimTemplates[i].Spec)...)
 	}
 	return warnings
 }

@@ -18,6 +18,7 @@ func validateStatefulSet(f validation.Field, set, old *appsv1.StatefulSet) {
 		before = &old.Spec.Template
 		validateStatefulSetUpdate(f, spec, &old.Spec)
 	}
+	validatePodManagement(f.Child("podManagementPolicy"), spec.PodManagementPolicy)
 	validateStatefulSetStrategy(f.Child("updateStrategy"), &spec.UpdateStrategy)
 	if policy := spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
 		for _, one := range [...]struct {
@@ -41,15 +42,18 @@ func validateStatefulSetOnce(f validation.Field, spec *appsv1.StatefulSetSpec) {
 	if spec.ServiceName != "" {
 		f.Child("serviceName").DNSLabel(spec.ServiceName)
 	}
-	switch spec.PodManagementPolicy {
-	case "":
-		f.Child("podManagementPolicy").Required("")
-	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
-	default:
-		f.Child("podManagementPolicy").Invalid(spec.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
-	}
 	for i := range spec.VolumeClaimTemplates {
 		podspec.ValidateClaimSpec(f.Child("volumeClaimTemplates").Index(i).Child("spec"), &spec.VolumeClaimTemplates[i].Spec)
+	}
+}
+
+func validatePodManagement(f validation.Field, policy appsv1.PodManagementPolicyType) {
+	switch policy {
+	case "":
+		f.Required("")
+	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
+	default:
+		f.Invalid(policy, "must be 'OrderedReady' or 'Parallel'")
 	}
 }
 
@@ -75,7 +79,9 @@ func withClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	template.Spec.Volumes = make([]corev1.Volume, 0, len(spec.VolumeClaimTemplates)+len(spec.Template.Spec.Volumes))
 	for i := range spec.VolumeClaimTemplates {
 		name := spec.VolumeClaimTemplates[i].Name
-		claims.Again(name)
+		if claims.Again(name) {
+			continue
+		}
 		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
 		}})

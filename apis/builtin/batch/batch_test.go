@@ -31,7 +31,7 @@ func TestJobSelector(t *testing.T) {
 		},
 	} {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}, Spec: test.spec}
-		prepareJob(&builtin.Operation{Context: t.Context()}, job)
+		prepareJob(&builtin.Operation{Context: t.Context(), Env: &builtin.Env{}}, job)
 		if diff := cmp.Diff(test.labels, job.Spec.Template.Labels); diff != "" {
 			t.Errorf("%s: labels:\n%s", name, diff)
 		}

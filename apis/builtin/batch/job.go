@@ -39,8 +39,8 @@ func jobFieldLabel(label, value string) (string, string, error) {
 // prepareJob labels the pods of a job with its name and UID and selects them
 // by the UID, unless the client wants to take care of that itself. What the
 // client has set is left for validation to refuse.
-func prepareJob(_ *builtin.Operation, job *batchv1.Job) {
-	podspec.DropDisabled(jobPods(job), nil)
+func prepareJob(op *builtin.Operation, job *batchv1.Job) {
+	podspec.DropDisabled(op.Env.Gates, jobPods(job), nil)
 	if job.Spec.ManualSelector != nil && *job.Spec.ManualSelector {
 		return
 	}

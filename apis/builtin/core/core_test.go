@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/core"
 	"mainstay.dev/mainstay/apis/builtin/policy"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv/embedded"
@@ -29,6 +30,11 @@ type api struct {
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
+	return newAPIWith(t, feature.Defaults())
+}
+
+func newAPIWith(t *testing.T, gates feature.Gates) *api {
+	t.Helper()
 	backend, err := embedded.Open(embedded.Config{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +45,7 @@ func newAPI(t *testing.T) *api {
 		}
 	})
 	return buildAPI(t, &builtin.Env{
+		Gates:    gates,
 		EventTTL: time.Hour,
 		Storage: func(spec storage.Spec) (storage.Interface, error) {
 			return storage.New(storage.Config{

@@ -1,7 +1,7 @@
 // Package core declares the resources of the core group, those under /api/v1.
 //
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, codec,
-// registry, rest.
+// Imports: apis/builtin, apis/builtin/declarative/core, apis/builtin/podspec,
+// apis/builtin/validation, codec, feature, registry, request, rest.
 package core
 
 import (
@@ -42,7 +42,8 @@ func V1() builtin.Group {
 			Categories: []string{"all"}, Namespaced: true, StoragePath: "controllers",
 			Status: true, Generation: true, OrphanByDefault: true,
 			Default: defaultReplicationController, Prepare: podspec.Prepare(replicationControllerPods), PrepareUpdate: podspec.PrepareUpdate(replicationControllerPods),
-			Validate: validateReplicationController, ValidateStatus: validateReplicationControllerStatus,
+			ValidateName: validateReplicationControllerName,
+			Validate:     validateReplicationController, ValidateStatus: validateReplicationControllerStatus,
 			Warnings:         replicationControllerWarnings,
 			Columns:          replicationControllerColumns(),
 			SelectableFields: []string{"status.replicas"}, Fields: replicationControllerFields,

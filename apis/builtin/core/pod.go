@@ -28,8 +28,8 @@ func pods() builtin.Row[corev1.Pod] {
 	}
 }
 
-func preparePod(_ *builtin.Operation, pod *corev1.Pod) {
-	podspec.DropDisabled(&pod.Spec, nil)
+func preparePod(op *builtin.Operation, pod *corev1.Pod) {
+	podspec.DropDisabled(op.Env.Gates, &pod.Spec, nil)
 	completePodResources(&pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(&pod.Spec)}
 	if len(pod.Spec.SchedulingGates) > 0 {
@@ -38,14 +38,12 @@ func preparePod(_ *builtin.Operation, pod *corev1.Pod) {
 			Reason: corev1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates",
 		})
 	}
-	mergeLabelKeys(pod)
+	mergeLabelKeys(op, pod)
+	syncAppArmor(op, pod)
 }
 
-func preparePodUpdate(_ *builtin.Operation, pod, old *corev1.Pod) {
-	if pod.Spec.Resources == nil { // the client may not know them
-		pod.Spec.Resources = old.Spec.Resources.DeepCopy()
-	}
-	podspec.DropDisabled(&pod.Spec, &old.Spec)
+func preparePodUpdate(op *builtin.Operation, pod, old *corev1.Pod) {
+	podspec.DropDisabled(op.Env.Gates, &pod.Spec, &old.Spec)
 }
 
 // alignPodIPs makes podIP the first of podIPs, for clients that write or read
@@ -61,7 +59,8 @@ func alignPodIPs(pod *corev1.Pod) {
 }
 
 // preparePodStatus keeps what kubelets may not change.
-func preparePodStatus(_ *builtin.Operation, pod, old *corev1.Pod) {
+func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
+	dropDisabledStatus(op.Env.Gates, &pod.Status, &old.Status)
 	if pod.Status.QOSClass == "" {
 		pod.Status.QOSClass = old.Status.QOSClass
 		if pod.Status.QOSClass == "" {

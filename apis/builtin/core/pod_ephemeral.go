@@ -24,6 +24,7 @@ func validateEphemeralContainers(f validation.Field, pod, old *corev1.Pod) {
 		return
 	}
 	validateWholePod(f, pod, old)
+	validateAnnotationsKept(f, pod, old)
 	at := f.Child("spec").Child("ephemeralContainers")
 	now := map[string]*corev1.EphemeralContainer{}
 	for i := range pod.Spec.EphemeralContainers {

@@ -3,15 +3,19 @@ package core
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // mergeLabelKeys adds to the selectors of a new pod what its keys of labels
 // stand for: the values that the pod itself has, so that the scheduler finds
 // plain selectors.
-func mergeLabelKeys(pod *corev1.Pod) {
+func mergeLabelKeys(op *builtin.Operation, pod *corev1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
-		c := &pod.Spec.TopologySpreadConstraints[i]
-		addLabelKeys(c.LabelSelector, pod.Labels, c.MatchLabelKeys, metav1.LabelSelectorOpIn)
+		if c := &pod.Spec.TopologySpreadConstraints[i]; op.Env.Gates.Enabled(feature.MatchLabelKeysInPodTopologySpreadSelectorMerge) {
+			addLabelKeys(c.LabelSelector, pod.Labels, c.MatchLabelKeys, metav1.LabelSelectorOpIn)
+		}
 	}
 	affinity := pod.Spec.Affinity
 	if affinity == nil {

@@ -14,11 +14,11 @@ import (
 func podPart(name string, take func(to, sent *corev1.Pod), validate func(f validation.Field, pod, old *corev1.Pod)) builtin.Subresource {
 	return builtin.PartSubresource(builtin.Part[corev1.Pod]{
 		Name: name, Validate: validate,
-		Prepare: func(_ *builtin.Operation, sent, old *corev1.Pod) {
+		Prepare: func(op *builtin.Operation, sent, old *corev1.Pod) {
 			pod := old.DeepCopy()
 			keepRequest(pod, sent)
 			take(pod, sent)
-			podspec.DropDisabled(&pod.Spec, &old.Spec)
+			podspec.DropDisabled(op.Env.Gates, &pod.Spec, &old.Spec)
 			*sent = *pod
 		},
 	})

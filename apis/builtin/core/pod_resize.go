@@ -7,6 +7,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/feature"
 )
 
 // podResize changes the resources of containers that may be running.
@@ -44,6 +45,9 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 	case old.Spec.OS != nil && old.Spec.OS.Name == corev1.Windows:
 		f.Child("").Forbidden("windows pods cannot be resized")
 		return
+	case (hasResources(&pod.Spec) || hasResources(&old.Spec)) && !f.Enabled(feature.InPlacePodLevelResourcesVerticalScaling):
+		f.Child("").Forbidden("pods with pod-level resources cannot be resized")
+		return
 	}
 	validateWholePod(f, pod, old)
 	spec := f.Child("spec")
@@ -63,10 +67,30 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 	if f.Faults() > before {
 		return
 	}
+	if !f.Enabled(feature.InPlacePodVerticalScalingInitContainers) && changesInit(&pod.Spec, &old.Spec) {
+		spec.Forbidden("resources for non-sidecar init containers are immutable")
+	}
 	spec.Add(validateResources(pod, old, spec.Path())...)
 	if validation.Changed(withoutResizable(&pod.Spec), withoutResizable(&old.Spec)) {
 		spec.Forbidden("only cpu and memory resources are mutable")
 	}
+}
+
+// hasResources reports whether a pod says what it asks for as a whole.
+func hasResources(spec *corev1.PodSpec) bool {
+	return spec.Resources != nil && len(spec.Resources.Requests)+len(spec.Resources.Limits) > 0
+}
+
+// changesInit reports whether containers that end before the others begin differ.
+func changesInit(spec, old *corev1.PodSpec) bool {
+	for i := range old.InitContainers {
+		policy := old.InitContainers[i].RestartPolicy
+		sidecar := policy != nil && *policy == corev1.ContainerRestartPolicyAlways
+		if !sidecar && validation.Changed(&spec.InitContainers[i], &old.InitContainers[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // canResize tells whether the pod's kubelet, if it has one yet, tells the

@@ -1,15 +1,20 @@
 package core
 
 import (
+	"math"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	declared "mainstay.dev/mainstay/apis/builtin/declarative/core"
+	"mainstay.dev/mainstay/apis/builtin/podspec"
 	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // validatePodStatus has the rules of what kubelets and schedulers write.
 func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
+	validateAnnotationsKept(f, pod, old)
 	f, s := f.Child("status"), &pod.Status
 	if s.QOSClass != old.Status.QOSClass && old.Status.QOSClass != "" {
 		f.Child("qosClass").Invalid(s.QOSClass, "field is immutable")
@@ -17,22 +22,17 @@ func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	for i := range s.Conditions {
 		f.Child("conditions").Index(i).Child("Type").QualifiedName(string(s.Conditions[i].Type)) // as kube-apiserver spells it
 	}
-	if s.NominatedNodeName != "" {
-		f.Child("nominatedNodeName").DNSSubdomain(s.NominatedNodeName)
+	if name := s.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
+		f.Child("nominatedNodeName").DNSSubdomain(name)
 	}
 	f.Child("observedGeneration").NonNegative(s.ObservedGeneration)
 	validatePodIPs(f.Child("podIPs"), s.PodIPs, old.Status.PodIPs)
 	validateHostIPs(f.Child("hostIPs"), s, &old.Status)
-	validateContainerStatuses(f.Child("containerStatuses"), s.ContainerStatuses, old.Status.ContainerStatuses, pod.Spec.Containers, pod.Spec.RestartPolicy)
-	validateContainerStatuses(f.Child("initContainerStatuses"), s.InitContainerStatuses, old.Status.InitContainerStatuses, pod.Spec.InitContainers, corev1.RestartPolicyAlways)
-	claims := validation.NewSeen[string](len(pod.Spec.ResourceClaims))
-	for i := range pod.Spec.ResourceClaims {
-		claims.Again(pod.Spec.ResourceClaims[i].Name)
-	}
-	for i := range s.ResourceClaimStatuses {
-		if name := s.ResourceClaimStatuses[i].Name; !claims.Has(name) {
-			f.Child("resourceClaimStatuses").Index(i).Child("name").Invalid(name, "must match the name of an entry in `spec.resourceClaims`")
-		}
+	validateContainerStatuses(f, pod, &old.Status)
+	validateClaimStatuses(f.Child("resourceClaimStatuses"), s.ResourceClaimStatuses, pod.Spec.ResourceClaims)
+	validateExtendedClaim(f.Child("extendedResourceClaimStatus"), s.ExtendedResourceClaimStatus, &pod.Spec)
+	if len(s.VolumeHealth)+len(s.NodeAllocatableResourceClaimStatuses) > 0 {
+		validation.Declared(f, declared.Validate_PodStatus, s, &old.Status, "status")
 	}
 }
 
@@ -75,32 +75,105 @@ func validateHostIPs(f validation.Field, s, old *corev1.PodStatus) {
 	}
 }
 
-// validateContainerStatuses: what has ended for good does not run again.
-func validateContainerStatuses(f validation.Field, statuses, old []corev1.ContainerStatus, containers []corev1.Container, policy corev1.RestartPolicy) {
-	byName := make(map[string]*corev1.ContainerStatus, len(statuses))
-	for i := range statuses {
-		byName[statuses[i].Name] = &statuses[i]
-		validateHealth(f.Index(i).Child("allocatedResourcesStatus"), &statuses[i], containers)
+// statusList are the statuses of one of the three kinds of containers.
+type statusList struct {
+	name       string
+	now, old   []corev1.ContainerStatus
+	containers []corev1.Container
+	ephemeral  bool // they have no resources of their own, and run once
+}
+
+func validateContainerStatuses(f validation.Field, pod *corev1.Pod, old *corev1.PodStatus) {
+	s, spec := &pod.Status, &pod.Spec
+	restarts := newRestarts(spec)
+	for _, list := range [...]statusList{
+		{"containerStatuses", s.ContainerStatuses, old.ContainerStatuses, spec.Containers, false},
+		{"initContainerStatuses", s.InitContainerStatuses, old.InitContainerStatuses, spec.InitContainers, false},
+		{"ephemeralContainerStatuses", s.EphemeralContainerStatuses, old.EphemeralContainerStatuses, nil, true},
+	} {
+		at := f.Child(list.name)
+		for i := range list.now {
+			list.validateHealth(at.Index(i).Child("allocatedResourcesStatus"), &list.now[i])
+			validateStatusUser(at.Index(i).Child("linux"), list.now[i].User, spec.OS)
+		}
+		restarts.validate(at, &list)
 	}
-	if policy == corev1.RestartPolicyAlways {
+}
+
+// restarts knows which containers of a pod may run again once they have ended.
+type restarts struct {
+	spec       *corev1.PodSpec
+	containers map[string]*corev1.Container // nil: all may
+}
+
+func newRestarts(spec *corev1.PodSpec) restarts {
+	r := restarts{spec: spec}
+	if spec.RestartPolicy == corev1.RestartPolicyAlways || podspec.RestartsAll(spec) {
+		return r
+	}
+	r.containers = make(map[string]*corev1.Container, len(spec.Containers)+len(spec.InitContainers))
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			r.containers[containers[i].Name] = &containers[i]
+		}
+	}
+	return r
+}
+
+// validate: what has ended for good does not run again.
+func (r *restarts) validate(f validation.Field, list *statusList) {
+	if r.containers == nil && !list.ephemeral || len(list.old) == 0 {
 		return
 	}
-	for i := range old {
-		ended := old[i].State.Terminated
-		if ended == nil || policy == corev1.RestartPolicyOnFailure && ended.ExitCode != 0 {
+	now := make(map[string]*corev1.ContainerStatus, len(list.now))
+	for i := range list.now {
+		now[list.now[i].Name] = &list.now[i]
+	}
+	for i := range list.old {
+		ended := list.old[i].State.Terminated
+		if ended == nil || !list.ephemeral && r.allowed(list.old[i].Name, ended.ExitCode) {
 			continue
 		}
-		if now := byName[old[i].Name]; now != nil && now.State.Terminated == nil {
+		if status := now[list.old[i].Name]; status != nil && status.State.Terminated == nil {
 			f.Index(i).Child("state").Forbidden("may not be transitioned to non-terminated state")
 		}
 	}
 }
 
-func validateHealth(f validation.Field, status *corev1.ContainerStatus, containers []corev1.Container) {
+// allowed reports whether a container that has ended with a code may run again: by
+// its own rules and policy, or by the pod's where it has none.
+func (r *restarts) allowed(name string, code int32) bool {
+	policy := corev1.ContainerRestartPolicy(r.spec.RestartPolicy)
+	if c := r.containers[name]; c != nil && c.RestartPolicy != nil {
+		policy = *c.RestartPolicy
+		for i := range c.RestartPolicyRules {
+			if exits := c.RestartPolicyRules[i].ExitCodes; exits != nil &&
+				slices.Contains(exits.Values, code) == (exits.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+				return true
+			}
+		}
+	}
+	return policy == corev1.ContainerRestartPolicyAlways || policy == corev1.ContainerRestartPolicyOnFailure && code != 0
+}
+
+func (l *statusList) validateHealth(f validation.Field, status *corev1.ContainerStatus) {
+	if len(status.AllocatedResourcesStatus) > 0 && l.ephemeral {
+		f.Forbidden("cannot be set for a container status")
+		return
+	}
 	for i := range status.AllocatedResourcesStatus {
-		name := status.AllocatedResourcesStatus[i].Name
-		if !strings.HasPrefix(string(name), "claim:") && !hasResource(containers, status.Name, name) {
-			f.Index(i).Child("name").Invalid(name, "must match one of the container's resource requests")
+		resource, at := &status.AllocatedResourcesStatus[i], f.Index(i)
+		if !strings.HasPrefix(string(resource.Name), "claim:") && !hasResource(l.containers, status.Name, resource.Name) {
+			at.Child("name").Invalid(resource.Name, "must match one of the container's resource requests")
+		}
+		ids := validation.NewSeen[corev1.ResourceID](len(resource.Resources))
+		for j := range resource.Resources {
+			health, at := &resource.Resources[j], at.Child("resources").Index(j)
+			if ids.Again(health.ResourceID) {
+				at.Child("resourceID").Duplicate(health.ResourceID)
+			}
+			validation.OneOf(at.Child("health"), health.Health,
+				corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown)
 		}
 	}
 }
@@ -114,4 +187,69 @@ func hasResource(containers []corev1.Container, container string, name corev1.Re
 		}
 	}
 	return false
+}
+
+// validateStatusUser: who the processes of a container are, as its kubelet has it.
+func validateStatusUser(f validation.Field, user *corev1.ContainerUser, os *corev1.PodOS) {
+	if user == nil || user.Linux == nil {
+		return
+	}
+	if os != nil && os.Name == corev1.Windows {
+		f.Forbidden("cannot be set for a windows pod")
+		return
+	}
+	f.Child("uid").Between(user.Linux.UID, 0, math.MaxInt32)
+	f.Child("gid").Between(user.Linux.GID, 0, math.MaxInt32)
+	for i, group := range user.Linux.SupplementalGroups {
+		f.Child("supplementalGroups").Index(i).Between(group, 0, math.MaxInt32)
+	}
+}
+
+// validateClaimStatuses: each is of one of the claims of the pod. Faults of the name
+// of the claim made for it are said of the name, as kube-apiserver does.
+func validateClaimStatuses(f validation.Field, statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim) {
+	known, seen := validation.NewSeen[string](len(claims)), validation.NewSeen[string](len(statuses))
+	for i := range claims {
+		known.Again(claims[i].Name)
+	}
+	for i := range statuses {
+		status, at := &statuses[i], f.Index(i).Child("name")
+		if !known.Has(status.Name) {
+			at.Invalid(status.Name, "must match the name of an entry in `spec.resourceClaims`")
+		}
+		if seen.Again(status.Name) {
+			at.Duplicate(status.Name)
+		}
+		if name := status.ResourceClaimName; name != nil {
+			at.DNSSubdomain(*name)
+		}
+	}
+}
+
+// validateExtendedClaim: which requests of the claim that was made for a pod's
+// extended resources are for which of its containers.
+func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourceClaimStatus, spec *corev1.PodSpec) {
+	if status == nil {
+		return
+	}
+	names := validation.NewSeen[string](len(spec.Containers) + len(spec.InitContainers))
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			names.Again(containers[i].Name)
+		}
+	}
+	if len(status.RequestMappings) == 0 {
+		f.Child("requestMappings").Required("")
+	}
+	for i := range status.RequestMappings {
+		mapping, at := &status.RequestMappings[i], f.Child("requestMappings").Index(i)
+		if !names.Has(mapping.ContainerName) {
+			at.Child("containerName").Invalid(mapping.ContainerName, "must match the name of an entry in spec.initContainers.name or spec.containers.name")
+		}
+		if mapping.ResourceName == "" {
+			at.Child("resourceName").Required("")
+		}
+		at.Child("requestName").DNSLabel(mapping.RequestName)
+	}
+	f.Child("resourceClaimName").DNSSubdomain(status.ResourceClaimName)
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/diff"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
@@ -25,19 +26,27 @@ func validatePod(f validation.Field, pod, old *corev1.Pod) {
 		if len(pod.Spec.EphemeralContainers) > 0 {
 			f.Child("spec").Child("ephemeralContainers").Forbidden("cannot be set on create")
 		}
+		podspec.ValidateProfilesMatch(f.Child("spec"), &pod.ObjectMeta, &pod.Spec)
 		return
 	}
+	validateAnnotationsKept(f, pod, old)
 	validatePodUpdate(f.Child("spec"), &pod.Spec, &old.Spec)
 }
 
 // validateWholePod has the rules that hold for a pod however it is written.
 func validateWholePod(f validation.Field, pod, old *corev1.Pod) {
 	var before *corev1.PodSpec
+	var meta *metav1.ObjectMeta
 	if old != nil {
-		before = &old.Spec
+		before, meta = &old.Spec, &old.ObjectMeta
 	}
-	podspec.ValidateAnnotations(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &pod.Spec)
-	podspec.Validate(f.Child("spec"), &pod.Spec, before, podspec.Options{Pod: true})
+	podspec.ValidateAnnotations(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, meta, &pod.Spec)
+	podspec.Validate(f.Child("spec"), &pod.Spec, before, podspec.Options{Pod: true, Name: pod.Name})
+}
+
+// validateAnnotationsKept: some annotations say what the pod is.
+func validateAnnotationsKept(f validation.Field, pod, old *corev1.Pod) {
+	podspec.ValidateAnnotationsKept(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &old.ObjectMeta)
 }
 
 // mutable names what of a pod may change, in the words of kube-apiserver.
@@ -187,7 +196,9 @@ func validateGatedUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 		return
 	}
 	for i := range was {
-		if !extends(now[i].MatchExpressions, was[i].MatchExpressions) || !extends(now[i].MatchFields, was[i].MatchFields) {
+		nothing := len(was[i].MatchExpressions)+len(was[i].MatchFields) == 0
+		something := len(now[i].MatchExpressions)+len(now[i].MatchFields) > 0
+		if nothing && something || !extends(now[i].MatchExpressions, was[i].MatchExpressions) || !extends(now[i].MatchFields, was[i].MatchFields) {
 			terms.Index(i).Invalid(now[i], "only additions are allowed (no mutations or deletions)")
 		}
 	}
@@ -201,13 +212,14 @@ func extends(now, before []corev1.NodeSelectorRequirement) bool {
 	})
 }
 
-// podWarnings returns what clients should know of a pod that is stored.
+// podWarnings returns what clients should know of a pod that is new. Updates are
+// many, and few are by hand.
 func podWarnings(_ *builtin.Operation, pod, old *corev1.Pod) []string {
-	if old != nil && !validation.Changed(pod.Spec, old.Spec) {
+	if old != nil {
 		return nil
 	}
-	warnings := podspec.Warnings("spec", &pod.Spec)
-	if problems := apivalidation.IsDNS1123Label(pod.Name); old == nil && len(problems) > 0 {
+	warnings := podspec.Warnings("spec", &pod.Spec, &pod.ObjectMeta)
+	if problems := apivalidation.IsDNS1123Label(pod.Name); len(problems) > 0 {
 		warnings = append(warnings, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, "+
 			"which can result in surprising behavior; a DNS label is recommended: %v", problems))
 	}

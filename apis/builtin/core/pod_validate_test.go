@@ -48,6 +48,7 @@ func TestPodUpdates(t *testing.T) {
 		{"a new gate", "gated", func(s *corev1.PodSpec) { s.SchedulingGates[0].Name = "x.y/z" }, "only deletion is allowed, but found new scheduling gate 'x.y/z'"},
 		{"a choosier gated pod", "gated", func(s *corev1.PodSpec) { s.NodeSelector["zone"] = "a" }, ""},
 		{"a less choosy gated pod", "gated", func(s *corev1.PodSpec) { s.NodeSelector = nil }, "only additions to spec.nodeSelector are allowed"},
+		{"terms of nodes of a gated pod", "gated", func(s *corev1.PodSpec) { s.Affinity = nodeTerms(corev1.NodeSelectorTerm{}) }, ""},
 		{"a choosier bound pod", "bound", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }, "pod updates may not change fields other than"},
 	} {
 		before := a.get("v1 pods", in("ns", tt.pod)).(*corev1.Pod).Spec.DeepCopy()
@@ -77,6 +78,15 @@ func TestValidPodAllocatesNothing(t *testing.T) {
 	if allocated > 0 {
 		t.Errorf("%.1f allocations", allocated)
 	}
+	old := pod.Spec.DeepCopy()
+	allocated = testing.AllocsPerRun(100, func() {
+		if faults := validator.Validate(t.Context(), func(f validation.Field) { podspec.Validate(f, &pod.Spec, old, podspec.Options{Pod: true}) }); len(faults) > 0 {
+			t.Fatal(faults)
+		}
+	})
+	if allocated > 0 {
+		t.Errorf("%.1f allocations of an update", allocated)
+	}
 }
 
 // TestHostilePods: what is compared with all others of its list is so in linear
@@ -104,8 +114,15 @@ func TestHostilePods(t *testing.T) {
 		c.Resources.Claims = append(c.Resources.Claims, corev1.ResourceClaim{Name: name})
 	}
 	c.Resources.Claims = append(c.Resources.Claims, slices.Repeat([]corev1.ResourceClaim{{Name: "none"}}, n)...)
-	if got := podFaults(validation.NewValidator(feature.Defaults()), t, &spec); got != 1000 {
+	validator := validation.NewValidator(feature.Defaults())
+	if got := podFaults(validator, t, &spec); got != 1000 {
 		t.Errorf("%d faults are reported, want as many as are reported at most", got)
+	}
+	updated := len(validator.Validate(t.Context(), func(f validation.Field) {
+		podspec.Validate(f, &spec, &spec, podspec.Options{Pod: true, Name: "p"})
+	}))
+	if updated != 1000 {
+		t.Errorf("%d faults of an update are reported, want as many as are reported at most", updated)
 	}
 }
 

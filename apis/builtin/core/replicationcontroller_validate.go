@@ -2,6 +2,7 @@ package core
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"mainstay.dev/mainstay/apis/builtin"
@@ -62,15 +63,25 @@ func validatePodTemplate(f validation.Field, template, old *corev1.PodTemplate) 
 	podspec.ValidateTemplate(f.Child("template"), &template.Template, before)
 }
 
-func replicationControllerWarnings(_ *builtin.Operation, rc, old *corev1.ReplicationController) []string {
-	if rc.Spec.Template == nil {
+// validateReplicationControllerName leaves prefixes of names alone: what is made of
+// them is validated, as kube-apiserver does here and in few kinds else.
+func validateReplicationControllerName(name string, prefix bool) []string {
+	if prefix {
 		return nil
+	}
+	return content.IsDNS1123Subdomain(name)
+}
+
+func replicationControllerWarnings(op *builtin.Operation, rc, old *corev1.ReplicationController) []string {
+	warnings := builtin.PodNameWarnings(op, rc, old)
+	if rc.Spec.Template == nil {
+		return warnings
 	}
 	var before *corev1.PodTemplateSpec
 	if old != nil {
 		before = old.Spec.Template
 	}
-	return podspec.TemplateWarnings("spec.template.spec", rc.Spec.Template, before)
+	return append(warnings, podspec.TemplateWarnings("spec.template.spec", rc.Spec.Template, before)...)
 }
 
 func podTemplateWarnings(_ *builtin.Operation, template, old *corev1.PodTemplate) []string {

@@ -3,6 +3,7 @@ package podspec
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 )
@@ -17,20 +18,79 @@ func (p *pod) validateAffinity(f validation.Field) {
 	if affinity == nil {
 		return
 	}
+	var old corev1.Affinity
+	if p.old != nil && p.old.Affinity != nil {
+		old = *p.old.Affinity
+	}
 	if a := affinity.NodeAffinity; a != nil {
-		validateNodeAffinity(f.Child("nodeAffinity"), a)
+		validateNodeAffinity(f.Child("nodeAffinity"), a, !breaksNodeValues(f, old.NodeAffinity))
+	}
+	rule := validation.Field.LabelSelector
+	if breaksSelectors(f, &old) {
+		rule = looseSelector
 	}
 	if a := affinity.PodAffinity; a != nil {
-		validatePodTerms(f.Child("podAffinity"), a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+		validatePodTerms(f.Child("podAffinity"), a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, rule)
 	}
 	if a := affinity.PodAntiAffinity; a != nil {
-		validatePodTerms(f.Child("podAntiAffinity"), a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+		validatePodTerms(f.Child("podAntiAffinity"), a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, rule)
 	}
 }
 
-func validateNodeAffinity(f validation.Field, a *corev1.NodeAffinity) {
+// selectorRule is a rule of selectors of labels.
+type selectorRule = func(validation.Field, *metav1.LabelSelector)
+
+// looseSelector lets values be no values of labels; they choose nothing then.
+func looseSelector(f validation.Field, selector *metav1.LabelSelector) {
+	f.Add(metav1validation.ValidateLabelSelector(selector,
+		metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, f.Path())...)
+}
+
+// breaksNodeValues reports whether required labels of nodes have values that no
+// label has. The rule came later than pods that break it.
+func breaksNodeValues(f validation.Field, a *corev1.NodeAffinity) bool {
+	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return f.Breaks(func(f validation.Field) {
+		for i := range terms {
+			for j := range terms[i].MatchExpressions {
+				for _, value := range terms[i].MatchExpressions[j].Values {
+					f.LabelValue(value)
+				}
+			}
+		}
+	})
+}
+
+// breaksSelectors reports whether any selector of pods breaks the rule of them, which
+// came later than pods that do.
+func breaksSelectors(f validation.Field, a *corev1.Affinity) bool {
+	return f.Breaks(func(f validation.Field) {
+		if a := a.PodAffinity; a != nil {
+			validateSelectors(f, a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+		}
+		if a := a.PodAntiAffinity; a != nil {
+			validateSelectors(f, a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+		}
+	})
+}
+
+func validateSelectors(f validation.Field, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+	for i := range required {
+		f.LabelSelector(required[i].LabelSelector)
+		f.LabelSelector(required[i].NamespaceSelector)
+	}
+	for i := range preferred {
+		f.LabelSelector(preferred[i].PodAffinityTerm.LabelSelector)
+		f.LabelSelector(preferred[i].PodAffinityTerm.NamespaceSelector)
+	}
+}
+
+func validateNodeAffinity(f validation.Field, a *corev1.NodeAffinity, labelValues bool) {
 	if required := a.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-		ValidateNodeSelector(f.Child(requiredTerms), required)
+		validateNodeSelector(f.Child(requiredTerms), required, labelValues)
 	}
 	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
 		term, at := &a.PreferredDuringSchedulingIgnoredDuringExecution[i], f.Child(preferredTerms).Index(i)
@@ -48,12 +108,16 @@ func validateWeight(f validation.Field, weight int32) {
 // ValidateNodeSelector has the rules of what chooses nodes, in pods, volumes and
 // devices.
 func ValidateNodeSelector(f validation.Field, selector *corev1.NodeSelector) {
+	validateNodeSelector(f, selector, true)
+}
+
+func validateNodeSelector(f validation.Field, selector *corev1.NodeSelector, labelValues bool) {
 	f = f.Child("nodeSelectorTerms")
 	if len(selector.NodeSelectorTerms) == 0 {
 		f.Required("must have at least one node selector term")
 	}
 	for i := range selector.NodeSelectorTerms {
-		validateNodeTerm(f.Index(i), &selector.NodeSelectorTerms[i], true)
+		validateNodeTerm(f.Index(i), &selector.NodeSelectorTerms[i], labelValues)
 	}
 }
 
@@ -112,20 +176,20 @@ func validateNodeField(f validation.Field, r *corev1.NodeSelectorRequirement) {
 	}
 }
 
-func validatePodTerms(f validation.Field, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+func validatePodTerms(f validation.Field, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, rule selectorRule) {
 	for i := range required {
-		validatePodTerm(f.Child(requiredTerms).Index(i), &required[i])
+		validatePodTerm(f.Child(requiredTerms).Index(i), &required[i], rule)
 	}
 	for i := range preferred {
 		at := f.Child(preferredTerms).Index(i)
 		validateWeight(at.Child("weight"), preferred[i].Weight)
-		validatePodTerm(at.Child("podAffinityTerm"), &preferred[i].PodAffinityTerm)
+		validatePodTerm(at.Child("podAffinityTerm"), &preferred[i].PodAffinityTerm, rule)
 	}
 }
 
-func validatePodTerm(f validation.Field, term *corev1.PodAffinityTerm) {
-	f.Child("labelSelector").LabelSelector(term.LabelSelector)
-	f.Child("namespaceSelector").LabelSelector(term.NamespaceSelector)
+func validatePodTerm(f validation.Field, term *corev1.PodAffinityTerm, rule selectorRule) {
+	rule(f.Child("labelSelector"), term.LabelSelector)
+	rule(f.Child("namespaceSelector"), term.NamespaceSelector)
 	for _, namespace := range term.Namespaces {
 		f.Child("namespace").DNSLabel(namespace)
 	}
@@ -154,6 +218,30 @@ func validateLabelKeys(f validation.Field, match, mismatch []string, selector *m
 	if selector != nil && len(match) > 0 {
 		validateMergedKeys(f, match, selector)
 		validateOpposedKeys(f.Child("matchLabelKeys"), match, mismatch)
+	}
+}
+
+// validateUnmergedKeys: keys that are not added to the selector are not in it.
+func validateUnmergedKeys(f validation.Field, match []string, selector *metav1.LabelSelector) {
+	if len(match) == 0 {
+		return
+	}
+	if selector == nil {
+		f.Forbidden("must not be specified when labelSelector is not set")
+		return
+	}
+	keys := validation.NewSeen[string](len(selector.MatchExpressions) + len(selector.MatchLabels))
+	for key := range selector.MatchLabels {
+		keys.Again(key)
+	}
+	for i := range selector.MatchExpressions {
+		keys.Again(selector.MatchExpressions[i].Key)
+	}
+	for i, key := range match {
+		f.Index(i).QualifiedName(key)
+		if keys.Has(key) {
+			f.Index(i).Invalid(key, "exists in both matchLabelKeys and labelSelector")
+		}
 	}
 }
 

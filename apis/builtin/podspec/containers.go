@@ -1,11 +1,13 @@
 package podspec
 
 import (
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/feature"
 )
 
 // container is one of any of the three kinds, on its way through its rules.
@@ -86,9 +88,10 @@ func (c *container) validateInit(f validation.Field) {
 
 // validateRunning: how a container that goes on is watched and ended.
 func (c *container) validateRunning(f validation.Field) {
-	if c.Lifecycle != nil {
-		c.pod.validateHandler(f.Child("lifecycle").Child("postStart"), c.Lifecycle.PostStart)
-		c.pod.validateHandler(f.Child("lifecycle").Child("preStop"), c.Lifecycle.PreStop)
+	if at := f.Child("lifecycle"); c.Lifecycle != nil {
+		c.pod.validateHandler(at.Child("postStart"), c.Lifecycle.PostStart)
+		c.pod.validateHandler(at.Child("preStop"), c.Lifecycle.PreStop)
+		c.pod.validateStopSignal(at.Child("stopSignal"), c.Lifecycle.StopSignal)
 	}
 	c.pod.validateSoleProbe(f.Child("livenessProbe"), c.LivenessProbe)
 	c.pod.validateReadinessProbe(f.Child("readinessProbe"), c.ReadinessProbe)
@@ -162,8 +165,7 @@ func (c *container) validateRestart(f validation.Field, init bool) {
 	}
 	for i := range c.RestartPolicyRules {
 		rule, at := &c.RestartPolicyRules[i], f.Index(i)
-		validation.OneOf(at.Child("action"), rule.Action,
-			corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		c.pod.validateRestartAction(at.Child("action"), rule.Action)
 		if rule.ExitCodes == nil {
 			at.Child("exitCodes").Required("must be specified")
 			continue
@@ -174,6 +176,30 @@ func (c *container) validateRestart(f validation.Field, init bool) {
 			at.Child("exitCodes").Child("values").TooMany(n, maxExitCodes)
 		}
 	}
+}
+
+func (p *pod) validateRestartAction(f validation.Field, action corev1.ContainerRestartRuleAction) {
+	const one, all = corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers
+	if f.Enabled(feature.RestartAllContainersOnContainerExits) || p.restartedAll {
+		validation.OneOf(f, action, one, all)
+		return
+	}
+	validation.OneOf(f, action, one)
+}
+
+// RestartsAll reports whether there is a container that lets all others start anew
+// when it ends.
+func RestartsAll(spec *corev1.PodSpec) bool {
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			for j := range containers[i].RestartPolicyRules {
+				if containers[i].RestartPolicyRules[j].Action == corev1.ContainerRestartRuleActionRestartAllContainers {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func (c *container) validatePorts(f validation.Field) {
@@ -209,6 +235,10 @@ type hostPort struct {
 	port     int32
 }
 
+func hostPortText(port *corev1.ContainerPort) string {
+	return string(port.Protocol) + "/" + port.HostIP + "/" + strconv.Itoa(int(port.HostPort))
+}
+
 // validateHostPorts: the ports that containers take of their node.
 func (p *pod) validateHostPorts(f validation.Field) {
 	taken := validation.NewSeen[hostPort](0)
@@ -216,16 +246,28 @@ func (p *pod) validateHostPorts(f validation.Field) {
 		for j := range p.spec.Containers[i].Ports {
 			port, at := &p.spec.Containers[i].Ports[j], f.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort")
 			if port.HostPort != 0 && taken.Again(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
-				at.Duplicate(string(port.Protocol) + "/" + port.HostIP + "/" + decimal(port.HostPort))
+				at.Duplicate(hostPortText(port))
 			}
 			p.validateNodePort(at, port)
 		}
 	}
 	for i := range p.spec.InitContainers {
-		for j := range p.spec.InitContainers[i].Ports {
-			at := f.Child("initContainers").Index(i).Child("ports").Index(j).Child("hostPort")
-			p.validateNodePort(at, &p.spec.InitContainers[i].Ports[j])
+		p.validateInitHostPorts(f.Child("initContainers"), i)
+	}
+}
+
+// validateInitHostPorts: init containers run one after another, so that only ports
+// of one are in each other's way. Such a fault is said of the first of them,
+// whichever it is, as kube-apiserver does.
+func (p *pod) validateInitHostPorts(f validation.Field, i int) {
+	ports := p.spec.InitContainers[i].Ports
+	taken := validation.NewSeen[hostPort](len(ports))
+	for j := range ports {
+		port := &ports[j]
+		if port.HostPort != 0 && taken.Again(hostPort{port.Protocol, port.HostIP, port.HostPort}) {
+			f.Index(0).Child("ports").Index(j).Child("hostPort").Duplicate(hostPortText(port))
 		}
+		p.validateNodePort(f.Index(i).Child("ports").Index(j).Child("hostPort"), port)
 	}
 }
 

@@ -3,7 +3,8 @@
 // of which, such as volumes and claims, are in other kinds too. What holds for
 // pods only is in package core.
 //
-// Imports: apis/builtin, apis/builtin/validation.
+// Imports: apis/builtin, apis/builtin/declarative/core, apis/builtin/validation,
+// feature.
 package podspec
 
 import (

@@ -4,36 +4,62 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // Prepare and PrepareUpdate are the rules of a kind that makes pods of the
 // specification that spec returns: fields of features that are off are dropped.
 func Prepare[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
-	return func(_ *builtin.Operation, obj *T) { DropDisabled(spec(obj), nil) }
+	return func(op *builtin.Operation, obj *T) { DropDisabled(op.Env.Gates, spec(obj), nil) }
 }
 
 // PrepareUpdate is described with Prepare.
 func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
-	return func(_ *builtin.Operation, obj, old *T) { DropDisabled(spec(obj), spec(old)) }
+	return func(op *builtin.Operation, obj, old *T) { DropDisabled(op.Env.Gates, spec(obj), spec(old)) }
+}
+
+// Gated are the fields that a feature gate guards, in objects of a type. Take
+// reports whether any of them is set, and clears them on request.
+type Gated[T any] struct {
+	Gate feature.Gate
+	Take func(obj *T, drop bool) (used bool)
+}
+
+// Drop clears the fields if the gate is off, except where the old object uses
+// them. There may be none: old is nil then.
+func (g Gated[T]) Drop(gates feature.Gates, obj, old *T) {
+	if !gates.Enabled(g.Gate) && (old == nil || !g.Take(old, false)) {
+		g.Take(obj, true)
+	}
 }
 
 // DropDisabled drops the fields of features that are off, except for those
 // that the old specification uses. There may be none: old is nil then. Without
-// a specification it does nothing.
-func DropDisabled(spec, old *corev1.PodSpec) {
+// a specification it does nothing. Gates that are locked to their default are not
+// asked for.
+func DropDisabled(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {
 		return
 	}
-	for _, feature := range [...]func(*corev1.PodSpec, bool) bool{
-		schedulingGroup, evictionResponders, stopSignals, httpProtocols, grpcModes, mountOptions, emptyDirModes, fileOwners,
+	for _, gated := range [...]Gated[corev1.PodSpec]{
+		{feature.GenericWorkload, schedulingGroup},
+		{feature.EvictionRequestAPI, evictionResponders},
+		{feature.MatchLabelKeysInPodTopologySpread, spreadLabelKeys},
+		{feature.ContainerRestartRules, restartRules},
+		{feature.ContainerStopSignals, stopSignals},
+		{feature.H2CContainerProbe, httpProtocols},
+		{feature.GRPCContainerProbeTLS, grpcModes},
+		{feature.VolumeBindMountOptions, mountOptions},
+		{feature.EmptyDirVolumeMode, emptyDirModes},
+		{feature.AtomicWriteVolumeUserFields, fileOwners},
+		{feature.ClusterTrustBundleProjection, trustBundles},
+		{feature.PodCertificateRequest, podCertificates},
 	} {
-		if old == nil || !feature(old, false) {
-			feature(spec, true)
-		}
+		gated.Drop(gates, spec, old)
 	}
 }
 
-// take tells whether a field is set, and clears it on request.
+// take reports whether a field is set, and clears it on request.
 func take[T any](field **T, drop bool) bool {
 	used := *field != nil
 	if drop {
@@ -50,19 +76,45 @@ func takeList[T any](field *[]T, drop bool) bool {
 	return used
 }
 
-// Each of the following tells whether a specification uses the feature that
-// its comment names, and drops its fields on request.
+// Each of the following is a Gated.Take.
 
-// schedulingGroup: GenericWorkload.
 func schedulingGroup(spec *corev1.PodSpec, drop bool) bool { return take(&spec.SchedulingGroup, drop) }
 
-// evictionResponders: EvictionRequestAPI.
 func evictionResponders(spec *corev1.PodSpec, drop bool) bool {
 	return takeList(&spec.EvictionResponders, drop)
 }
 
-// stopSignals: ContainerStopSignals. A lifecycle that says nothing else goes
-// with its signal.
+func spreadLabelKeys(spec *corev1.PodSpec, drop bool) (used bool) {
+	for i := range spec.TopologySpreadConstraints {
+		if takeList(&spec.TopologySpreadConstraints[i].MatchLabelKeys, drop) {
+			used = true
+		}
+	}
+	return used
+}
+
+// restartRules: that an init container always restarts, as sidecars do, is older
+// than the feature, and stays.
+func restartRules(spec *corev1.PodSpec, drop bool) (used bool) {
+	eachContainer(spec, func(c *corev1.Container) {
+		if takeList(&c.RestartPolicyRules, drop) {
+			used = true
+		}
+	})
+	for i := range spec.InitContainers {
+		if c := &spec.InitContainers[i]; !restartable(c) && take(&c.RestartPolicy, drop) {
+			used = true
+		}
+	}
+	for i := range spec.Containers {
+		if take(&spec.Containers[i].RestartPolicy, drop) {
+			used = true
+		}
+	}
+	return used
+}
+
+// stopSignals: a lifecycle that says nothing else goes with its signal.
 func stopSignals(spec *corev1.PodSpec, drop bool) (used bool) {
 	eachContainer(spec, func(c *corev1.Container) {
 		if c.Lifecycle == nil || !take(&c.Lifecycle.StopSignal, drop) {
@@ -76,7 +128,6 @@ func stopSignals(spec *corev1.PodSpec, drop bool) (used bool) {
 	return used
 }
 
-// httpProtocols: H2CContainerProbe.
 func httpProtocols(spec *corev1.PodSpec, drop bool) (used bool) {
 	get := func(g *corev1.HTTPGetAction) {
 		if g != nil && take(&g.Protocol, drop) {
@@ -97,7 +148,6 @@ func httpProtocols(spec *corev1.PodSpec, drop bool) (used bool) {
 	return used
 }
 
-// grpcModes: GRPCContainerProbeTLS.
 func grpcModes(spec *corev1.PodSpec, drop bool) (used bool) {
 	eachProbe(spec, func(p *corev1.Probe) {
 		if p.GRPC != nil && take(&p.GRPC.Mode, drop) {
@@ -107,7 +157,6 @@ func grpcModes(spec *corev1.PodSpec, drop bool) (used bool) {
 	return used
 }
 
-// mountOptions: VolumeBindMountOptions.
 func mountOptions(spec *corev1.PodSpec, drop bool) (used bool) {
 	eachContainer(spec, func(c *corev1.Container) {
 		for i := range c.VolumeMounts {
@@ -119,7 +168,6 @@ func mountOptions(spec *corev1.PodSpec, drop bool) (used bool) {
 	return used
 }
 
-// emptyDirModes: EmptyDirVolumeMode.
 func emptyDirModes(spec *corev1.PodSpec, drop bool) (used bool) {
 	for i := range spec.Volumes {
 		if s := spec.Volumes[i].EmptyDir; s != nil && take(&s.Mode, drop) {
@@ -129,7 +177,6 @@ func emptyDirModes(spec *corev1.PodSpec, drop bool) (used bool) {
 	return used
 }
 
-// fileOwners: AtomicWriteVolumeUserFields.
 func fileOwners(spec *corev1.PodSpec, drop bool) (used bool) {
 	eachOwner(spec, func(user **int64) {
 		if take(user, drop) {
@@ -137,6 +184,34 @@ func fileOwners(spec *corev1.PodSpec, drop bool) (used bool) {
 		}
 	})
 	return used
+}
+
+func trustBundles(spec *corev1.PodSpec, drop bool) (used bool) {
+	eachProjection(spec, func(source *corev1.VolumeProjection) {
+		if take(&source.ClusterTrustBundle, drop) {
+			used = true
+		}
+	})
+	return used
+}
+
+func podCertificates(spec *corev1.PodSpec, drop bool) (used bool) {
+	eachProjection(spec, func(source *corev1.VolumeProjection) {
+		if take(&source.PodCertificate, drop) {
+			used = true
+		}
+	})
+	return used
+}
+
+func eachProjection(spec *corev1.PodSpec, f func(*corev1.VolumeProjection)) {
+	for i := range spec.Volumes {
+		if s := spec.Volumes[i].Projected; s != nil {
+			for j := range s.Sources {
+				f(&s.Sources[j])
+			}
+		}
+	}
 }
 
 func eachContainer(spec *corev1.PodSpec, f func(*corev1.Container)) {

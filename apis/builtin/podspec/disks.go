@@ -2,7 +2,6 @@ package podspec
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -242,6 +241,3 @@ func validateScaleIO(f validation.Field, volume *corev1.Volume) {
 		f.Child("secretRef").Required("")
 	}
 }
-
-// decimal returns a number as text.
-func decimal(n int32) string { return strconv.Itoa(int(n)) }

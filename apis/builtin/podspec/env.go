@@ -259,13 +259,19 @@ func validateDescending(f validation.Field, path string) {
 
 // validateNoBacksteps requires a path without "..".
 func validateNoBacksteps(f validation.Field, path string) {
+	if hasBacksteps(path) {
+		f.Invalid(path, "must not contain '..'")
+	}
+}
+
+func hasBacksteps(path string) bool {
 	if !strings.Contains(path, "..") {
-		return
+		return false
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		if part == ".." {
-			f.Invalid(path, "must not contain '..'")
-			return
+			return true
 		}
 	}
+	return false
 }

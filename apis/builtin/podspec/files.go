@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 )
@@ -23,6 +24,7 @@ func validateSecretVolume(f validation.Field, volume *corev1.Volume) {
 		f.Child("secretName").Required("")
 	}
 	validateMode(f.Child("defaultMode"), volume.Secret.DefaultMode)
+	validateID(f.Child("defaultUser"), volume.Secret.DefaultUser)
 	validateItems(f.Child("items"), volume.Secret.Items)
 }
 
@@ -31,6 +33,7 @@ func validateConfigMapVolume(f validation.Field, volume *corev1.Volume) {
 		f.Child("name").Required("")
 	}
 	validateMode(f.Child("defaultMode"), volume.ConfigMap.DefaultMode)
+	validateID(f.Child("defaultUser"), volume.ConfigMap.DefaultUser)
 	validateItems(f.Child("items"), volume.ConfigMap.Items)
 }
 
@@ -46,6 +49,7 @@ func validateItems(f validation.Field, items []corev1.KeyToPath) {
 			validateFilePath(at.Child("path"), items[i].Path)
 		}
 		validateMode(at.Child("mode"), items[i].Mode)
+		validateID(at.Child("user"), items[i].User)
 	}
 }
 
@@ -60,6 +64,7 @@ func validateFilePath(f validation.Field, path string) {
 
 func validateDownwardVolume(f validation.Field, volume *corev1.Volume) {
 	validateMode(f.Child("defaultMode"), volume.DownwardAPI.DefaultMode)
+	validateID(f.Child("defaultUser"), volume.DownwardAPI.DefaultUser)
 	for i := range volume.DownwardAPI.Items {
 		validateDownwardFile(f, &volume.DownwardAPI.Items[i])
 	}
@@ -85,6 +90,7 @@ func validateDownwardFile(f validation.Field, file *corev1.DownwardAPIVolumeFile
 		f.Required("one of fieldRef and resourceFieldRef is required")
 	}
 	validateMode(f.Child("mode"), file.Mode)
+	validateID(f.Child("user"), file.User)
 }
 
 // projection is a projected volume on its way through its rules: paths are those
@@ -96,6 +102,7 @@ type projection struct {
 
 func validateProjected(f validation.Field, volume *corev1.Volume) {
 	validateMode(f.Child("defaultMode"), volume.Projected.DefaultMode)
+	validateID(f.Child("defaultUser"), volume.Projected.DefaultUser)
 	p := projection{Field: f}
 	for i := range volume.Projected.Sources {
 		p.validateSource(f.Child("sources").Index(i), &volume.Projected.Sources[i])
@@ -162,6 +169,7 @@ const (
 	maxCertificateLifetime = 91 * 24 * 3600
 )
 
+// validateToken leaves the path to who knows what it was before.
 func (p *projection) validateToken(f validation.Field, s *corev1.ServiceAccountTokenProjection) {
 	if s.ExpirationSeconds != nil {
 		switch at := f.Child("expirationSeconds"); {
@@ -171,27 +179,27 @@ func (p *projection) validateToken(f validation.Field, s *corev1.ServiceAccountT
 			at.Invalid(*s.ExpirationSeconds, "may not specify a duration larger than 2^32 seconds")
 		}
 	}
+	validateID(f.Child("user"), s.User)
 	if s.Path == "" {
 		p.Child("path").Required("")
-		return
 	}
-	validateFilePath(p.Child("path"), s.Path)
 }
 
 func (p *projection) validateTrustBundle(f validation.Field, s *corev1.ClusterTrustBundleProjection) {
+	validateID(f.Child("user"), s.User)
 	switch {
 	case s.Name != nil && s.SignerName != nil:
 		f.Invalid(s, "only one of name and signerName may be used")
 	case s.Name != nil:
-		if *s.Name == "" {
-			f.Child("name").Required("must be a valid object name")
-		}
+		validateBundleName(f.Child("name"), *s.Name)
 		if s.LabelSelector != nil {
 			f.Child("labelSelector").Invalid(s.LabelSelector, "labelSelector must be unset if name is specified")
 		}
 	case s.SignerName != nil:
 		if *s.SignerName == "" {
 			f.Child("signerName").Required("must be a valid signer name")
+		} else {
+			f.Child("signerName").SignerName(*s.SignerName)
 		}
 		f.Child("labelSelector").LabelSelector(s.LabelSelector)
 	default:
@@ -205,9 +213,29 @@ func (p *projection) validateTrustBundle(f validation.Field, s *corev1.ClusterTr
 	p.path(s.Path, s.Path)
 }
 
+// validateBundleName: what stands before the last colon is the name of a signer,
+// with a colon for its slash.
+func validateBundleName(f validation.Field, name string) {
+	if name == "" {
+		f.Required("must be a valid object name")
+	}
+	rest := name[strings.LastIndexByte(name, ':')+1:]
+	if validation.IsSubdomain(rest) {
+		return
+	}
+	for _, problem := range apivalidation.IsDNS1123Subdomain(rest) {
+		f.Invalid(name, "not a valid clustertrustbundlename: "+problem)
+	}
+}
+
 func (p *projection) validateCertificate(f validation.Field, s *corev1.PodCertificateProjection) {
-	if s.SignerName == "" {
-		f.Child("signerName").Required("must be a valid signer name")
+	validateID(f.Child("user"), s.User)
+	f.Child("signerName").SignerName(s.SignerName)
+	f.Child("userAnnotations").Annotations(s.UserAnnotations)
+	for key := range s.UserAnnotations {
+		if !strings.Contains(key, "/") {
+			f.Child("userAnnotations").Key(key).Invalid(key, "must be a domain-prefixed key (such as \"acme.io/foo\")")
+		}
 	}
 	validation.OneOf(f.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 	if seconds := s.MaxExpirationSeconds; seconds != nil {

@@ -92,12 +92,6 @@ func validateQuantity(f validation.Field, name corev1.ResourceName, quantity res
 	if isCount(name) && quantity.MilliValue()%1000 != 0 {
 		f.Invalid(quantity.String(), "must be an integer")
 	}
-	if IsHugePages(name) {
-		page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
-		if err == nil && !page.IsZero() && quantity.Value()%page.Value() != 0 {
-			f.Invalid(quantity.String(), "must be divisible by the page size "+page.String())
-		}
-	}
 }
 
 // resourceName is the rule of all names of resources: what has no prefix is
@@ -137,11 +131,6 @@ func podResource(f validation.Field, name corev1.ResourceName) {
 
 func isBasic(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory
-}
-
-// IsHugePages reports whether a resource is memory in pages of a size.
-func IsHugePages(name corev1.ResourceName) bool {
-	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
 // isNative reports whether a resource is Kubernetes' own.

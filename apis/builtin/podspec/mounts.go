@@ -71,6 +71,24 @@ func (c *container) validateMounts(f validation.Field) {
 			at.Child("mountPath").Invalid(m.MountPath, "must not already exist as a path in volumeDevices")
 		}
 		c.validateMount(f, m)
+		c.validateMountOptions(at.Child("bindMountOptions"), m)
+	}
+}
+
+func (c *container) validateMountOptions(f validation.Field, m *corev1.VolumeMount) {
+	if len(m.BindMountOptions) == 0 {
+		return
+	}
+	if volume := c.pod.volumes.find(m.Name); volume != nil && volume.Image != nil {
+		f.Forbidden("may not be set for image volumes")
+	}
+	options := validation.NewSeen[string](len(m.BindMountOptions))
+	for i, option := range m.BindMountOptions {
+		validation.OneOf(f.Index(i), corev1.BindMountOption(option),
+			corev1.BindMountOptionNoDev, corev1.BindMountOptionNoExec, corev1.BindMountOptionNoSUID)
+		if options.Again(option) {
+			f.Index(i).Duplicate(option)
+		}
 	}
 }
 
@@ -152,8 +170,8 @@ func (c *container) validateDevices(f validation.Field) {
 		}
 		if d.DevicePath == "" {
 			path.Required("")
-		} else {
-			validateNoBacksteps(path, d.DevicePath)
+		} else if hasBacksteps(d.DevicePath) {
+			path.Invalid(d.DevicePath, "can not contain backsteps ('..')")
 		}
 		if seen.names.Again(d.Name) {
 			name.Invalid(d.Name, "must be unique")

@@ -83,6 +83,9 @@ func (p *pod) validateActions(f validation.Field, a actions) {
 	}
 	if at := f.Child("grpc"); a.grpc != nil && sole(at) {
 		at.Child("port").PortNumber(a.grpc.Port)
+		if mode := a.grpc.Mode; mode != nil {
+			validation.OneOf(at.Child("mode"), *mode, corev1.GRPCProbeModePlaintext, corev1.GRPCProbeModeTLS)
+		}
 	}
 	if at := f.Child("sleep"); a.sleep != nil && sole(at) {
 		p.validateSleep(at, a.sleep)
@@ -98,6 +101,12 @@ func validateHTTPGet(f validation.Field, get *corev1.HTTPGetAction) {
 	}
 	f.Child("port").PortNumberOrName(get.Port)
 	validation.OneOf(f.Child("scheme"), get.Scheme, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+	if protocol := get.Protocol; protocol != nil {
+		validation.OneOf(f.Child("protocol"), *protocol, corev1.HTTPProtocolHTTP1, corev1.HTTPProtocolHTTP2)
+		if *protocol == corev1.HTTPProtocolHTTP2 && get.Scheme != corev1.URISchemeHTTP {
+			f.Child("protocol").Invalid(*protocol, "must be used with scheme HTTP")
+		}
+	}
 	for i := range get.HTTPHeaders {
 		if problems := apivalidation.IsHTTPHeaderName(get.HTTPHeaders[i].Name); len(problems) > 0 {
 			f.Child("httpHeaders").InvalidFor(get.HTTPHeaders[i].Name, problems)

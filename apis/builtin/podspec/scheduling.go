@@ -2,17 +2,20 @@ package podspec
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/feature"
 )
 
 // validateScheduling: where the pod may run, and from when on.
 func (p *pod) validateScheduling(f validation.Field) {
 	f.Child("nodeSelector").Labels(p.spec.NodeSelector)
 	p.validateAffinity(f.Child("affinity"))
-	validateTolerations(f.Child("tolerations"), p.spec.Tolerations)
+	p.validateTolerations(f.Child("tolerations"))
 	p.validateSpread(f.Child("topologySpreadConstraints"))
 	for i := range p.spec.ReadinessGates {
 		f.Child("readinessGates").Index(i).Child("conditionType").QualifiedName(string(p.spec.ReadinessGates[i].ConditionType))
@@ -27,9 +30,10 @@ func (p *pod) validateScheduling(f validation.Field) {
 	}
 }
 
-func validateTolerations(f validation.Field, tolerations []corev1.Toleration) {
-	for i := range tolerations {
-		t, at := &tolerations[i], f.Index(i)
+func (p *pod) validateTolerations(f validation.Field) {
+	compares := f.Enabled(feature.TaintTolerationComparisonOperators) || p.old != nil && slices.ContainsFunc(p.old.Tolerations, compared)
+	for i := range p.spec.Tolerations {
+		t, at := &p.spec.Tolerations[i], f.Index(i)
 		if t.Key != "" {
 			at.Child("key").QualifiedName(t.Key)
 		} else if t.Operator != corev1.TolerationOpExists {
@@ -38,7 +42,7 @@ func validateTolerations(f validation.Field, tolerations []corev1.Toleration) {
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
 			at.Child("effect").Invalid(t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 		}
-		validateTolerationValue(at.Child("operator"), t)
+		validateTolerationValue(at.Child("operator"), t, compares)
 		if t.Effect != "" {
 			validation.OneOf(at.Child("effect"), t.Effect,
 				corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
@@ -46,10 +50,15 @@ func validateTolerations(f validation.Field, tolerations []corev1.Toleration) {
 	}
 }
 
+// compared reports whether values of taints are numbers to be compared with.
+func compared(t corev1.Toleration) bool {
+	return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
+}
+
 // validateTolerationValue says what is wrong with a value of the operator, as
-// kube-apiserver does. Comparisons are a feature that is off
-// (TaintTolerationComparisonOperators), and in the list of what there is all the same.
-func validateTolerationValue(f validation.Field, t *corev1.Toleration) {
+// kube-apiserver does. Where comparisons are refused, they are in the list of what
+// there is all the same.
+func validateTolerationValue(f validation.Field, t *corev1.Toleration, compares bool) {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "":
 		f.LabelValue(t.Value)
@@ -58,6 +67,10 @@ func validateTolerationValue(f validation.Field, t *corev1.Toleration) {
 			f.Invalid(t.Value, "value must be empty when `operator` is 'Exists'")
 		}
 	case corev1.TolerationOpLt, corev1.TolerationOpGt:
+		if compares {
+			f.InvalidFor(t.Value, content.IsDecimalInteger(t.Value))
+			return
+		}
 		validation.NotSupported(f, t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt)
 	default:
 		validation.OneOf(f, t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists)
@@ -69,17 +82,59 @@ func (p *pod) validateSpread(f validation.Field) {
 		key    string
 		action corev1.UnsatisfiableConstraintAction
 	}
+	rules := p.keptSpread(f)
 	seen := validation.NewSeen[spread](len(p.spec.TopologySpreadConstraints))
 	for i := len(p.spec.TopologySpreadConstraints) - 1; i >= 0; i-- { // a fault is that of the first of two
 		c, at := &p.spec.TopologySpreadConstraints[i], f.Index(i)
-		p.validateSpreadConstraint(at, c)
+		validateSpreadConstraint(at, c)
+		rules.validate(at, c)
 		if seen.Again(spread{c.TopologyKey, c.WhenUnsatisfiable}) {
 			at.Child("{topologyKey, whenUnsatisfiable}").Duplicate(fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable))
 		}
 	}
 }
 
-func (p *pod) validateSpreadConstraint(f validation.Field, c *corev1.TopologySpreadConstraint) {
+// spreadRules are the rules of which pods a constraint of spread counts: those that
+// came later than what breaks them do not hold where it stands already.
+type spreadRules struct{ anySelector, anyKeys, merged bool }
+
+func (p *pod) keptSpread(f validation.Field) spreadRules {
+	rules := spreadRules{merged: f.Enabled(feature.MatchLabelKeysInPodTopologySpreadSelectorMerge)}
+	if p.old == nil {
+		return rules
+	}
+	before := p.old.TopologySpreadConstraints
+	rules.anySelector = f.Breaks(func(f validation.Field) {
+		for i := range before {
+			f.LabelSelector(before[i].LabelSelector)
+		}
+	})
+	rules.anyKeys = f.Breaks(func(f validation.Field) {
+		for i := range before {
+			rules.validateKeys(f, &before[i])
+		}
+	})
+	return rules
+}
+
+func (r spreadRules) validate(f validation.Field, c *corev1.TopologySpreadConstraint) {
+	if !r.anySelector {
+		f.Child("labelSelector").LabelSelector(c.LabelSelector)
+	}
+	if !r.anyKeys {
+		r.validateKeys(f, c)
+	}
+}
+
+func (r spreadRules) validateKeys(f validation.Field, c *corev1.TopologySpreadConstraint) {
+	if r.merged {
+		validateLabelKeys(f, c.MatchLabelKeys, nil, c.LabelSelector)
+	} else {
+		validateUnmergedKeys(f.Child("matchLabelKeys"), c.MatchLabelKeys, c.LabelSelector)
+	}
+}
+
+func validateSpreadConstraint(f validation.Field, c *corev1.TopologySpreadConstraint) {
 	if c.MaxSkew <= 0 {
 		f.Child("maxSkew").Invalid(c.MaxSkew, "must be greater than zero")
 	}
@@ -103,6 +158,4 @@ func (p *pod) validateSpreadConstraint(f validation.Field, c *corev1.TopologySpr
 			validation.OneOf(f.Child(policy.name), *policy.value, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
 		}
 	}
-	f.Child("labelSelector").LabelSelector(c.LabelSelector)
-	validateLabelKeys(f, c.MatchLabelKeys, nil, c.LabelSelector)
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/feature"
 )
 
 // Rules of what containers and pods may do, and as whom.
@@ -28,7 +29,7 @@ func (c *container) validateSecurityContext(f validation.Field) {
 	validateID(f.Child("runAsGroup"), sc.RunAsGroup)
 	if mount := sc.ProcMount; mount != nil {
 		validation.OneOf(f.Child("procMount"), *mount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
-		if *mount == corev1.UnmaskedProcMount && c.pod.hasHostUsers() {
+		if *mount == corev1.UnmaskedProcMount && hasHostUsers(c.pod.spec) {
 			f.Child("procMount").Invalid(*mount, "`hostUsers` must be false to use `Unmasked`")
 		}
 	}
@@ -135,12 +136,23 @@ func (p *pod) validateSecurity(f validation.Field) {
 	if policy := sc.SupplementalGroupsPolicy; policy != nil {
 		validation.OneOf(at.Child("supplementalGroupsPolicy"), *policy, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
 	}
-	if policy := sc.SELinuxChangePolicy; policy != nil {
-		validation.OneOf(at.Child("seLinuxChangePolicy"), *policy, corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive)
-	}
+	p.validateSELinuxChangePolicy(at.Child("seLinuxChangePolicy"), sc.SELinuxChangePolicy)
 	validateSeccomp(at.Child("seccompProfile"), sc.SeccompProfile)
 	validateAppArmor(at.Child("appArmorProfile"), sc.AppArmorProfile)
 	validateWindowsOptions(at.Child("windowsOptions"), sc.WindowsOptions)
+}
+
+// validateSELinuxChangePolicy: without SELinuxMount there is one policy, but that a
+// pod which had any may change to another.
+func (p *pod) validateSELinuxChangePolicy(f validation.Field, policy *corev1.PodSELinuxChangePolicy) {
+	had := p.old != nil && p.old.SecurityContext != nil && p.old.SecurityContext.SELinuxChangePolicy != nil
+	switch {
+	case policy == nil:
+	case had || f.Enabled(feature.SELinuxMount):
+		validation.OneOf(f, *policy, corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive)
+	default:
+		validation.OneOf(f, *policy, corev1.SELinuxChangePolicyRecursive)
+	}
 }
 
 const (
@@ -152,6 +164,7 @@ const (
 // the same.
 func (p *pod) validateSysctls(f validation.Field) {
 	sysctls := p.spec.SecurityContext.Sysctls
+	ofNode := p.old != nil && hasNodeSysctls(p.old) // was allowed once
 	names := validation.NewSeen[string](len(sysctls))
 	for i := range sysctls {
 		name, at := sysctls[i].Name, f.Index(i).Child("name")
@@ -167,13 +180,28 @@ func (p *pod) validateSysctls(f validation.Field) {
 		if names.Again(name) {
 			at.Duplicate(sysctls[i].Name)
 		}
-		if p.spec.HostNetwork && strings.HasPrefix(name, "net.") {
-			at.Invalid(sysctls[i].Name, "may not be specified when 'hostNetwork' is true")
-		}
-		if p.spec.HostIPC && isIPCSysctl(name) {
-			at.Invalid(sysctls[i].Name, "may not be specified when 'hostIPC' is true")
+		if namespace := nodeNamespace(p.spec, name); namespace != "" && !ofNode {
+			at.Invalid(sysctls[i].Name, "may not be specified when '"+namespace+"' is true")
 		}
 	}
+}
+
+// nodeNamespace returns the field that makes a sysctl, with dots in its name, that
+// of the node; "" where it is the pod's.
+func nodeNamespace(spec *corev1.PodSpec, sysctl string) string {
+	switch {
+	case spec.HostNetwork && strings.HasPrefix(sysctl, "net."):
+		return "hostNetwork"
+	case spec.HostIPC && isIPCSysctl(sysctl):
+		return "hostIPC"
+	}
+	return ""
+}
+
+func hasNodeSysctls(spec *corev1.PodSpec) bool {
+	return spec.SecurityContext != nil && slices.ContainsFunc(spec.SecurityContext.Sysctls, func(s corev1.Sysctl) bool {
+		return nodeNamespace(spec, strings.ReplaceAll(s.Name, "/", ".")) != ""
+	})
 }
 
 func isSysctl(name string) bool {
@@ -205,11 +233,12 @@ func isIPCSysctl(name string) bool {
 // validateHostUsers: a pod with users of its own does not share what is the
 // node's, as the users of that are others.
 func (p *pod) validateHostUsers(f validation.Field) {
-	if p.hasHostUsers() {
+	if hasHostUsers(p.spec) {
 		return
 	}
 	const reason = "when `hostUsers` is false"
-	if p.spec.HostNetwork {
+	if p.spec.HostNetwork && !f.Enabled(feature.UserNamespacesHostNetworkSupport) &&
+		(p.old == nil || !p.old.HostNetwork || hasHostUsers(p.old)) {
 		f.Child("hostNetwork").Forbidden(reason)
 	}
 	if p.spec.HostPID {
@@ -218,16 +247,19 @@ func (p *pod) validateHostUsers(f validation.Field) {
 	if p.spec.HostIPC {
 		f.Child("HostIPC").Forbidden(reason)
 	}
-	for i := range p.spec.InitContainers {
-		if len(p.spec.InitContainers[i].VolumeDevices) > 0 {
-			f.Child("initContainers").Index(i).Child("volumeDevices").Forbidden(reason)
-		}
+	if p.old != nil && !hasHostUsers(p.old) && hasDevices(p.old) {
+		return // was allowed once
 	}
-	for i := range p.spec.Containers {
-		if len(p.spec.Containers[i].VolumeDevices) > 0 {
-			f.Child("containers").Index(i).Child("volumeDevices").Forbidden(reason)
+	p.eachContainer(f, func(at validation.Field, c *corev1.Container) {
+		if len(c.VolumeDevices) > 0 {
+			at.Child("volumeDevices").Forbidden(reason)
 		}
-	}
+	})
+}
+
+func hasDevices(spec *corev1.PodSpec) (has bool) {
+	eachContainer(spec, func(c *corev1.Container) { has = has || len(c.VolumeDevices) > 0 })
+	return has
 }
 
 // Limits of what Windows calls users.

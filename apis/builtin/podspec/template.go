@@ -1,8 +1,6 @@
 package podspec
 
 import (
-	"strconv"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,22 +12,23 @@ import (
 // is new.
 func ValidateTemplate(f validation.Field, template, old *corev1.PodTemplateSpec) {
 	var before *corev1.PodSpec
+	var meta *metav1.ObjectMeta
 	if old != nil {
-		before = &old.Spec
+		before, meta = &old.Spec, &old.ObjectMeta
 	}
-	ValidateTemplateMetadata(f, template)
+	validateTemplateMetadata(f, template, meta)
 	Validate(f.Child("spec"), &template.Spec, before, Options{})
 	if len(template.Spec.EphemeralContainers) > 0 {
 		f.Child("spec").Child("ephemeralContainers").Forbidden("ephemeral containers not allowed in pod template")
 	}
 }
 
-// ValidateTemplateMetadata has those of the rules that are not about the pods
+// validateTemplateMetadata has those of the rules that are not about the pods
 // themselves.
-func ValidateTemplateMetadata(f validation.Field, template *corev1.PodTemplateSpec) {
+func validateTemplateMetadata(f validation.Field, template *corev1.PodTemplateSpec, old *metav1.ObjectMeta) {
 	f.Child("labels").Labels(template.Labels)
 	f.Child("annotations").Annotations(template.Annotations)
-	ValidateAnnotations(f.Child("annotations"), &template.ObjectMeta, &template.Spec)
+	ValidateAnnotations(f.Child("annotations"), &template.ObjectMeta, old, &template.Spec)
 }
 
 // ValidateSelected requires that what a selector of pods looks for is what a
@@ -49,18 +48,5 @@ func ValidateLasting(f validation.Field, template *corev1.PodTemplateSpec, of st
 	}
 	if template.Spec.ActiveDeadlineSeconds != nil {
 		spec.Child("activeDeadlineSeconds").Forbidden("activeDeadlineSeconds in " + of + " is not Supported")
-	}
-}
-
-// ValidateAnnotations has the rules of the annotations of pods that mean
-// something.
-func ValidateAnnotations(f validation.Field, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
-	if mirror, ok := meta.Annotations[corev1.MirrorPodAnnotationKey]; ok && spec.NodeName == "" {
-		f.Key(corev1.MirrorPodAnnotationKey).Invalid(mirror, "must set spec.nodeName if mirror pod annotation is set")
-	}
-	if cost, ok := meta.Annotations[corev1.PodDeletionCost]; ok {
-		if n, err := strconv.ParseInt(cost, 10, 32); err != nil || strconv.FormatInt(n, 10) != cost {
-			f.Key(corev1.PodDeletionCost).Invalid(cost, "must be a 32bit integer")
-		}
 	}
 }

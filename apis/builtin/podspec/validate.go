@@ -13,12 +13,14 @@ type Options struct {
 	// Pod says that it is that of a pod, and not of a template, which may leave
 	// open what is filled in when pods are made of it.
 	Pod bool
+	// Name is that of the pod, which names what is made for it.
+	Name string
 }
 
 // Validate has the rules of what pods are, in pods and in templates of them. old
 // is what it was before; nil where it is new.
 func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
-	p := pod{spec: spec, old: old, options: options}
+	p := pod{spec: spec, old: old, options: options, restartedAll: old != nil && RestartsAll(old)}
 	p.validateVolumes(f.Child("volumes"))
 	p.validateClaims(f.Child("resourceClaims"))
 	p.validateContainers(f)
@@ -29,16 +31,20 @@ func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
 	p.validateHostUsers(f)
 	p.validateOS(f)
 	p.validateScheduling(f)
+	p.validateSchedulingGroup(f.Child("schedulingGroup"))
+	p.validateEvictionResponders(f)
 	p.validatePodResources(f)
+	p.validateHugePages(f)
 }
 
 // pod is a specification while it is validated: what the rules of its parts have
 // to know of the rest of it.
 type pod struct {
-	spec, old *corev1.PodSpec // old may be nil
-	options   Options
-	volumes   volumeIndex
-	claims    validation.Seen[string] // names of what containers can use
+	spec, old    *corev1.PodSpec // old may be nil
+	options      Options
+	volumes      volumeIndex
+	claims       validation.Seen[string] // names of what containers can use
+	restartedAll bool                    // one of its containers let all others start anew before
 }
 
 // restartable reports whether an init container goes on beside the others: a
@@ -48,7 +54,7 @@ func restartable(c *corev1.Container) bool {
 }
 
 // hasHostUsers reports whether the users of the pod are those of the node.
-func (p *pod) hasHostUsers() bool { return p.spec.HostUsers == nil || *p.spec.HostUsers }
+func hasHostUsers(spec *corev1.PodSpec) bool { return spec.HostUsers == nil || *spec.HostUsers }
 
 // validateLifetime: when the pod starts anew, and when it ends.
 func (p *pod) validateLifetime(f validation.Field) {

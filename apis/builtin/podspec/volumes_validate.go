@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 func (p *pod) validateVolumes(f validation.Field) {
 	names := validation.NewSeen[string](len(p.spec.Volumes))
+	anyTokenPath := p.old != nil && f.Breaks(func(f validation.Field) { validateTokenPaths(f, p.old) })
 	var faulty map[int]bool
 	for i := range p.spec.Volumes {
 		volume, at, before := &p.spec.Volumes[i], f.Index(i), f.Faults()
@@ -23,6 +25,7 @@ func (p *pod) validateVolumes(f validation.Field) {
 			}
 		}
 		validateSources(at, volume)
+		p.validateInPod(at, volume, anyTokenPath)
 		if f.Faults() > before {
 			if faulty == nil {
 				faulty = make(map[int]bool)
@@ -31,6 +34,53 @@ func (p *pod) validateVolumes(f validation.Field) {
 		}
 	}
 	p.volumes = indexVolumes(p.spec.Volumes, faulty)
+}
+
+// validateInPod has the rules of a volume that depend on the rest of its pod, and on
+// what it was before.
+func (p *pod) validateInPod(f validation.Field, volume *corev1.Volume, anyTokenPath bool) {
+	if volume.Ephemeral != nil {
+		p.validateClaimName(f.Child("name"), volume.Name)
+	}
+	if volume.Projected == nil {
+		return
+	}
+	for i := range volume.Projected.Sources {
+		token := volume.Projected.Sources[i].ServiceAccountToken
+		if token == nil {
+			continue
+		}
+		if p.options.Pod && p.spec.ServiceAccountName == "" {
+			f.Child("projected").Child("sources").Index(i).Child("serviceAccountToken").
+				Forbidden("must not be specified when serviceAccountName is not set")
+		}
+		if token.Path != "" && !anyTokenPath {
+			validateFilePath(f.Child("projected").Child("path"), token.Path)
+		}
+	}
+}
+
+// validateTokenPaths has the rule of where tokens are, for all volumes. It came
+// later than pods that break it.
+func validateTokenPaths(f validation.Field, spec *corev1.PodSpec) {
+	eachProjection(spec, func(source *corev1.VolumeProjection) {
+		if source.ServiceAccountToken != nil {
+			validateFilePath(f, source.ServiceAccountToken.Path)
+		}
+	})
+}
+
+// validateClaimName: the claim of an ephemeral volume has the name of the pod and
+// its own.
+func (p *pod) validateClaimName(f validation.Field, name string) {
+	pod := p.options.Name
+	if pod == "" || name == "" || validation.IsSubdomain(pod) && validation.IsSubdomain(name) && len(pod)+1+len(name) <= apivalidation.DNS1123SubdomainMaxLength {
+		return
+	}
+	claim := pod + "-" + name
+	for _, problem := range apivalidation.IsDNS1123Subdomain(claim) {
+		f.Invalid(name, fmt.Sprintf("PVC name %q: %s", claim, problem))
+	}
 }
 
 // source is one of the places that a volume can come from, and the rule for it.
@@ -97,6 +147,9 @@ func validateSources(f validation.Field, volume *corev1.Volume) {
 func validateEmptyDir(f validation.Field, volume *corev1.Volume) {
 	if size := volume.EmptyDir.SizeLimit; size != nil && size.Sign() < 0 {
 		f.Child("sizeLimit").Forbidden("SizeLimit field must be a valid resource quantity")
+	}
+	if mode := volume.EmptyDir.Mode; mode != nil && (*mode < 0 || *mode > 0o1777) {
+		f.Child("mode").Invalid(*mode, "must be a number between 0 and 01777 (octal), both inclusive")
 	}
 }
 

@@ -2,8 +2,12 @@ package podspec
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apivalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 )
@@ -11,38 +15,48 @@ import (
 // TemplateWarnings returns what the author of a template should know of it, where
 // it is new or has changed. path is that of its specification.
 func TemplateWarnings(path string, template, old *corev1.PodTemplateSpec) []string {
-	if old != nil && validation.Equal(&template.Spec, &old.Spec) {
+	if old != nil && validation.Equal(template, old) {
 		return nil
 	}
-	return Warnings(path, &template.Spec)
+	w := newWarner(path, &template.Spec, &template.ObjectMeta)
+	w.appArmor()
+	return w.all()
 }
 
-// Warnings returns what the author of a specification should know of it, although
-// it is valid.
-func Warnings(path string, spec *corev1.PodSpec) []string {
-	w := warner{spec: spec, path: path}
-	w.affinity()
-	w.volumes()
-	w.lists()
-	for i := range spec.InitContainers {
-		w.container("initContainers", i, &spec.InitContainers[i])
-	}
-	for i := range spec.Containers {
-		w.container("containers", i, &spec.Containers[i])
-	}
-	if seconds := spec.TerminationGracePeriodSeconds; seconds != nil && *seconds < 0 {
-		w.say("%s.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1", path)
-	}
-	return w.said
+// Warnings returns what the author of a pod should know of its specification,
+// although it is valid.
+func Warnings(path string, spec *corev1.PodSpec, meta *metav1.ObjectMeta) []string {
+	return newWarner(path, spec, meta).all()
 }
 
 // maxWarnings is how many warnings there are of one specification at most.
 const maxWarnings = 100
 
 type warner struct {
-	spec *corev1.PodSpec
-	path string
-	said []string
+	spec       *corev1.PodSpec
+	path, meta string // of the specification, and of the metadata beside it
+	notes      map[string]string
+	said       []string
+}
+
+func newWarner(path string, spec *corev1.PodSpec, meta *metav1.ObjectMeta) *warner {
+	return &warner{spec: spec, path: path, meta: strings.TrimSuffix(path, "spec") + "metadata.annotations", notes: meta.Annotations}
+}
+
+func (w *warner) all() []string {
+	w.nodes()
+	w.affinity()
+	w.annotations()
+	w.volumes()
+	w.lists()
+	w.fractions(w.path+".overhead", w.spec.Overhead)
+	w.containers()
+	w.ports()
+	if seconds := w.spec.TerminationGracePeriodSeconds; seconds != nil && *seconds < 0 {
+		w.say("%s.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1", w.path)
+	}
+	w.addresses()
+	return w.said
 }
 
 func (w *warner) say(format string, args ...any) {
@@ -51,9 +65,62 @@ func (w *warner) say(format string, args ...any) {
 	}
 }
 
+func (w *warner) add(texts []string) {
+	w.said = append(w.said, texts[:min(len(texts), maxWarnings-len(w.said))]...)
+}
+
+// nodes: labels of nodes that have other names now, or values that none has.
+func (w *warner) nodes() {
+	for key := range w.spec.NodeSelector {
+		if text := DeprecatedNodeLabel(key); text != "" {
+			w.say("%s.nodeSelector[%s]: %s", w.path, key, text)
+		}
+	}
+	if a := nodeAffinity(w.spec); a != nil {
+		path := w.path + ".affinity.nodeAffinity."
+		if required := a.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			w.add(NodeSelectorWarnings(path+requiredTerms, required))
+		}
+		for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+			w.preference(fmt.Sprintf("%s%s[%d].preference", path, preferredTerms, i), &a.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+		}
+	}
+	for i := range w.spec.TopologySpreadConstraints {
+		if key := w.spec.TopologySpreadConstraints[i].TopologyKey; DeprecatedNodeLabel(key) != "" {
+			w.say("%s.topologySpreadConstraints[%d].topologyKey: %s is %s", w.path, i, key, DeprecatedNodeLabel(key))
+		}
+	}
+}
+
+func nodeAffinity(spec *corev1.PodSpec) *corev1.NodeAffinity {
+	if spec.Affinity == nil {
+		return nil
+	}
+	return spec.Affinity.NodeAffinity
+}
+
+func (w *warner) preference(path string, term *corev1.NodeSelectorTerm) {
+	for i := range term.MatchExpressions {
+		r := &term.MatchExpressions[i]
+		if text := DeprecatedNodeLabel(r.Key); text != "" {
+			w.say("%s.matchExpressions[%d].key: %s is %s", path, i, r.Key, text)
+		}
+		for j, value := range r.Values {
+			for _, problem := range apivalidation.IsValidLabelValue(value) {
+				w.say("%s.matchExpressions[%d].values[%d]: %s is invalid, %s", path, i, j, value, problem)
+			}
+		}
+	}
+}
+
 // affinity: selectors that are left out choose nothing, and not everything.
 func (w *warner) affinity() {
 	const nothing = ": a null labelSelector results in matching no pod"
+	for i := range w.spec.TopologySpreadConstraints {
+		if w.spec.TopologySpreadConstraints[i].LabelSelector == nil {
+			w.say("%s.topologySpreadConstraints[%d].labelSelector"+nothing, w.path, i)
+		}
+	}
 	terms := func(kind string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
 		for i := range required {
 			if required[i].LabelSelector == nil {
@@ -66,19 +133,51 @@ func (w *warner) affinity() {
 			}
 		}
 	}
-	if a := w.spec.Affinity; a != nil {
-		if a.PodAffinity != nil {
-			terms("podAffinity", a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-		}
-		if a.PodAntiAffinity != nil {
-			terms("podAntiAffinity", a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	a := w.spec.Affinity
+	if a == nil {
+		return
+	}
+	if a.PodAffinity != nil {
+		terms("podAffinity", a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a.PodAntiAffinity != nil {
+		terms("podAntiAffinity", a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+// annotations that do nothing any more.
+func (w *warner) annotations() {
+	for _, annotation := range [...]struct{ key, text string }{
+		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+		{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	} {
+		if _, ok := w.notes[annotation.key]; ok {
+			w.say("%s[%s]: %s", w.meta, annotation.key, annotation.text)
 		}
 	}
-	for i := range w.spec.TopologySpreadConstraints {
-		if w.spec.TopologySpreadConstraints[i].LabelSelector == nil {
-			w.say("%s.topologySpreadConstraints[%d].labelSelector"+nothing, w.path, i)
-		}
+	if sc := w.spec.SecurityContext; sc == nil || sc.SeccompProfile == nil {
+		w.seccomp(seccompPod)
 	}
+}
+
+func (w *warner) seccomp(key string) {
+	if _, ok := w.notes[key]; ok {
+		w.say(`%s[%s]: non-functional in v1.27+; use the "seccompProfile" field instead`, w.meta, key)
+	}
+}
+
+// appArmor is for templates: who makes a pod is warned when the annotation is copied
+// to the field.
+func (w *warner) appArmor() {
+	if sc := w.spec.SecurityContext; len(w.notes) == 0 || sc != nil && sc.AppArmorProfile != nil {
+		return
+	}
+	eachContainer(w.spec, func(c *corev1.Container) {
+		if _, ok := w.notes[AppArmorContainer+c.Name]; ok && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
+			w.say(`%s[%s]: deprecated since v1.30; use the "appArmorProfile" field instead`, w.meta, AppArmorContainer+c.Name)
+		}
+	})
 }
 
 func (w *warner) lists() {
@@ -90,73 +189,125 @@ func (w *warner) lists() {
 	}
 	secrets := validation.NewSeen[string](len(w.spec.ImagePullSecrets))
 	for i := range w.spec.ImagePullSecrets {
-		switch name := w.spec.ImagePullSecrets[i].Name; {
-		case name == "":
-			w.say("%s.imagePullSecrets[%d].name: invalid empty name %q", w.path, i, name)
-		case secrets.Again(name):
+		name := w.spec.ImagePullSecrets[i].Name
+		if secrets.Again(name) {
 			w.say("%s.imagePullSecrets[%d].name: duplicate name %q", w.path, i, name)
+		}
+		if name == "" {
+			w.say("%s.imagePullSecrets[%d].name: invalid empty name %q", w.path, i, name)
 		}
 	}
 }
 
-func (w *warner) container(list string, i int, c *corev1.Container) {
-	names := validation.NewSeen[string](len(c.Env))
-	for j := range c.Env {
-		if name := c.Env[j].Name; names.Again(name) {
-			w.say("%s.%s[%d].env[%d]: hides previous definition of %q, which may be dropped when using apply", w.path, list, i, j, name)
+// addresses that are read in more than one way.
+func (w *warner) addresses() {
+	path := field.NewPath(w.path)
+	if config := w.spec.DNSConfig; config != nil {
+		for i, server := range config.Nameservers {
+			w.add(apivalidation.GetWarningsForIP(path.Child("dnsConfig", "nameservers").Index(i), server))
 		}
 	}
-	for j := range c.Ports {
-		if port := &c.Ports[j]; port.HostIP != "" && port.HostPort == 0 {
-			w.say("%s.%s[%d].ports[%d]: hostIP set without hostPort: %+v", w.path, list, i, j, *port)
+	for i := range w.spec.HostAliases {
+		w.add(apivalidation.GetWarningsForIP(path.Child("hostAliases").Index(i).Child("ip"), w.spec.HostAliases[i].IP))
+	}
+}
+
+// eachContainer calls a function for each container, with its path.
+func (w *warner) eachContainer(call func(path string, c *corev1.Container)) {
+	for _, list := range [...]struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", w.spec.InitContainers}, {"containers", w.spec.Containers}} {
+		for i := range list.containers {
+			call(fmt.Sprintf("%s.%s[%d]", w.path, list.name, i), &list.containers[i])
 		}
 	}
-	w.fractions(list, i, "limits", c.Resources.Limits)
-	w.fractions(list, i, "requests", c.Resources.Requests)
+	for i := range w.spec.EphemeralContainers {
+		call(fmt.Sprintf("%s.ephemeralContainers[%d]", w.path, i), (*corev1.Container)(&w.spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+}
+
+func (w *warner) containers() {
+	w.eachContainer(func(path string, c *corev1.Container) {
+		if len(w.notes) > 0 && (c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil) {
+			w.seccomp(seccompContainer + c.Name)
+		}
+		w.fractions(path+".resources.limits", c.Resources.Limits)
+		w.fractions(path+".resources.requests", c.Resources.Requests)
+		names := validation.NewSeen[string](len(c.Env))
+		for i := range c.Env {
+			if name := c.Env[i].Name; names.Again(name) && hides(&c.Env[i]) {
+				w.say("%s.env[%d]: hides previous definition of %q, which may be dropped when using apply", path, i, name)
+			}
+		}
+	})
+}
+
+// hides reports whether the value of a variable does more than add to the one that
+// stood before it.
+func hides(env *corev1.EnvVar) bool {
+	before := "$(" + env.Name + ")"
+	return env.ValueFrom != nil || env.Value == before || !strings.Contains(env.Value, before)
 }
 
 // fractions: there are no parts of a byte.
-func (w *warner) fractions(list string, i int, field string, resources corev1.ResourceList) {
+func (w *warner) fractions(path string, resources corev1.ResourceList) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if quantity, ok := resources[name]; ok && quantity.MilliValue()%1000 != 0 {
-			w.say("%s.%s[%d].resources.%s[%s]: fractional byte value %q is invalid, must be an integer", w.path, list, i, field, name, quantity.String())
+			w.say("%s[%s]: fractional byte value %q is invalid, must be an integer", path, name, quantity.String())
 		}
 	}
 }
 
-func (w *warner) volumes() {
-	for i := range w.spec.Volumes {
-		volume := &w.spec.Volumes[i]
-		if s := volume.Secret; s != nil {
-			w.overlaps(volume.Name, "Secret", s.SecretName, s.Items)
-		}
-		if s := volume.ConfigMap; s != nil {
-			w.overlaps(volume.Name, "ConfigMap", s.Name, s.Items)
-		}
-		if s := volume.Projected; s != nil {
-			for j := range s.Sources {
-				if s.Sources[j] == (corev1.VolumeProjection{}) {
-					w.say("volume %q (Projected) has no sources provided", volume.Name)
-				}
-			}
-		}
-		if s := volume.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
-			for name, quantity := range s.VolumeClaimTemplate.Spec.Resources.Requests {
-				if name == corev1.ResourceStorage && quantity.MilliValue()%1000 != 0 {
-					w.say("%s.volumes[%d].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]: fractional byte value %q is invalid, must be an integer",
-						w.path, i, quantity.String())
-				}
-			}
-		}
-	}
+// placedPort is a port, and where it stands.
+type placedPort struct {
+	*corev1.ContainerPort
+	path string
 }
 
-// overlaps: of two files of one path, the later one stays.
-func (w *warner) overlaps(volume, kind, name string, items []corev1.KeyToPath) {
-	paths := validation.NewSeen[string](len(items))
-	for i := range items {
-		if path := items[i].Path; paths.Again(path) {
-			w.say("volume %q (%s %q): overlapping paths: %q with %q", volume, kind, name, path, path)
+// ports: the same one twice, which is no fault as long as the node is not asked for
+// it. Of many that are alike the first ones are looked at.
+func (w *warner) ports() {
+	type key struct {
+		port     int32
+		protocol corev1.Protocol
+	}
+	alike, names := map[key][]placedPort{}, map[string]string{}
+	w.eachContainer(func(path string, c *corev1.Container) {
+		for i := range c.Ports {
+			port := placedPort{&c.Ports[i], fmt.Sprintf("%s.ports[%d]", path, i)}
+			if port.HostIP != "" && port.HostPort == 0 {
+				w.say("%s: hostIP set without hostPort: %+v", port.path, *port.ContainerPort)
+			}
+			k := key{port.ContainerPort.ContainerPort, port.Protocol}
+			for _, other := range alike[k] {
+				w.twoPorts(port, other)
+			}
+			if len(alike[k]) < maxWarnings {
+				alike[k] = append(alike[k], port)
+			}
 		}
+	})
+	w.eachContainer(func(path string, c *corev1.Container) {
+		for i := range c.Ports {
+			if name := c.Ports[i].Name; name == "" {
+				continue
+			} else if other, again := names[name]; again {
+				w.say("%s.ports[%d]: duplicate port name %q with %s, services and probes that select ports by name will use %s", path, i, name, other, other)
+			} else {
+				names[name] = fmt.Sprintf("%s.ports[%d]", path, i)
+			}
+		}
+	})
+}
+
+func (w *warner) twoPorts(port, other placedPort) {
+	switch {
+	case port.HostIP == other.HostIP && port.HostPort == other.HostPort:
+		w.say("%s: duplicate port definition with %s", port.path, other.path)
+	case port.HostPort == 0 || other.HostPort == 0:
+		w.say("%s: overlapping port definition with %s", port.path, other.path)
+	case port.HostPort == other.HostPort && (port.HostIP == "") != (other.HostIP == ""):
+		w.say("%s: dangerously ambiguous port definition with %s", port.path, other.path)
 	}
 }

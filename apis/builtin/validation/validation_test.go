@@ -51,6 +51,24 @@ func TestObjectsAreApart(t *testing.T) {
 	}
 }
 
+// TestBreaks: what is tried leaves no faults, and does not hide those there are.
+func TestBreaks(t *testing.T) {
+	t.Parallel()
+	got := faults(t, func(f validation.Field) {
+		f.Child("a").Required("")
+		if f.Breaks(func(f validation.Field) { f.Child("b").DNSLabel("b") }) {
+			t.Error("a label breaks the rule of labels")
+		}
+		if !f.Breaks(func(f validation.Field) { f.Child("b").DNSLabel("B") }) {
+			t.Error("what is no label does not break it")
+		}
+		f.Child("c").Required("")
+	})
+	if want := "a: Required value\nc: Required value"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
 func TestFaultsAreBounded(t *testing.T) {
 	t.Parallel()
 	errs := validation.NewValidator(feature.Gates{}).Validate(t.Context(), func(f validation.Field) {

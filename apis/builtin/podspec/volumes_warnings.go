@@ -1,0 +1,164 @@
+package podspec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func (w *warner) volumes() {
+	for i := range w.spec.Volumes {
+		w.source(fmt.Sprintf("%s.volumes[%d]", w.path, i), &w.spec.Volumes[i])
+	}
+	for i := range w.spec.Volumes {
+		w.files(&w.spec.Volumes[i])
+	}
+}
+
+// source: kinds of volumes that nodes no longer know.
+func (w *warner) source(path string, volume *corev1.Volume) {
+	for _, old := range [...]struct {
+		name, text string
+		set        bool
+	}{
+		{"photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+", volume.PhotonPersistentDisk != nil},
+		{"gitRepo", "deprecated in v1.11, and disabled by default in v1.33+", volume.GitRepo != nil},
+		{"scaleIO", "deprecated in v1.16, non-functional in v1.22+", volume.ScaleIO != nil},
+		{"flocker", "deprecated in v1.22, non-functional in v1.25+", volume.Flocker != nil},
+		{"storageOS", "deprecated in v1.22, non-functional in v1.25+", volume.StorageOS != nil},
+		{"quobyte", "deprecated in v1.22, non-functional in v1.25+", volume.Quobyte != nil},
+		{"glusterfs", "deprecated in v1.25, non-functional in v1.26+", volume.Glusterfs != nil},
+		{"cephfs", "deprecated in v1.28, non-functional in v1.31+", volume.CephFS != nil},
+		{"rbd", "deprecated in v1.28, non-functional in v1.31+", volume.RBD != nil},
+	} {
+		if old.set {
+			w.say("%s.%s: %s", path, old.name, old.text)
+		}
+	}
+	if s := volume.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
+		w.add(ClaimWarnings(path+".ephemeral.volumeClaimTemplate.spec", &s.VolumeClaimTemplate.Spec))
+	}
+}
+
+// ClaimWarnings returns what the author of a claim should know of it: there are no
+// parts of a byte.
+func ClaimWarnings(path string, spec *corev1.PersistentVolumeClaimSpec) []string {
+	var warnings []string
+	for _, list := range [...]struct {
+		name      string
+		resources corev1.ResourceList
+	}{{"requests", spec.Resources.Requests}, {"limits", spec.Resources.Limits}} {
+		if quantity := list.resources[corev1.ResourceStorage]; quantity.MilliValue()%1000 != 0 {
+			warnings = append(warnings, fmt.Sprintf("%s.resources.%s[storage]: fractional byte value %q is invalid, must be an integer", path, list.name, quantity.String()))
+		}
+	}
+	return warnings
+}
+
+// files: of two files of one path, or one below the other, the later one stays.
+func (w *warner) files(volume *corev1.Volume) {
+	if s := volume.ConfigMap; s != nil {
+		o := overlaps{warner: w, volume: fmt.Sprintf("%q (ConfigMap %q)", volume.Name, s.Name)}
+		o.addKeys(s.Items, "")
+	}
+	if s := volume.Secret; s != nil {
+		o := overlaps{warner: w, volume: fmt.Sprintf("%q (Secret %q)", volume.Name, s.SecretName)}
+		o.addKeys(s.Items, "")
+	}
+	if s := volume.DownwardAPI; s != nil {
+		o := overlaps{warner: w, volume: fmt.Sprintf("%q (DownwardAPI)", volume.Name)}
+		o.addFiles(s.Items, "")
+	}
+	if s := volume.Projected; s != nil {
+		o := overlaps{warner: w, volume: fmt.Sprintf("%q (Projected)", volume.Name)}
+		for i := range s.Sources {
+			o.addSource(&s.Sources[i], volume.Name)
+		}
+	}
+}
+
+// overlaps finds files of a volume that are in each other's way, in time that is
+// linear in their number.
+type overlaps struct {
+	*warner
+	volume string
+	files  []projectedFile
+	at     map[string][]int // the files of a path
+	below  map[string][]int // those in a directory, or deeper
+}
+
+// projectedFile is the path of a file, and from where it comes; "" where that is clear.
+type projectedFile struct{ path, source string }
+
+func (p projectedFile) String() string {
+	if p.source == "" {
+		return fmt.Sprintf("%q", p.path)
+	}
+	return fmt.Sprintf("%q (%s)", p.path, p.source)
+}
+
+func (o *overlaps) addSource(s *corev1.VolumeProjection, volume string) {
+	switch {
+	case *s == (corev1.VolumeProjection{}):
+		o.say("volume %q (Projected) has no sources provided", volume)
+	case s.ConfigMap != nil && s.ConfigMap.Items != nil:
+		o.addKeys(s.ConfigMap.Items, fmt.Sprintf("ConfigMap %q", s.ConfigMap.Name))
+	case s.Secret != nil && s.Secret.Items != nil:
+		o.addKeys(s.Secret.Items, fmt.Sprintf("Secret %q", s.Secret.Name))
+	case s.DownwardAPI != nil && s.DownwardAPI.Items != nil:
+		o.addFiles(s.DownwardAPI.Items, "DownwardAPI")
+	case s.ServiceAccountToken != nil:
+		o.add(s.ServiceAccountToken.Path, "ServiceAccountToken")
+	case s.ClusterTrustBundle != nil:
+		name := s.ClusterTrustBundle.Name
+		if name == nil {
+			name = s.ClusterTrustBundle.SignerName
+		}
+		if name != nil {
+			o.add(s.ClusterTrustBundle.Path, fmt.Sprintf("ClusterTrustBundle %q", *name))
+		}
+	case s.PodCertificate != nil:
+		o.add(s.PodCertificate.CertificateChainPath, "PodCertificate chain")
+		o.add(s.PodCertificate.KeyPath, "PodCertificate key")
+		o.add(s.PodCertificate.CredentialBundlePath, "PodCertificate credential bundle")
+	}
+}
+
+func (o *overlaps) addKeys(items []corev1.KeyToPath, source string) {
+	for i := range items {
+		o.add(items[i].Path, source)
+	}
+}
+
+func (o *overlaps) addFiles(items []corev1.DownwardAPIVolumeFile, source string) {
+	for i := range items {
+		o.add(items[i].Path, source)
+	}
+}
+
+func (o *overlaps) add(path, source string) {
+	path = strings.TrimRight(path, "/")
+	if path == "" || len(o.said) >= maxWarnings {
+		return
+	}
+	if o.at == nil {
+		o.at, o.below = map[string][]int{}, map[string][]int{}
+	}
+	file := projectedFile{path, source}
+	others := slices.Concat(o.at[path], o.below[path])
+	for dir := parent(path); dir != ""; dir = parent(dir) {
+		others = append(others, o.at[dir]...)
+		o.below[dir] = append(o.below[dir], len(o.files))
+	}
+	slices.Sort(others)
+	for _, i := range others {
+		o.say("volume %s: overlapping paths: %s with %s", o.volume, file, o.files[i])
+	}
+	o.at[path] = append(o.at[path], len(o.files))
+	o.files = append(o.files, file)
+}
+
+// parent returns the directory of a path, "" where it has none.
+func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
