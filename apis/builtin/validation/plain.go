@@ -63,6 +63,9 @@ func plainName(s string) bool {
 // of labels.
 func IsQualified(s string) bool { return plainQualified(s) }
 
+// IsSubdomain reports whether a text is a DNS subdomain (RFC 1123).
+func IsSubdomain(s string) bool { return plainSubdomain(s) }
+
 // plainQualified: a name that may have a prefix.
 func plainQualified(s string) bool {
 	if slash := strings.IndexByte(s, '/'); slash >= 0 {

@@ -139,6 +139,18 @@ func (f Field) DenyPrivileged() bool { return f.object.validator.DenyPrivileged 
 // only go on where others were met.
 func (f Field) Faults() int { return len(f.object.faults) }
 
+// Breaks reports whether rules find faults, and drops those. It is for rules that
+// came later than objects that break them: where the object before breaks one, so
+// may the new one.
+func (f Field) Breaks(rules func(Field)) bool {
+	kept := f.object.faults
+	f.object.faults = nil
+	rules(f)
+	broken := len(f.object.faults) > 0
+	f.object.faults = kept
+	return broken
+}
+
 // Add reports faults that were found by a library, whose paths are complete.
 func (f Field) Add(faults ...*field.Error) {
 	room := max(0, maxFaults-len(f.object.faults))
