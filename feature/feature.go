@@ -23,8 +23,10 @@ type Gate string
 // Gates that rules in this server look at.
 const (
 	CompositePodGroup                            Gate = "CompositePodGroup"
+	CoordinatedLeaderElection                    Gate = "CoordinatedLeaderElection"
 	DeclarativeValidationBeta                    Gate = "DeclarativeValidationBeta"
 	DRAPartitionableDevicesType                  Gate = "DRAPartitionableDevicesType"
+	HPAScaleToZero                               Gate = "HPAScaleToZero"
 	InPlacePodVerticalScalingSchedulerPreemption Gate = "InPlacePodVerticalScalingSchedulerPreemption"
 	PodGroupPreemptionPolicy                     Gate = "PodGroupPreemptionPolicy"
 	StrictIPCIDRValidation                       Gate = "StrictIPCIDRValidation"
