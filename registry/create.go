@@ -103,7 +103,7 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 	obj.SetCreationTimestamp(now())
 	obj.SetUID(types.UID(uuid.NewString()))
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
-		obj.SetName(generateName(obj.GetGenerateName()))
+		obj.SetName(strategy.generateName(obj.GetGenerateName()))
 	}
 	if strategy.Generation {
 		obj.SetGeneration(1)

@@ -196,6 +196,20 @@ func TestGenerateName(t *testing.T) {
 	}
 }
 
+func TestExactGenerateName(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, &registry.Strategy{Namespaced: true, ExactGenerateName: true}, nil)
+	p := pod("")
+	p.GenerateName = "web"
+	record, err := e.Create(e.ctx, p, nil, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.read(record).Name; got != "web" {
+		t.Errorf("name %q", got)
+	}
+}
+
 func TestGeneratedNameConflictTellsToRetry(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, func(s storage.Interface) storage.Interface { return &takenStorage{Interface: s, taken: 100} })

@@ -20,8 +20,12 @@ const (
 	nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// generateName appends a random suffix, shortening the base where needed.
-func generateName(base string) string {
+// generateName appends a random suffix, shortening the base where needed, or returns the
+// base where that is the name.
+func (s *Strategy) generateName(base string) string {
+	if s.ExactGenerateName {
+		return base
+	}
 	if limit := maxNameLength - nameSuffixLength; len(base) > limit {
 		base = base[:limit]
 	}

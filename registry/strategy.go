@@ -32,6 +32,9 @@ type Strategy struct {
 	// ValidateName returns what is wrong with an object's name, or, with
 	// prefix set, with a generateName. nil accepts DNS subdomains (RFC 1123).
 	ValidateName func(name string, prefix bool) []string
+	// ExactGenerateName makes a generateName the name itself: nothing random follows,
+	// as where names are not for the client to choose.
+	ExactGenerateName bool
 	// AllowCreateOnUpdate lets an update create an object that does not exist.
 	AllowCreateOnUpdate bool
 	// RequireResourceVersion refuses an update without metadata.resourceVersion.

@@ -183,7 +183,7 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 	s := &registry.Strategy{
 		Namespaced: k.Namespaced, ValidateName: k.ValidateName, Generation: k.Generation,
 		AllowCreateOnUpdate: k.CreateOnUpdate, RequireResourceVersion: k.RequireResourceVersion,
-		OrphanByDefault: k.OrphanByDefault, QualifiedFinalizers: !k.AnyFinalizer,
+		ExactGenerateName: k.ExactGenerateName, OrphanByDefault: k.OrphanByDefault, QualifiedFinalizers: !k.AnyFinalizer,
 	}
 	s.SpecChanged = k.specChanged
 	if s.SpecChanged == nil {

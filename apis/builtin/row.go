@@ -169,6 +169,8 @@ type Row[T any] struct {
 	Expensive bool
 	// ValidateName checks names; nil accepts DNS subdomains.
 	ValidateName func(name string, prefix bool) []string
+	// ExactGenerateName makes a generateName the name itself.
+	ExactGenerateName bool
 	// Default fills what a client may leave out, on decoding and on reading.
 	Default func(obj *T)
 

@@ -1,7 +1,8 @@
 // Package autoscaling declares the resources of the autoscaling group. Their
 // hub is autoscaling/v2; v1 is converted to and from it.
 //
-// Imports: apis/builtin, codec, codec/quantity.
+// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, codec,
+// codec/quantity, feature.
 package autoscaling
 
 import (
@@ -18,6 +19,7 @@ func V2() builtin.Group {
 			ShortNames: []string{"hpa"}, Categories: []string{"all"},
 			Status: true, Generation: true,
 			Default: defaultV2, Prepare: prepare, PrepareUpdate: prepareUpdate, PrepareStatus: prepareUpdate,
+			Validate: validate, ValidateStatus: validateStatus,
 			Columns: columns(),
 			Also:    []builtin.Also{{Version: v1()}},
 		}),

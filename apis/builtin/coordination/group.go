@@ -1,6 +1,6 @@
 // Package coordination declares the resources of coordination.k8s.io.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation, feature.
 package coordination
 
 import (
@@ -14,7 +14,8 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[coordinationv1.Lease]{
 			Name: "leases", Kind: "Lease", Namespaced: true, AnyFinalizer: true, CreateOnUpdate: true, RequireResourceVersion: true,
-			Prepare: prepareLease, PrepareUpdate: prepareLeaseUpdate, Columns: leaseColumns(),
+			Prepare: prepareLease, PrepareUpdate: prepareLeaseUpdate, Validate: validateLease,
+			Columns: leaseColumns(),
 		}),
 	}}
 }

@@ -7,15 +7,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
-// prepareLease drops what elections by the server are for: that feature is off
-// (CoordinatedLeaderElection).
-func prepareLease(_ *builtin.Operation, lease *coordinationv1.Lease) {
-	lease.Spec.Strategy, lease.Spec.PreferredHolder = nil, nil
+// prepareLease drops what elections by the server are for, where that feature is off.
+func prepareLease(op *builtin.Operation, lease *coordinationv1.Lease) {
+	prepareLeaseUpdate(op, lease, &coordinationv1.Lease{})
 }
 
-func prepareLeaseUpdate(_ *builtin.Operation, lease, old *coordinationv1.Lease) {
+func prepareLeaseUpdate(op *builtin.Operation, lease, old *coordinationv1.Lease) {
+	if op.Env.Gates.Enabled(feature.CoordinatedLeaderElection) {
+		return
+	}
 	if old.Spec.Strategy == nil {
 		lease.Spec.Strategy = nil
 	}

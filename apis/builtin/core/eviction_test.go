@@ -131,6 +131,7 @@ func TestEvictionOverBudget(t *testing.T) {
 			"The disruption budget pdb needs 1 healthy pods and has 1 currently", 0},
 		"failed": {policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{{
 			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: "why",
+			LastTransitionTime: metav1.Now(),
 		}}}, "The disruption budget pdb does not allow evicting pods currently because it failed sync: why", 0},
 	}
 	for name, test := range tests {

@@ -8,6 +8,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/validation"
@@ -25,9 +27,17 @@ func changed(slice, old *discoveryv1.EndpointSlice) bool {
 		validation.Changed(slice.Labels, old.Labels)
 }
 
+// never leaves it to prepareUpdate to count generations.
+func never(_, _ *discoveryv1.EndpointSlice) bool { return false }
+
 func prepare(_ *builtin.Operation, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
 
+// prepareUpdate counts the generation before it drops topology, as kube-apiserver does:
+// to write a topology makes a generation, although nothing of it is kept.
 func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) {
+	if changed(slice, old) {
+		slice.Generation = old.Generation + 1
+	}
 	if validation.Changed(slice.Endpoints, old.Endpoints) {
 		dropTopology(slice, old)
 	}
@@ -58,11 +68,30 @@ func namesNode(slice *discoveryv1.EndpointSlice, node string) bool {
 	return false
 }
 
+// Controllers of slices, by the label that says who manages one.
+const (
+	sliceController  = "endpointslice-controller.k8s.io"
+	mirrorController = "endpointslicemirroring-controller.k8s.io"
+)
+
+// warnings reports addresses of a deprecated type and in forms that are read in more than
+// one way. The controllers' slices are large, and right in this.
 func warnings(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) []string {
-	if old == nil && slice.AddressType == discoveryv1.AddressTypeFQDN {
+	manager := slice.Labels[discoveryv1.LabelManagedBy]
+	switch {
+	case slice.AddressType == discoveryv1.AddressTypeFQDN && old == nil:
 		return []string{"spec.addressType: FQDN endpoints are deprecated"}
+	case slice.AddressType == discoveryv1.AddressTypeFQDN, manager == sliceController, manager == mirrorController:
+		return nil
 	}
-	return nil
+	var found []string
+	path := field.NewPath("endpoints")
+	for i := range slice.Endpoints {
+		for j, address := range slice.Endpoints[i].Addresses {
+			found = append(found, utilvalidation.GetWarningsForIP(path.Index(i).Child("addresses").Index(j), address)...)
+		}
+	}
+	return found
 }
 
 func columns() *builtin.Columns[discoveryv1.EndpointSlice] {

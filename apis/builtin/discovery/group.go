@@ -15,9 +15,9 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: discoveryv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[discoveryv1.EndpointSlice]{
 			Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true,
-			Generation: true, SpecChanged: changed,
+			Generation: true, SpecChanged: never, // prepareUpdate counts
 			Default: defaultSlice, Prepare: prepare, PrepareUpdate: prepareUpdate, Warnings: warnings,
-			Columns: columns(),
+			Validate: validateSlice, Columns: columns(),
 		}),
 	}}
 }

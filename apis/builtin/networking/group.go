@@ -1,6 +1,6 @@
 // Package networking declares the resources of networking.k8s.io.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation.
 package networking
 
 import (
@@ -14,25 +14,28 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: networkingv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[networkingv1.Ingress]{
 			Name: "ingresses", Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"},
-			StoragePath: "ingress", Status: true, Generation: true,
+			StoragePath: "ingress", Status: true, Generation: true, Warnings: ingressWarnings,
+			Validate: validateIngress, ValidateStatus: validateIngressStatus,
 			Columns: ingressColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.IngressClass]{
 			Name: "ingressclasses", Kind: "IngressClass", Generation: true,
-			Default: defaultIngressClass, Columns: ingressClassColumns(),
+			Default: defaultIngressClass, Validate: validateIngressClass, Columns: ingressClassColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.IPAddress]{
-			Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"}, ValidateName: validateAddress,
-			Columns: ipAddressColumns(),
+			Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"},
+			ValidateName: validateAddress, ExactGenerateName: true, // an address with a suffix is none
+			Validate: validateIPAddress, Columns: ipAddressColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.NetworkPolicy]{
 			Name: "networkpolicies", Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}, Generation: true,
-			Default: defaultNetworkPolicy, Columns: networkPolicyColumns(),
+			Default: defaultNetworkPolicy, Warnings: networkPolicyWarnings, Validate: validateNetworkPolicy,
+			Columns: networkPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.ServiceCIDR]{
 			Name: "servicecidrs", Kind: "ServiceCIDR",
 			Status: true, StatusKeeps: []string{"metadata"},
-			Columns: serviceCIDRColumns(),
+			Validate: validateServiceCIDR, Columns: serviceCIDRColumns(),
 		}),
 	}}
 }

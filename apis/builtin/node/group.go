@@ -1,6 +1,6 @@
 // Package node declares the resource of node.k8s.io.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation.
 package node
 
 import (
@@ -17,7 +17,7 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: nodev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[nodev1.RuntimeClass]{
 			Name: "runtimeclasses", Kind: "RuntimeClass", AnyFinalizer: true, CreateOnUpdate: true, RequireResourceVersion: true,
-			Columns: runtimeClassColumns(),
+			Validate: validateRuntimeClass, Columns: runtimeClassColumns(),
 		}),
 	}}
 }

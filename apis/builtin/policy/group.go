@@ -1,6 +1,6 @@
 // Package policy declares the resource of the policy group.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation.
 package policy
 
 import (
@@ -20,7 +20,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[policyv1.PodDisruptionBudget]{
 			Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true, AnyFinalizer: true, ShortNames: []string{"pdb"},
 			Status: true, Generation: true, RequireResourceVersion: true, ValidateName: path.ValidatePathSegmentName,
-			Columns: budgetColumns(),
+			Validate: validateBudget, ValidateStatus: validateBudgetStatus, Columns: budgetColumns(),
 		}),
 	}}
 }

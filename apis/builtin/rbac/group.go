@@ -19,24 +19,24 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[rbacv1.ClusterRoleBinding]{
 			Name: "clusterrolebindings", Kind: "ClusterRoleBinding",
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Authorize: authorizeClusterRoleBinding,
-			Default:   defaultClusterRoleBinding, Columns: clusterRoleBindingColumns(),
+			Authorize: authorizeClusterRoleBinding, Default: defaultClusterRoleBinding, Validate: validateClusterRoleBinding,
+			Columns: clusterRoleBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[rbacv1.ClusterRole]{
 			Name: "clusterroles", Kind: "ClusterRole",
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Authorize: authorizeClusterRole,
+			Authorize: authorizeClusterRole, Validate: validateClusterRole,
 		}),
 		builtin.Resource(builtin.Row[rbacv1.RoleBinding]{
 			Name: "rolebindings", Kind: "RoleBinding", Namespaced: true,
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Authorize: authorizeRoleBinding,
-			Default:   defaultRoleBinding, Columns: roleBindingColumns(),
+			Authorize: authorizeRoleBinding, Default: defaultRoleBinding, Validate: validateRoleBinding,
+			Columns: roleBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[rbacv1.Role]{
 			Name: "roles", Kind: "Role", Namespaced: true,
 			CreateOnUpdate: true, ValidateName: path.ValidatePathSegmentName,
-			Authorize: authorizeRole,
+			Authorize: authorizeRole, Validate: validateRole,
 		}),
 	}}
 }

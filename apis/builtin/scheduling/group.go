@@ -1,7 +1,7 @@
 // Package scheduling declares the resource of scheduling.k8s.io. It schedules
 // nothing.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation.
 package scheduling
 
 import (
@@ -19,7 +19,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[schedulingv1.PriorityClass]{
 			Name: "priorityclasses", Kind: "PriorityClass", ShortNames: []string{"pc"},
 			Generation: true, SpecChanged: never,
-			Default: defaultPriorityClass, Columns: priorityClassColumns(),
+			Default: defaultPriorityClass, Validate: validatePriorityClass, Columns: priorityClassColumns(),
 		}),
 	}}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -40,6 +41,13 @@ func NotSupported[S ~string](f Field, value any, supported ...S) {
 // of the object before.
 func Immutable[T any](f Field, value, old T) {
 	if Changed(value, old) {
+		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
+	}
+}
+
+// ImmutableValue is Immutable for what == compares, and allocates nothing.
+func ImmutableValue[T comparable](f Field, value, old T) {
+	if value != old {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
 	}
 }
@@ -100,8 +108,8 @@ func (f Field) PortName(name string) {
 
 // ConfigKey requires a key that a ConfigMap or a Secret can have.
 func (f Field) ConfigKey(key string) {
-	if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
-		f.InvalidFor(key, problems)
+	if !plainName(key) { // most are, and there may be a hundred thousand
+		f.InvalidFor(key, validation.IsConfigMapKey(key))
 	}
 }
 
@@ -123,6 +131,31 @@ func (f Field) DNSLabel(value string) {
 func (f Field) DNSSubdomain(value string) {
 	if !plainSubdomain(value) {
 		f.InvalidFor(value, validation.IsDNS1123Subdomain(value))
+	}
+}
+
+// WildcardSubdomain requires a DNS subdomain after a wildcard for its first label, "*.".
+func (f Field) WildcardSubdomain(value string) {
+	parent, ok := strings.CutPrefix(value, "*.")
+	if !ok || !plainSubdomain(parent) || len(value) > validation.DNS1123SubdomainMaxLength {
+		f.InvalidFor(value, validation.IsWildcardDNS1123Subdomain(value))
+	}
+}
+
+// PathSegment requires a name that can stand in a path of the API. It is not about
+// names of one kind, which have rules of their own.
+func (f Field) PathSegment(value string) {
+	if problems := content.IsPathSegmentName(value); len(problems) > 0 {
+		f.InvalidFor(value, problems)
+	}
+}
+
+// RequiredPathSegment is PathSegment for a name that must be there.
+func (f Field) RequiredPathSegment(value string) {
+	if value == "" {
+		f.Required("")
+	} else {
+		f.PathSegment(value)
 	}
 }
 
@@ -174,6 +207,16 @@ func (f Field) Annotations(annotations map[string]string) {
 // LabelSelector requires a selector of labels that can be evaluated. A nil one is
 // in order.
 func (f Field) LabelSelector(selector *metav1.LabelSelector) {
+	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{})
+}
+
+// LooseLabelSelector is LabelSelector but for the values of expressions, which may be
+// any. It is for updates of objects whose selector was refused already.
+func (f Field) LooseLabelSelector(selector *metav1.LabelSelector) {
+	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true})
+}
+
+func (f Field) labelSelector(selector *metav1.LabelSelector, options metav1validation.LabelSelectorValidationOptions) {
 	if selector == nil {
 		return
 	}
@@ -181,8 +224,7 @@ func (f Field) LabelSelector(selector *metav1.LabelSelector) {
 	for i := range selector.MatchExpressions {
 		if !plainRequirement(&selector.MatchExpressions[i]) {
 			at := f.Child("matchExpressions").Index(i)
-			at.Add(metav1validation.ValidateLabelSelectorRequirement(
-				selector.MatchExpressions[i], metav1validation.LabelSelectorValidationOptions{}, at.Path())...)
+			at.Add(metav1validation.ValidateLabelSelectorRequirement(selector.MatchExpressions[i], options, at.Path())...)
 		}
 	}
 }
@@ -224,4 +266,26 @@ func (f Field) CIDR(value string, old ...string) {
 		return
 	}
 	f.Add(validation.IsValidCIDRForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), slices.Clone(old))...)
+}
+
+// NonSpecialIP requires an address by which other machines can be reached: neither one
+// that means every machine its own self, nor one that ends with the link.
+func (f Field) NonSpecialIP(value string) {
+	addr, err := netip.ParseAddr(value)
+	if err != nil { // leading zeros are IP's to judge
+		if len(validation.IsValidIPForLegacyField(f.Path(), value, false, nil)) > 0 {
+			f.Invalid(value, "must be a valid IP address")
+		}
+		return
+	}
+	switch addr = addr.Unmap(); {
+	case addr.IsUnspecified():
+		f.Invalid(value, "may not be unspecified ("+value+")")
+	case addr.IsLoopback():
+		f.Invalid(value, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+	case addr.IsLinkLocalUnicast():
+		f.Invalid(value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+	case addr.IsLinkLocalMulticast():
+		f.Invalid(value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/feature"
@@ -66,6 +67,37 @@ func TestBreaks(t *testing.T) {
 	})
 	if want := "a: Required value\nc: Required value"; got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestFormsByHand(t *testing.T) {
+	t.Parallel()
+	for value, good := range map[string]bool{"*.a": true, "*.a.b": true, "a.b": false, "*": false, "*.": false, "*.*.a": false, "*.A": false,
+		"*." + strings.Repeat("a.", 125) + "a": true, "*." + strings.Repeat("a.", 126): false, "*." + strings.Repeat("a.", 125) + "ab": false} {
+		if got := faults(t, func(f validation.Field) { f.WildcardSubdomain(value) }) == ""; got != good {
+			t.Errorf("WildcardSubdomain(%q) is %t", value, got)
+		}
+	}
+	for value, good := range map[string]bool{"a": true, "": true, ".": false, "..": false, "a/b": false, "a%b": false, "A B": true} {
+		if got := faults(t, func(f validation.Field) { f.PathSegment(value) }) == ""; got != good {
+			t.Errorf("PathSegment(%q) is %t", value, got)
+		}
+	}
+	if got := faults(t, func(f validation.Field) { f.Child("name").RequiredPathSegment("") }); got != "name: Required value" {
+		t.Errorf("an empty path segment: %q", got)
+	}
+}
+
+func TestLooseLabelSelector(t *testing.T) {
+	t.Parallel()
+	bad := func(key string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{"-"}}}}
+	}
+	if got := faults(t, func(f validation.Field) { f.LooseLabelSelector(bad("a")) }); got != "" {
+		t.Errorf("a bad value: %q", got)
+	}
+	if got := faults(t, func(f validation.Field) { f.LooseLabelSelector(bad("")) }); got == "" {
+		t.Error("a bad key is accepted")
 	}
 }
 
