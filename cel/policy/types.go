@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -25,9 +26,10 @@ const (
 	patchName  = "JSONPatch"
 )
 
-// ObjectType is the type of what a mutation applies, and PatchesType that of its
-// patches.
-func ObjectType() *cel.Type  { return cel.ObjectType(objectName) }
+// ObjectType returns the type of what a mutation applies.
+func ObjectType() *cel.Type { return cel.ObjectType(objectName) }
+
+// PatchesType returns the type of the patches of a mutation.
 func PatchesType() *cel.Type { return cel.ListType(cel.ObjectType(patchName)) }
 
 // provider resolves the names of the types of admission, and all others by another
@@ -117,10 +119,8 @@ func fieldOf(name, field string) *types.Type {
 
 // oneOf is a type for a field that has one of the names.
 func oneOf(field string, t *types.Type, names ...string) *types.Type {
-	for _, name := range names {
-		if field == name {
-			return t
-		}
+	if slices.Contains(names, field) {
+		return t
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicy]{
 			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
-			Default: defaultValidatingPolicy, Validate: validateValidatingPolicy, ValidateStatus: validateValidatingPolicyStatus, Expensive: true, Columns: validatingPolicyColumns(),
+			Default: defaultValidatingPolicy, Validate: validateValidatingPolicy, ValidateStatus: validateValidatingPolicyStatus,
+			Expensive: true, Columns: validatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
 			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,

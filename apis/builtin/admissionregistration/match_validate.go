@@ -148,7 +148,7 @@ func validateNamedRule(f validation.Field, rule *admissionregistrationv1.NamedRu
 	validateRule(f, &rule.RuleWithOperations)
 }
 
-// validateMatchConditions: whoever is not named is not told of a second time.
+// validateMatchConditions: conditions are told apart by their names.
 func validateMatchConditions(f validation.Field, conditions []admissionregistrationv1.MatchCondition, compiler *policy.Compiler, params bool) {
 	if len(conditions) > maxMatchConditions {
 		f.TooMany(len(conditions), maxMatchConditions)
@@ -159,7 +159,7 @@ func validateMatchConditions(f validation.Field, conditions []admissionregistrat
 		sees := policy.Scope{Params: params, Authorizer: true}
 		if text := strings.TrimSpace(condition.Expression); text == "" {
 			at.Child("expression").Required("")
-		} else if err := check(f, compiler, text, sees, cel.BoolType); err != nil {
+		} else if err := compile(f, compiler, text, sees, cel.BoolType); err != nil {
 			at.Child("expression").Invalid(text, err.Error())
 		}
 		if condition.Name == "" {
@@ -173,9 +173,9 @@ func validateMatchConditions(f validation.Field, conditions []admissionregistrat
 	}
 }
 
-// check returns what is wrong with an expression. It takes so long that a request that
+// compile returns what is wrong with an expression. As that takes long, a request that
 // is given up meanwhile does not go on.
-func check(f validation.Field, compiler *policy.Compiler, text string, sees policy.Scope, results ...*cel.Type) error {
+func compile(f validation.Field, compiler *policy.Compiler, text string, sees policy.Scope, results ...*cel.Type) error {
 	if err := f.Context().Err(); err != nil {
 		return fmt.Errorf("compile expressions: %w", err)
 	}

@@ -37,7 +37,7 @@ func (e *expressions) check(f validation.Field, text, written string, sees polic
 	if e.unchanged {
 		return
 	}
-	if err := check(f, &e.compiler, text, sees, results...); err != nil {
+	if err := compile(f, &e.compiler, text, sees, results...); err != nil {
 		f.Invalid(written, err.Error())
 	}
 }

@@ -76,7 +76,7 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 
 // validateHooks: what one of the stored webhooks may be like, all may.
 func validateHooks(f validation.Field, hooks, old []hook) {
-	tolerated := flawsOf(f, old)
+	tolerated := flawsOf(old)
 	if len(hooks) == len(old) && slices.EqualFunc(hooks, old, func(a, b hook) bool { return !validation.Changed(a.conditions, b.conditions) }) {
 		tolerated.conditions = true
 	}
@@ -101,7 +101,7 @@ type flaws struct {
 	conditions bool
 }
 
-func flawsOf(f validation.Field, hooks []hook) flaws {
+func flawsOf(hooks []hook) flaws {
 	var found flaws
 	names := validation.NewSeen[string](len(hooks))
 	for i := range hooks {

@@ -49,7 +49,9 @@ func TestFlowSchema(t *testing.T) {
 		{Name: "between", Change: path("/*/a"), Want: []string{"wildcard can only do suffix matching"}},
 	})
 	validationtest.Rules[schema](validateFlowSchemaStatus).Update(t, valid, []validationtest.Case[schema]{
-		{Name: "condition", Change: func(s *schema) { s.Status.Conditions = []flowcontrolv1.FlowSchemaCondition{{Type: "A"}, {Type: "A"}, {}} }, Want: []string{
+		{Name: "condition", Change: func(s *schema) {
+			s.Status.Conditions = []flowcontrolv1.FlowSchemaCondition{{Type: "A"}, {Type: "A"}, {}}
+		}, Want: []string{
 			"status.conditions[1].type: Duplicate value: \"A\"", "status.conditions[2].type: Required value",
 		}},
 	})
