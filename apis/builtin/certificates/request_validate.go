@@ -100,8 +100,9 @@ func validateApproval(f validation.Field, csr, old *certificatesv1.CertificateSi
 func validateRequestConditions(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	tolerated := flawsOf(old.Status.Conditions)
 	flaws := flawsOf(csr.Status.Conditions)
-	if flaws.both && !tolerated.both {
-		f.Invalid(flaws.last, "Approved and Denied conditions are mutually exclusive")
+	if flaws.both && !tolerated.both { // a declared rule, in the words of those
+		f.Invalid(`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
+			"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`")
 	}
 	seen := validation.NewSeen[certificatesv1.RequestConditionType](len(csr.Status.Conditions))
 	for i := range csr.Status.Conditions {
@@ -138,10 +139,9 @@ func validateConditionStatus(f validation.Field, condition *certificatesv1.Certi
 
 // flaws are what conditions that were stored by older servers may be like.
 type flaws struct {
-	both      bool                                // both decisions
-	last      certificatesv1.RequestConditionType // of them, the later one
-	nameless  bool                                // a type is empty
-	duplicate bool                                // a type comes again
+	both      bool // both decisions
+	nameless  bool // a type is empty
+	duplicate bool // a type comes again
 }
 
 func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) flaws {
@@ -152,9 +152,9 @@ func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) fla
 		kind := conditions[i].Type
 		switch kind {
 		case certificatesv1.CertificateApproved:
-			approved, found.last = true, kind
+			approved = true
 		case certificatesv1.CertificateDenied:
-			denied, found.last = true, kind
+			denied = true
 		case "":
 			found.nameless = true
 		}

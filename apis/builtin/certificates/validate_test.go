@@ -116,7 +116,7 @@ func TestDecisions(t *testing.T) {
 	approval, status := validationtest.Rules[csr](validateApproval), validationtest.Rules[csr](validateRequestStatus)
 	approval.Update(t, stored(), []validationtest.Case[csr]{
 		{Name: "approved", Change: decided(approved)},
-		{Name: "both", Change: decided(denied, approved), Want: []string{"status.conditions: Invalid value: \"Approved\": Approved and Denied conditions are mutually exclusive"}},
+		{Name: "both", Change: decided(denied, approved), Want: []string{"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`"}},
 		{Name: "twice", Change: decided(denied, denied), Want: []string{"status.conditions[1].type: Duplicate value"}},
 		{Name: "not approved", Change: func(r *csr) { decided(approved)(r); r.Status.Conditions[0].Status = corev1.ConditionFalse }, Want: []string{"status.conditions[0].status: Unsupported value: \"False\": supported values: \"True\""}},
 		{Name: "others", Change: func(r *csr) { decided("X")(r); r.Status.Conditions[0].Status = corev1.ConditionFalse }},
