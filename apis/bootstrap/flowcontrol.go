@@ -26,8 +26,8 @@ func flowControlObjects() []set {
 
 func priorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 	return []*flowcontrolv1.PriorityLevelConfiguration{
-		exemptLevel("exempt"),
-		limitedLevel("catch-all", 5, 0, nil),
+		exemptLevel(flowcontrolv1.PriorityLevelConfigurationNameExempt),
+		catchAllLevel(),
 		limitedLevel("system", 30, 33, queues(64, 6)),
 		limitedLevel("node-high", 40, 25, queues(64, 6)),
 		limitedLevel("leader-election", 10, 0, queues(16, 4)),
@@ -39,7 +39,7 @@ func priorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 
 func flowSchemas() []*flowcontrolv1.FlowSchema {
 	const byUser, byNamespace = flowcontrolv1.FlowDistinguisherMethodByUserType, flowcontrolv1.FlowDistinguisherMethodByNamespaceType
-	everyone := []flowcontrolv1.Subject{flowGroup("system:unauthenticated"), flowGroup("system:authenticated")}
+	everyone := everyUser()
 	nodes := []flowcontrolv1.Subject{flowGroup("system:nodes")}
 	systemAccounts := flowcontrolv1.Subject{
 		Kind:           flowcontrolv1.SubjectKindServiceAccount,
@@ -47,7 +47,7 @@ func flowSchemas() []*flowcontrolv1.FlowSchema {
 	}
 	manager, scheduler := flowUser("system:kube-controller-manager"), flowUser("system:kube-scheduler")
 	return []*flowcontrolv1.FlowSchema{
-		flowSchema("exempt", "exempt", 1, "", everything(flowGroup("system:masters"))),
+		exemptSchema(),
 		flowSchema("probes", "exempt", 2, "", flowcontrolv1.PolicyRulesWithSubjects{Subjects: everyone,
 			NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/healthz", "/readyz", "/livez"}}}}),
 		flowSchema("system-leader-election", "leader-election", 100, byUser, flowcontrolv1.PolicyRulesWithSubjects{
@@ -61,8 +61,50 @@ func flowSchemas() []*flowcontrolv1.FlowSchema {
 		flowSchema("kube-system-service-accounts", "workload-high", 900, byNamespace, everything(systemAccounts)),
 		flowSchema("service-accounts", "workload-low", 9000, byUser, everything(flowGroup("system:serviceaccounts"))),
 		flowSchema("global-default", "global-default", 9900, byUser, everything(everyone...)),
-		flowSchema("catch-all", "catch-all", 10000, byUser, everything(everyone...)),
+		catchAllSchema(),
 	}
+}
+
+// MandatoryFlowSchema returns the flow schema of a name that must be as it is declared
+// here, and nil for other names.
+func MandatoryFlowSchema(name string) *flowcontrolv1.FlowSchema {
+	switch name {
+	case flowcontrolv1.FlowSchemaNameExempt:
+		return exemptSchema()
+	case flowcontrolv1.FlowSchemaNameCatchAll:
+		return catchAllSchema()
+	}
+	return nil
+}
+
+// MandatoryPriorityLevel returns the priority level of a name that must be as it is
+// declared here, and nil for other names.
+func MandatoryPriorityLevel(name string) *flowcontrolv1.PriorityLevelConfiguration {
+	switch name {
+	case flowcontrolv1.PriorityLevelConfigurationNameExempt:
+		return exemptLevel(name)
+	case flowcontrolv1.PriorityLevelConfigurationNameCatchAll:
+		return catchAllLevel()
+	}
+	return nil
+}
+
+func exemptSchema() *flowcontrolv1.FlowSchema {
+	return flowSchema(flowcontrolv1.FlowSchemaNameExempt, flowcontrolv1.PriorityLevelConfigurationNameExempt, 1, "",
+		everything(flowGroup("system:masters")))
+}
+
+func catchAllSchema() *flowcontrolv1.FlowSchema {
+	return flowSchema(flowcontrolv1.FlowSchemaNameCatchAll, flowcontrolv1.PriorityLevelConfigurationNameCatchAll,
+		flowcontrolv1.FlowSchemaMaxMatchingPrecedence, flowcontrolv1.FlowDistinguisherMethodByUserType, everything(everyUser()...))
+}
+
+func catchAllLevel() *flowcontrolv1.PriorityLevelConfiguration {
+	return limitedLevel(flowcontrolv1.PriorityLevelConfigurationNameCatchAll, 5, 0, nil)
+}
+
+func everyUser() []flowcontrolv1.Subject {
+	return []flowcontrolv1.Subject{flowGroup("system:unauthenticated"), flowGroup("system:authenticated")}
 }
 
 func flowMeta(name string) metav1.ObjectMeta {

@@ -1,7 +1,7 @@
 // Package admissionregistration declares the resources of
 // admissionregistration.k8s.io. It admits nothing itself.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation, cel/policy, webhook.
 package admissionregistration
 
 import (
@@ -19,32 +19,33 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicy]{
 			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
 			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
-			Default: defaultMutatingPolicy, Columns: mutatingPolicyColumns(),
+			Default: defaultMutatingPolicy, Validate: validateMutatingPolicy, Expensive: true, Columns: mutatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicyBinding]{
 			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
 			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
-			Default: defaultMutatingBinding, Columns: mutatingBindingColumns(),
+			Default: defaultMutatingBinding, Validate: validateMutatingBinding, Columns: mutatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingWebhookConfiguration]{
 			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,
 			Generation: true, RequireResourceVersion: true,
-			Default: defaultMutatingWebhooks, Columns: mutatingWebhookColumns(),
+			Default: defaultMutatingWebhooks, Validate: validateMutatingWebhooks, Expensive: true, Columns: mutatingWebhookColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicy]{
 			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
-			Default: defaultValidatingPolicy, Columns: validatingPolicyColumns(),
+			Default: defaultValidatingPolicy, Validate: validateValidatingPolicy, ValidateStatus: validateValidatingPolicyStatus,
+			Expensive: true, Columns: validatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
 			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
 			Generation: true, RequireResourceVersion: true,
-			Default: defaultValidatingBinding, Columns: validatingBindingColumns(),
+			Default: defaultValidatingBinding, Validate: validateValidatingBinding, Columns: validatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingWebhookConfiguration]{
 			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,
 			Generation: true, RequireResourceVersion: true,
-			Default: defaultValidatingWebhooks, Columns: validatingWebhookColumns(),
+			Default: defaultValidatingWebhooks, Validate: validateValidatingWebhooks, Expensive: true, Columns: validatingWebhookColumns(),
 		}),
 	}}
 }

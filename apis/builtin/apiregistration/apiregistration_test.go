@@ -30,6 +30,7 @@ func TestName(t *testing.T) {
 	service := &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Group: "rich.example.com", Version: "v1"}}
 	for name, want := range map[string]string{
 		"v1.rich.example.com": "",
+		"a/b":                 "metadata.name: Invalid value: \"a/b\": may not contain '/'",
 		"a.b":                 "metadata.name: Invalid value: \"a.b\": must be `spec.version+\".\"+spec.group`: \"v1.rich.example.com\"",
 	} {
 		service.Name = name

@@ -8,7 +8,6 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // prepare knows at once that what this server serves itself is available.
@@ -20,15 +19,6 @@ func prepare(_ *builtin.Operation, service *apiregistrationv1.APIService) {
 		Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, LastTransitionTime: metav1.Now(),
 		Reason: "Local", Message: "Local APIServices are always available",
 	}}
-}
-
-// validateName ties the name to the version that is registered, so that no two
-// registrations can be of the same one.
-func validateName(f validation.Field, service *apiregistrationv1.APIService) {
-	want := service.Spec.Version + "." + service.Spec.Group
-	if service.Name != "" && service.Name != want {
-		f.Child("metadata").Child("name").Invalid(service.Name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want))
-	}
 }
 
 func columns() *builtin.Columns[apiregistrationv1.APIService] {

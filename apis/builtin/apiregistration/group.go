@@ -5,7 +5,6 @@
 package apiregistration
 
 import (
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
@@ -18,7 +17,7 @@ func V1() builtin.Group {
 			Name: "apiservices", Kind: "APIService", Categories: []string{"api-extensions"}, AnyFinalizer: true,
 			StoragePath: "apiregistration.k8s.io/apiservices",
 			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
-			ValidateName: path.ValidatePathSegmentName, Validate: validateAPIService, ValidateStatus: validateStatus,
+			ValidateName: anyName, Validate: validateAPIService, ValidateStatus: validateStatus,
 			Default: defaultAPIService, Prepare: prepare, Columns: columns(),
 		}),
 	}}

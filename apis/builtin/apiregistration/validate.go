@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -36,6 +37,23 @@ func validateAPIService(f validation.Field, service, _ *apiregistrationv1.APISer
 		validateLocal(at, spec)
 	} else {
 		validateRemote(at, spec)
+	}
+}
+
+// anyName leaves names to validateName, which knows the version.
+func anyName(string, bool) []string { return nil }
+
+// validateName ties the name to the version that is registered, so that no two
+// registrations can be of the same one. A name that is generated is none.
+func validateName(f validation.Field, service *apiregistrationv1.APIService) {
+	want := service.Spec.Version + "." + service.Spec.Group
+	for _, name := range [...]struct{ field, value string }{{"generateName", service.GenerateName}, {"name", service.Name}} {
+		at := f.Child("metadata").Child(name.field)
+		if problems := path.IsValidPathSegmentName(name.value); len(problems) > 0 {
+			at.InvalidFor(name.value, problems)
+		} else if name.value != "" && name.value != want {
+			at.Invalid(name.value, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want))
+		}
 	}
 }
 

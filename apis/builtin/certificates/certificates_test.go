@@ -74,7 +74,7 @@ func TestApprovalTakesConditionsAlone(t *testing.T) {
 			condition(certificatesv1.CertificateApproved, "good", time.Time{}), condition("X", "y", time.Time{}),
 		},
 	}}
-	prepareApproval(csr, old)
+	prepareApproval(&builtin.Operation{Context: t.Context()}, csr, old)
 	if diff := cmp.Diff(old.Spec, csr.Spec); diff != "" {
 		t.Errorf("the spec was changed:\n%s", diff)
 	}

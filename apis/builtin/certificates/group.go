@@ -1,7 +1,6 @@
 // Package certificates declares the resources of certificates.k8s.io.
 //
-// Imports: apis/builtin, apis/builtin/validation, codec, registry, request,
-// rest.
+// Imports: apis/builtin, apis/builtin/validation, request.
 package certificates
 
 import (
@@ -21,13 +20,14 @@ func V1() builtin.Group {
 			Status: true, Resets: []string{"spec"}, StatusResets: []string{"status.conditions"},
 			ValidateName: path.ValidatePathSegmentName,
 			Prepare:      prepareRequest, PrepareUpdate: prepareRequestUpdate, PrepareStatus: prepareRequestStatus,
+			Validate: validateRequest, ValidateStatus: validateRequestStatus,
 			SelectableFields: []string{signerName}, Fields: requestFields, FieldLabel: fieldLabel(signerName),
 			Columns: requestColumns(), Subresources: []builtin.Subresource{approval()},
 		}),
 		builtin.Resource(builtin.Row[certificatesv1.ClusterTrustBundle]{
 			Name: "clustertrustbundles", Kind: "ClusterTrustBundle",
 			StorageVersion: v1beta1, RequireResourceVersion: true,
-			ValidateName: anyName, Validate: validateBundleName,
+			ValidateName: anyName, Validate: validateBundle,
 			SelectableFields: []string{signerName}, Fields: bundleFields, FieldLabel: fieldLabel(signerName),
 			Columns: bundleColumns(),
 		}),
@@ -35,6 +35,7 @@ func V1() builtin.Group {
 			Name: "podcertificaterequests", Kind: "PodCertificateRequest", Namespaced: true,
 			StorageVersion: v1beta1, RequireResourceVersion: true,
 			Status: true, Default: defaultPodRequest, PrepareStatus: preparePodRequestStatus,
+			Validate: validatePodRequest, ValidateStatus: validatePodRequestStatus,
 			SelectableFields: []string{signerName, podName, nodeName}, Fields: podRequestFields,
 			FieldLabel: fieldLabel(signerName, podName, nodeName),
 			Columns:    podRequestColumns(),

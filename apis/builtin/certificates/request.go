@@ -1,7 +1,6 @@
 package certificates
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -11,10 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
-	"mainstay.dev/mainstay/rest"
 )
 
 // prepareRequest notes who asks for a certificate: approvers rely on it.
@@ -47,7 +43,7 @@ func prepareRequestStatus(_ *builtin.Operation, csr, old *certificatesv1.Certifi
 }
 
 // prepareApproval lets nothing but conditions and metadata change.
-func prepareApproval(csr, old *certificatesv1.CertificateSigningRequest) {
+func prepareApproval(_ *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	stampConditions(csr, old)
 	conditions := csr.Status.Conditions
 	csr.Spec, csr.Status = old.Spec, old.Status
@@ -97,17 +93,10 @@ func stampConditions(csr, old *certificatesv1.CertificateSigningRequest) {
 
 // approval is the subresource through which approvers decide.
 func approval() builtin.Subresource {
-	return builtin.Subresource{
+	return builtin.PartSubresource(builtin.Part[certificatesv1.CertificateSigningRequest]{
 		Name: "approval", ResetFields: []string{"spec", "status.certificate"},
-		Storage: func(_ *builtin.Env, store *registry.Store) rest.Storage {
-			strategy := *store.Strategy
-			strategy.PrepareForUpdate = func(_ context.Context, obj, old codec.Object) {
-				prepareApproval(obj.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest))
-			}
-			strategy.ValidateUpdate = nil
-			return &registry.Part{Store: store, Strategy: &strategy}
-		},
-	}
+		Prepare: prepareApproval, Validate: validateApproval,
+	})
 }
 
 // signerNameDoc is the description that v1beta1 has of spec.signerName.

@@ -1,7 +1,7 @@
 // Package flowcontrol declares the resources of flowcontrol.apiserver.k8s.io.
 // It makes nobody wait itself.
 //
-// Imports: apis/builtin.
+// Imports: apis/bootstrap, apis/builtin, apis/builtin/validation.
 package flowcontrol
 
 import (
@@ -16,12 +16,12 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[flowcontrolv1.FlowSchema]{
 			Name: "flowschemas", Kind: "FlowSchema",
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
-			Default: defaultFlowSchema, Columns: flowSchemaColumns(),
+			Default: defaultFlowSchema, Validate: validateFlowSchema, ValidateStatus: validateFlowSchemaStatus, Columns: flowSchemaColumns(),
 		}),
 		builtin.Resource(builtin.Row[flowcontrolv1.PriorityLevelConfiguration]{
 			Name: "prioritylevelconfigurations", Kind: "PriorityLevelConfiguration",
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
-			Default: defaultPriorityLevel, Columns: priorityLevelColumns(),
+			Default: defaultPriorityLevel, Validate: validatePriorityLevel, ValidateStatus: validatePriorityLevelStatus, Columns: priorityLevelColumns(),
 		}),
 	}}
 }

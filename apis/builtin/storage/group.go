@@ -16,27 +16,28 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: storagev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[storagev1.CSIDriver]{
 			Name: "csidrivers", Kind: "CSIDriver", RequireResourceVersion: true, ReturnDeleted: true,
-			Default: defaultDriver, PrepareUpdate: prepareDriverUpdate, Warnings: driverWarnings, Columns: driverColumns(),
+			Default: defaultDriver, PrepareUpdate: prepareDriverUpdate, Validate: validateDriver, Warnings: driverWarnings, Columns: driverColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSINode]{
 			Name: "csinodes", Kind: "CSINode", RequireResourceVersion: true, ReturnDeleted: true,
-			Prepare: prepareNode, PrepareUpdate: prepareNodeUpdate, Columns: nodeColumns(),
+			Prepare: prepareNode, PrepareUpdate: prepareNodeUpdate, Validate: validateNode, Columns: nodeColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSIStorageCapacity]{
 			Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true, RequireResourceVersion: true,
+			Validate: validateCapacity,
 		}),
 		builtin.Resource(builtin.Row[storagev1.StorageClass]{
 			Name: "storageclasses", Kind: "StorageClass", ShortNames: []string{"sc"}, ReturnDeleted: true,
-			Default: defaultClass, Columns: classColumns(),
+			Default: defaultClass, Validate: validateClass, Columns: classColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.VolumeAttachment]{
 			Name: "volumeattachments", Kind: "VolumeAttachment", RequireResourceVersion: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultAttachment, Columns: attachmentColumns(),
+			Default: defaultAttachment, Validate: validateAttachment, ValidateStatus: validateAttachmentStatus, Columns: attachmentColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.VolumeAttributesClass]{
 			Name: "volumeattributesclasses", Kind: "VolumeAttributesClass", ShortNames: []string{"vac"}, ReturnDeleted: true,
-			Columns: attributesClassColumns(),
+			Validate: validateAttributesClass, Columns: attributesClassColumns(),
 		}),
 	}}
 }

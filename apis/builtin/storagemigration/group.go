@@ -1,7 +1,7 @@
 // Package storagemigration declares the resource of storagemigration.k8s.io.
 // It migrates nothing.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/validation.
 package storagemigration
 
 import (
@@ -22,7 +22,7 @@ func V1() builtin.Group {
 			Name: "storageversionmigrations", Kind: "StorageVersionMigration",
 			StorageVersion: schema.GroupVersion{Group: storagemigrationv1.GroupName, Version: "v1beta1"}, RequireResourceVersion: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Columns: migrationColumns(),
+			Validate: validateMigration, ValidateStatus: validateMigrationStatus, Columns: migrationColumns(),
 		}),
 	}}
 }

@@ -5,7 +5,7 @@
 // which has what all versions share at the top of the spec (spec.validation,
 // spec.subresources and so on), so that clients see those paths.
 //
-// Imports: apis/custom/rules, apis/custom/schema.
+// Imports: apis/custom/rules, apis/custom/schema, webhook.
 package definition
 
 import (

@@ -29,10 +29,13 @@ type validator struct {
 func (v *validator) add(errs ...*field.Error) { v.errs = append(v.errs, errs...) }
 
 // name requires the name plural.group, so that no two definitions define the same
-// resource.
+// resource. A name that is generated is none.
 func (v *validator) name() {
-	if name := v.crd.Name; name != "" && name != v.crd.Spec.Names.Plural+"."+v.crd.Spec.Group {
-		v.add(field.Invalid(field.NewPath("metadata", "name"), name, `must be spec.names.plural+"."+spec.group`))
+	want := v.crd.Spec.Names.Plural + "." + v.crd.Spec.Group
+	for _, name := range [...]struct{ field, value string }{{"generateName", v.crd.GenerateName}, {"name", v.crd.Name}} {
+		if name.value != "" && name.value != want {
+			v.add(field.Invalid(field.NewPath("metadata", name.field), name.value, `must be spec.names.plural+"."+spec.group`))
+		}
 	}
 }
 

@@ -5,14 +5,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/webhook"
 )
 
 // webhook validates the client config of a conversion webhook.
@@ -24,79 +23,15 @@ func (v *validator) webhook(config *apiextensions.WebhookClientConfig, at *field
 	case (config.URL == nil) == (config.Service == nil):
 		v.add(field.Required(at, "exactly one of url or service is required"))
 	case config.URL != nil:
-		v.webhookURL(*config.URL, at.Child("url"))
+		v.add(webhook.ValidateURL(*config.URL, at.Child("url"))...)
 	default:
-		v.webhookService(config.Service, at.Child("service"))
+		service := config.Service
+		v.add(webhook.ValidateService(service.Name, service.Namespace, service.Path, service.Port, at.Child("service"))...)
 	}
 	if len(config.CABundle) > 0 && v.requireCABundle() {
 		if fault := caBundleFault(config.CABundle); fault != nil {
 			v.add(field.Invalid(at.Child("caBundle"), config.CABundle, fault.Error()))
 		}
-	}
-}
-
-func (v *validator) webhookURL(text string, at *field.Path) {
-	const form = "; desired format: https://host[/path]"
-	u, err := url.Parse(text)
-	if err != nil {
-		v.add(field.Required(at, "url must be a valid URL: "+err.Error()+form))
-		return
-	}
-	if u.Scheme != "https" {
-		v.add(field.Invalid(at, u.Scheme, "'https' is the only allowed URL scheme"+form))
-	}
-	if u.Host == "" {
-		v.add(field.Invalid(at, u.Host, "host must be specified"+form))
-	}
-	if u.User != nil {
-		v.add(field.Invalid(at, u.User.String(), "user information is not permitted in the URL"))
-	}
-	if u.Fragment != "" {
-		v.add(field.Invalid(at, u.Fragment, "fragments are not permitted in the URL"))
-	}
-	if u.RawQuery != "" {
-		v.add(field.Invalid(at, u.RawQuery, "query parameters are not permitted in the URL"))
-	}
-}
-
-func (v *validator) webhookService(service *apiextensions.ServiceReference, at *field.Path) {
-	if service.Name == "" {
-		v.add(field.Required(at.Child("name"), ""))
-	}
-	if service.Namespace == "" {
-		v.add(field.Required(at.Child("namespace"), ""))
-	}
-	if faults := utilvalidation.IsValidPortNum(int(service.Port)); len(faults) > 0 {
-		v.add(field.Invalid(at.Child("port"), service.Port, "port is not valid: "+strings.Join(faults, ", ")))
-	}
-	if service.Path != nil {
-		v.webhookPath(*service.Path, at.Child("path"))
-	}
-}
-
-// webhookPath validates the path at a service, whose segments must be DNS-1123 subdomains.
-func (v *validator) webhookPath(path string, at *field.Path) {
-	if path == "" || path == "/" {
-		return
-	}
-	if path == "//" {
-		v.add(field.Invalid(at, path, "segment[0] may not be empty"))
-		return
-	}
-	if !strings.HasPrefix(path, "/") {
-		v.add(field.Invalid(at, path, "must start with a '/'"))
-	}
-	// As kube-apiserver: the first byte is not looked at, slash or not.
-	i := 0
-	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
-		if segment == "" {
-			v.add(field.Invalid(at, path, fmt.Sprintf("segment[%d] may not be empty", i)))
-		} else {
-			for _, fault := range utilvalidation.IsDNS1123Subdomain(segment) {
-				v.add(field.Invalid(at, path, fmt.Sprintf("segment[%d]: %v", i, fault)))
-			}
-		}
-		i++
 	}
 }
 

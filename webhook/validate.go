@@ -1,0 +1,83 @@
+package webhook
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidateURL returns what is wrong with a URL that users give of a webhook.
+func ValidateURL(text string, at *field.Path) field.ErrorList {
+	const form = "; desired format: https://host[/path]"
+	u, err := url.Parse(text)
+	if err != nil {
+		return field.ErrorList{field.Required(at, "url must be a valid URL: "+err.Error()+form)}
+	}
+	var errs field.ErrorList
+	if u.Scheme != "https" {
+		errs = append(errs, field.Invalid(at, u.Scheme, "'https' is the only allowed URL scheme"+form))
+	}
+	if u.Host == "" {
+		errs = append(errs, field.Invalid(at, u.Host, "host must be specified"+form))
+	}
+	if u.User != nil {
+		errs = append(errs, field.Invalid(at, u.User.String(), "user information is not permitted in the URL"))
+	}
+	if u.Fragment != "" {
+		errs = append(errs, field.Invalid(at, u.Fragment, "fragments are not permitted in the URL"))
+	}
+	if u.RawQuery != "" {
+		errs = append(errs, field.Invalid(at, u.RawQuery, "query parameters are not permitted in the URL"))
+	}
+	return errs
+}
+
+// ValidateService returns what is wrong with the service that users give of a webhook.
+// A nil path is none. As kube-apiserver, which mistakes one for the other, a missing
+// name is said to be a missing namespace and the other way round.
+func ValidateService(name, namespace string, path *string, port int32, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if namespace == "" {
+		errs = append(errs, field.Required(at.Child("name"), ""))
+	}
+	if name == "" {
+		errs = append(errs, field.Required(at.Child("namespace"), ""))
+	}
+	if faults := utilvalidation.IsValidPortNum(int(port)); len(faults) > 0 {
+		errs = append(errs, field.Invalid(at.Child("port"), port, "port is not valid: "+strings.Join(faults, ", ")))
+	}
+	if path != nil {
+		errs = append(errs, validatePath(*path, at.Child("path"))...)
+	}
+	return errs
+}
+
+// validatePath validates the path at a service, whose segments must be DNS-1123 subdomains.
+func validatePath(path string, at *field.Path) field.ErrorList {
+	if path == "" || path == "/" {
+		return nil
+	}
+	if path == "//" {
+		return field.ErrorList{field.Invalid(at, path, "segment[0] may not be empty")}
+	}
+	var errs field.ErrorList
+	if !strings.HasPrefix(path, "/") {
+		errs = append(errs, field.Invalid(at, path, "must start with a '/'"))
+	}
+	// As kube-apiserver: the first byte is not looked at, slash or not.
+	i := 0
+	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
+		if segment == "" {
+			errs = append(errs, field.Invalid(at, path, fmt.Sprintf("segment[%d] may not be empty", i)))
+		} else {
+			for _, fault := range utilvalidation.IsDNS1123Subdomain(segment) {
+				errs = append(errs, field.Invalid(at, path, fmt.Sprintf("segment[%d]: %v", i, fault)))
+			}
+		}
+		i++
+	}
+	return errs
+}
