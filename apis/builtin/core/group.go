@@ -1,7 +1,7 @@
 // Package core declares the resources of the core group, those under /api/v1.
 //
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, codec,
-// registry, rest.
+// Imports: apis/builtin, apis/builtin/core/allocation, apis/builtin/podspec,
+// apis/builtin/validation, codec, registry, rest.
 package core
 
 import (
@@ -63,5 +63,7 @@ func V1() builtin.Group {
 		builtin.Resource(nodes()),
 		builtin.Resource(pods()),
 		builtin.Resource(services()),
+		builtin.Unserved(nodePortLocks()),
+		builtin.Unserved(portBitmap()),
 	}}
 }
