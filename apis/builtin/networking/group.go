@@ -1,6 +1,6 @@
 // Package networking declares the resources of networking.k8s.io.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, registry, storage.
 package networking
 
 import (
@@ -23,6 +23,7 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[networkingv1.IPAddress]{
 			Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"}, ValidateName: validateAddress,
+			Begin:   beginAddress,
 			Columns: ipAddressColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.NetworkPolicy]{
