@@ -6,12 +6,12 @@
 // server), which hands it over as an Env.
 //
 // Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap,
-// apis/builtin, apis/builtin/all, apis/custom, apis/custom/conversion,
-// authorizer, codec, controllers/clusterroles,
-// discovery, egress, endpoints, endpoints/apply, feature, filters,
-// filters/authn, filters/authz, filters/authz/rbac, local, openapi, registry, request, rest, route,
-// storage, storage/cache, storage/factory, storage/kv, storage/reflector,
-// telemetry.
+// apis/builtin, apis/builtin/all, apis/builtin/core, apis/builtin/core/allocation,
+// apis/custom, apis/custom/conversion, authorizer, codec,
+// controllers/clusterroles, discovery, egress, endpoints, endpoints/apply,
+// feature, filters, filters/authn, filters/authz, filters/authz/rbac, local,
+// openapi, registry, request, rest, route, storage, storage/cache,
+// storage/factory, storage/kv, storage/reflector, telemetry.
 package controlplane
 
 import (

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -18,6 +20,7 @@ const (
 	DefaultMaxRequestsInFlight   = 400
 	DefaultMaxMutatingInFlight   = 200
 	DefaultServiceClusterIPRange = "10.0.0.0/24"
+	DefaultServiceNodePortRange  = "30000-32767"
 	DefaultStorageCheckTimeout   = 2 * time.Second
 	// NoLimit, where a number means "at most", means any number.
 	NoLimit = -1
@@ -32,7 +35,8 @@ type Options struct {
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
 
-	ServiceClusterIPRange []netip.Prefix // one or two; none: 10.0.0.0/24
+	ServiceClusterIPRange []netip.Prefix    // one or two; none: 10.0.0.0/24
+	ServiceNodePortRange  utilnet.PortRange // empty: 30000-32767
 	// EndpointReconciler says who publishes the endpoints of the service
 	// default/kubernetes: EndpointsByLease or EndpointsByOthers. "": by lease.
 	EndpointReconciler string
@@ -74,6 +78,9 @@ func (o Options) WithDefaults() Options {
 	if len(o.ServiceClusterIPRange) == 0 {
 		o.ServiceClusterIPRange = []netip.Prefix{netip.MustParsePrefix(DefaultServiceClusterIPRange)}
 	}
+	if o.ServiceNodePortRange.Size == 0 {
+		o.ServiceNodePortRange = *utilnet.ParsePortRangeOrDie(DefaultServiceNodePortRange)
+	}
 	return o
 }
 
@@ -112,10 +119,10 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.checkServiceRange(), o.checkAuthorization())...)
+	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization())...)
 }
 
-func (o Options) checkServiceRange() error {
+func (o Options) checkServiceRanges() error {
 	ranges := o.ServiceClusterIPRange
 	if len(ranges) > 2 {
 		return fmt.Errorf("--service-cluster-ip-range holds %d ranges; at most two are possible", len(ranges))
@@ -124,6 +131,9 @@ func (o Options) checkServiceRange() error {
 		if r.Addr().BitLen()-r.Bits() < 3 {
 			return fmt.Errorf("--service-cluster-ip-range: %s is too small; at least 8 addresses are needed", r)
 		}
+	}
+	if o.ServiceNodePortRange.Base < 1 {
+		return fmt.Errorf("--service-node-port-range: %s does not begin with a port", o.ServiceNodePortRange)
 	}
 	if len(ranges) == 2 && ranges[0].Addr().Is4() == ranges[1].Addr().Is4() {
 		return errors.New("--service-cluster-ip-range: of two ranges, one must be IPv4 and the other IPv6")

@@ -44,6 +44,8 @@ func (i *instance) rowEnv() *builtin.Env {
 	env := &builtin.Env{
 		Gates:             i.env.Gates,
 		EventTTL:          i.options.EventTTL,
+		ServiceRanges:     i.options.ServiceClusterIPRange,
+		NodePorts:         i.options.ServiceNodePortRange,
 		Shared:            i.env.Shared,
 		Limiter:           i.env.Limiter,
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },

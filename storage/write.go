@@ -102,6 +102,12 @@ func (st *objState) revision() kv.Revision {
 	return kv.Revision(st.record.Revision())
 }
 
+// mayExplain reports whether err may be due to a stale state: what is written together
+// with an object follows from it.
+func (st *objState) mayExplain(err error) bool {
+	return !st.fresh && errors.As(err, new(*OpConflictError))
+}
+
 // initialState returns the state of the first attempt: the cached record, if there
 // is one.
 func (s *Store) initialState(ctx context.Context, key string, cached *codec.Record) (objState, error) {
@@ -216,7 +222,7 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 	}
 	res, err := s.put(ctx, key, next, st.revision(), write)
 	if err != nil {
-		return nil, true, err
+		return nil, !st.mayExplain(err), err
 	}
 	if res.Committed {
 		return next.pending.resolve(res.Revision), true, nil
@@ -279,7 +285,7 @@ func (s *Store) remove(ctx context.Context, name types.NamespacedName, key strin
 	note := &pendingRecord{kind: s.kind, before: st.record}
 	res, err := s.commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: note}, write.With)
 	if err != nil {
-		return nil, true, fmt.Errorf("delete %s: %w", key, err)
+		return nil, !st.mayExplain(err), fmt.Errorf("delete %s: %w", key, err)
 	}
 	if !res.Committed {
 		*st, err = s.stateOf(ctx, res.Current[0])

@@ -67,6 +67,8 @@ type Hook struct {
 	// once it is done.
 	every int
 	run   func(ctx context.Context) error
+	// after is the hook that must be done before this one is run; nil: none.
+	after *Hook
 	done  atomic.Bool
 	// failure is why it is not done, of the last attempt; nil before the first.
 	failure atomic.Pointer[error]
@@ -100,14 +102,15 @@ const (
 func New(config Config) *Bootstrap {
 	b := &Bootstrap{config: config}
 	b.endpoints.bootstrap = b
+	ranges := &Hook{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR}
 	b.hooks = []*Hook{
 		{Name: "start-system-namespaces-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }},
 		{Name: "start-legacy-token-tracking-controller", run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }},
 		{Name: "rbac/bootstrap-roles", run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }},
 		{Name: "scheduling/bootstrap-system-priority-classes", run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
 		{Name: "priority-and-fairness-config-producer", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
-		{Name: "bootstrap-controller", every: 1, run: b.ensureService},
-		{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR},
+		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // of which it is allocated its address
+		ranges,
 	}
 	return b
 }
@@ -120,12 +123,22 @@ func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
 // comes before Start.
 func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.runHook(ctx, b.hooks[0]) }
 
-// Start runs each other hook once and publishes this server's endpoint, concurrently.
-// Failures are logged, and retried by Run.
+// Start runs each other hook once and publishes this server's endpoint, concurrently but
+// for hooks that are after others. Failures are logged, and retried by Run.
 func (b *Bootstrap) Start(ctx context.Context) {
 	var running sync.WaitGroup
+	ran := map[*Hook]chan struct{}{}
 	for _, hook := range b.hooks[1:] {
-		running.Go(func() { _ = b.runHook(ctx, hook) })
+		ran[hook] = make(chan struct{})
+	}
+	for _, hook := range b.hooks[1:] {
+		running.Go(func() {
+			defer close(ran[hook])
+			if hook.after != nil {
+				<-ran[hook.after]
+			}
+			_ = b.runHook(ctx, hook)
+		})
 	}
 	running.Go(func() { b.publish(ctx) })
 	running.Wait()
@@ -182,8 +195,13 @@ func (b *Bootstrap) finished() bool {
 	return true
 }
 
-// runHook runs a hook, and logs and keeps its error.
+// runHook runs a hook, and logs and keeps its error: that of the hook which it is
+// after, where that is not done.
 func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) error {
+	if before := hook.after; before != nil && !before.done.Load() {
+		hook.failure.Store(before.failure.Load())
+		return hook.Check(ctx)
+	}
 	err := hook.run(ctx)
 	switch {
 	case err == nil:

@@ -40,8 +40,9 @@ func (b *Bootstrap) ensureService(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if is != nil && is.Spec.ClusterIP != b.serviceIP().String() {
-		// Made by a server with another range: its address is not ours to take.
+	if is == nil || is.Spec.ClusterIP != b.serviceIP().String() {
+		// It is given its address when it is created; that of another range is not
+		// ours to take.
 		return b.ensure(ctx, service)
 	}
 	return b.ensure(ctx, service, b.serviceAddress())

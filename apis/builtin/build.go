@@ -249,7 +249,8 @@ func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.St
 		keeps = append(keeps, keepMetadata(name))
 	}
 	s := *main
-	s.SpecChanged, s.Begin = nil, nil // a status does not count, and is given nothing
+	s.SpecChanged = nil // a status does not count
+	s.Begin = beginRemovals(main.Begin)
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
 		p.keepAllButStatus(obj, old)
 		for _, keep := range keeps {
@@ -262,6 +263,20 @@ func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.St
 	s.ValidateUpdate = validateUpdate(env, k.validateStatus)
 	s.WarningsOnUpdate = nil
 	return &s
+}
+
+// beginRemovals is the Begin of /status: a status is allocated nothing, but a write of
+// it can remove the last finalizer, and the object with it.
+func beginRemovals(begin registry.Begin) registry.Begin {
+	if begin == nil {
+		return nil
+	}
+	return func(ctx context.Context, obj, old codec.Object, dryRun bool) (registry.Transaction, error) {
+		if obj != nil {
+			return registry.Transaction{}, nil
+		}
+		return begin(ctx, nil, old, dryRun)
+	}
 }
 
 func validateUpdate(env *Env, rules func(f validation.Field, obj, old codec.Object)) func(context.Context, codec.Object, codec.Object) field.ErrorList {

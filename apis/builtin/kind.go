@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/codec"
@@ -65,6 +66,17 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 	}
 	eraseRest[T, P](k, &row)
 	return k
+}
+
+// Unserved makes an entry of a row whose objects are stored beside those of other
+// rows, by their hooks, and are no resource of the API. Env.Store finds them.
+func Unserved[T any, P object[T]](row Row[T]) Entry { return unserved{Resource[T, P](row)} }
+
+type unserved struct{ Entry }
+
+func (u unserved) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
+	u.Entry.build(env, gv)
+	return nil
 }
 
 // eraseRest takes over the hooks whose shapes no other hook has.

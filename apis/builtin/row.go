@@ -9,12 +9,14 @@ package builtin
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/authorizer"
@@ -51,6 +53,12 @@ type Env struct {
 	DenyPrivileged bool
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
+	// ServiceRanges are one or two ranges of addresses, of different families, that
+	// services may have; none: services are allocated neither addresses nor ports.
+	// Which addresses there are is said by ServiceCIDR objects.
+	ServiceRanges []netip.Prefix
+	// NodePorts are the ports of nodes that services may have.
+	NodePorts utilnet.PortRange
 	// Limiter limits how many objects of Expensive rows are validated at a time;
 	// nil is no limit.
 	Limiter registry.Limiter

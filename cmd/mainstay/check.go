@@ -1,23 +1,27 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
 func newCheck(signals <-chan os.Signal) *cobra.Command {
-	var dataDir string
+	var dataDir, prefix string
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "Check that the store of a stopped server is whole",
 		Long: `Read everything in the store of a stopped server: every sum, every record, and
-whether versions, change log and expiry index agree. It changes nothing. The exit
-code is 0 when all is well, and 1 when not.`,
+whether versions, change log and expiry index agree; and whether the addresses and
+ports of services are what is allocated to them, each to one. It changes nothing.
+The exit code is 0 when all is well, and 1 when not.`,
 		Example: `  mainstay check --data-dir=/var/lib/mainstay`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -31,7 +35,7 @@ code is 0 when all is well, and 1 when not.`,
 				return fmt.Errorf("check %s: %w", dataDir, err)
 			}
 			shown := newProgress(c.ErrOrStderr())
-			r, err := embedded.Check(ctx, store, func(n int64) { shown.show("records checked", n, 0) })
+			r, err := checkStore(ctx, store, prefix, shown)
 			shown.end()
 			if err = errors.Join(err, release()); err != nil {
 				return fmt.Errorf("check %s: %w", dataDir, err)
@@ -42,5 +46,22 @@ code is 0 when all is well, and 1 when not.`,
 		},
 	}
 	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a server that is stopped")
+	command.Flags().StringVar(&prefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys")
 	return command
+}
+
+// checkStore checks a store, and what depends on each other in it.
+func checkStore(ctx context.Context, store, prefix string, shown *progress) (embedded.Report, error) {
+	audit, err := controlplane.NewAudit(prefix)
+	if err != nil {
+		return embedded.Report{}, err
+	}
+	report, err := embedded.Check(ctx, store, &embedded.CheckReader{
+		Progress: func(n int64) { shown.show("records checked", n, 0) },
+		Entry:    audit.Entry,
+	})
+	if err != nil {
+		return report, err
+	}
+	return report, audit.Err()
 }

@@ -122,6 +122,7 @@ func (f *serveFlags) serving(flags *pflag.FlagSet) {
 	flags.Var(&address{&c.AdvertiseAddress, ""}, "advertise-address", "address at which other machines reach the server; the serving certificate is good for it, and the service default/kubernetes leads to it")
 	flags.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", controlplane.EndpointsByLease, "who publishes the endpoints of the service default/kubernetes: lease, this server and all that share its etcd; none, another program")
 	flags.Var(&prefixes{to: &c.ServiceClusterIPRange}, "service-cluster-ip-range", "one or two CIDRs for the addresses of services (default "+controlplane.DefaultServiceClusterIPRange+")")
+	flags.Var(&c.ServiceNodePortRange, "service-node-port-range", "ports of nodes for services, the first and the last one, like 30000-32767 (default "+controlplane.DefaultServiceNodePortRange+")")
 	flags.BoolVar(&c.PermitPortSharing, "permit-port-sharing", false, "let several processes listen on the port (SO_REUSEPORT)")
 	flags.BoolVar(&c.DisableHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
 	flags.Var(&zeroIsDefault{&c.MaxStreams, server.DefaultMaxStreamsPerConnection}, "http2-max-streams-per-connection", "requests at a time that an HTTP/2 connection may carry; 0 is the default")

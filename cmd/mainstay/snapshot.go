@@ -288,7 +288,7 @@ func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (em
 		if err := embedded.Restore(&interrupted{ctx, &counted{Reader: f, progress: shown, total: stat.Size()}}, store); err != nil {
 			return embedded.Report{}, err
 		}
-		return embedded.Check(ctx, store, func(n int64) { shown.show("records checked", n, 0) })
+		return embedded.Check(ctx, store, &embedded.CheckReader{Progress: func(n int64) { shown.show("records checked", n, 0) }})
 	}()
 	return report, errors.Join(err, release())
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/storage/kv/etcdtest"
 	"mainstay.dev/mainstay/test/testserver"
 )
@@ -118,5 +122,42 @@ func TestStoreCommands(t *testing.T) {
 			mainstay(t, 0, "saved a snapshot of etcd", "snapshot", "save", path("etcd"), "--kubeconfig="+server.Kubeconfig())
 			mainstay(t, 1, "this is not a snapshot of a Mainstay store", "snapshot", "restore", path("etcd"), "--data-dir="+path("another"))
 		}
+	}
+}
+
+// TestCheckServices: check finds a port that a service has and that is not allocated to
+// it.
+func TestCheckServices(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := testserver.New(t, testserver.Options{Dir: dir})
+	created, err := clientOf(t, s).CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	mainstay(t, 0, "is whole", "check", "--data-dir="+dir)
+	port := strconv.Itoa(int(created.Spec.Ports[0].NodePort))
+	removeKey(t, filepath.Join(dir, "store"), "/registry/services/nodeports/"+port)
+	mainstay(t, 1, port+" of the service default/a is not allocated", "check", "--data-dir="+dir)
+	mainstay(t, 0, "is whole", "check", "--data-dir="+dir, "--etcd-prefix=/other")
+}
+
+func removeKey(t *testing.T, dir, key string) {
+	t.Helper()
+	store, err := embedded.Open(embedded.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, _, err := store.Get(t.Context(), key, 0)
+	if err == nil {
+		_, err = store.Commit(t.Context(), kv.Op{Key: key, Kind: kv.OpDelete, Expect: entry.Modified})
+	}
+	if err = errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -59,8 +59,11 @@ func (m *Memory) Sent(text string) {
 	m.sent.WriteByte('\n')
 }
 
-// Chosen reports whether the client itself had sent the value.
-func (m *Memory) Chosen(value string) bool { return strings.Contains(m.sent.String(), value) }
+// Chosen reports whether the client itself had sent the value, and the server had not invented it before.
+func (m *Memory) Chosen(value string) bool {
+	_, invented := m.live[value]
+	return !invented && strings.Contains(m.sent.String(), value)
+}
 
 // Pair makes the two values partners, or returns that one of them already has another partner.
 func (m *Memory) Pair(recorded, live string) bool {

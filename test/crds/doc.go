@@ -9,5 +9,5 @@
 // Recorded conversations about custom resources are replayed in
 // test/conformance.
 //
-// Imports: apis/custom/definition, apis/custom/rules, apis/custom/schema, test/testserver.
+// Imports: nothing of ours.
 package crds

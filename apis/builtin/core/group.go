@@ -1,7 +1,8 @@
 // Package core declares the resources of the core group, those under /api/v1.
 //
-// Imports: apis/builtin, apis/builtin/declarative/core, apis/builtin/podspec,
-// apis/builtin/validation, codec, feature, registry, request, rest.
+// Imports: apis/builtin, apis/builtin/core/allocation,
+// apis/builtin/declarative/core, apis/builtin/podspec, apis/builtin/validation,
+// codec, feature, registry, request, rest.
 package core
 
 import (
@@ -64,5 +65,7 @@ func V1() builtin.Group {
 		builtin.Resource(nodes()),
 		builtin.Resource(pods()),
 		builtin.Resource(services()),
+		builtin.Unserved(nodePortLocks()),
+		builtin.Unserved(portBitmap()),
 	}}
 }

@@ -21,6 +21,7 @@ func services() builtin.Row[corev1.Service] {
 		ValidateName: validation.NameIsDNSLabel,
 		Default:      defaultService, Prepare: prepareService, PrepareUpdate: prepareServiceUpdate,
 		Validate: validateService, ValidateStatus: validateServiceStatus, Warnings: serviceWarnings,
+		Begin:            beginService,
 		SelectableFields: []string{"spec.clusterIP", "spec.type"},
 		Fields: func(service *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": service.Spec.ClusterIP, "spec.type": string(service.Spec.Type)}

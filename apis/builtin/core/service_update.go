@@ -12,6 +12,7 @@ func prepareService(_ *builtin.Operation, service *corev1.Service) {
 	if service.Spec.ClusterIP != "" && len(service.Spec.ClusterIPs) == 0 {
 		service.Spec.ClusterIPs = []string{service.Spec.ClusterIP} // as clients write that know one address only
 	}
+	defaultFamilyPolicy(service, nil)
 }
 
 // prepareServiceUpdate lets clients leave out what the server allocated, and
@@ -24,6 +25,8 @@ func prepareServiceUpdate(_ *builtin.Operation, service, old *corev1.Service) {
 	}
 	alignClusterIPs(service, old)
 	dropForType(service, old)
+	defaultFamilyPolicy(service, old)
+	dropSecondFamily(&service.Spec, &old.Spec)
 	if isLoadBalancer(old) && !isLoadBalancer(service) {
 		service.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 	}
@@ -42,9 +45,15 @@ func needsClusterIP(service *corev1.Service) bool {
 	return false
 }
 
-func needsNodePort(service *corev1.Service) bool {
-	allocate := service.Spec.AllocateLoadBalancerNodePorts
-	return service.Spec.Type == corev1.ServiceTypeNodePort || isLoadBalancer(service) && (allocate == nil || *allocate)
+// hasNodePorts reports whether services of the type may have ports on nodes, and
+// needsNodePorts whether each port is to have one.
+func hasNodePorts(spec *corev1.ServiceSpec) bool {
+	return spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+func needsNodePorts(spec *corev1.ServiceSpec) bool {
+	allocate := spec.AllocateLoadBalancerNodePorts
+	return hasNodePorts(spec) && (spec.Type == corev1.ServiceTypeNodePort || allocate == nil || *allocate)
 }
 
 func needsHealthCheckPort(service *corev1.Service) bool {
@@ -78,7 +87,7 @@ func keepClusterIPs(service, old *corev1.Service) {
 // keepNodePorts fills in the node ports that ports of the same name had,
 // unless another port has them now.
 func keepNodePorts(service, old *corev1.Service) {
-	if !needsNodePort(service) || !needsNodePort(old) {
+	if !hasNodePorts(&service.Spec) || !hasNodePorts(&old.Spec) {
 		return
 	}
 	before, taken := map[string]int32{}, map[int32]bool{}
@@ -128,7 +137,7 @@ func dropForType(service, old *corev1.Service) {
 		}
 		spec.IPFamilyPolicy = unlessSame(spec.IPFamilyPolicy, before.IPFamilyPolicy)
 	}
-	if needsNodePort(old) && !needsNodePort(service) && slices.Equal(nodePorts(service), nodePorts(old)) {
+	if hasNodePorts(before) && !hasNodePorts(spec) && slices.Equal(nodePorts(service), nodePorts(old)) {
 		for i := range spec.Ports {
 			spec.Ports[i].NodePort = 0
 		}

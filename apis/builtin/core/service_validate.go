@@ -27,7 +27,7 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 	}
 	f = f.Child("spec")
 	validateServiceType(f, spec)
-	validateServicePorts(f.Child("ports"), spec)
+	validateServicePorts(f.Child("ports"), spec, old == nil)
 	f.Child("selector").Labels(spec.Selector)
 	validateSessionAffinity(f, spec)
 	validateExternalIPs(f.Child("externalIPs"), spec.ExternalIPs, before.ExternalIPs)
@@ -40,7 +40,13 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 		validateClusterIPs(f, spec, before)
 		validateIPFamilies(f, spec)
 		if f.Faults() == faults {
+			validateFamiliesOfIPs(f.Child("clusterIPs"), spec)
 			validateSingleStack(f.Child("ipFamilyPolicy"), spec)
+		}
+		if f.Faults() == faults && old != nil {
+			validateReleasedFamily(f.Child("ipFamilyPolicy"), spec, before)
+			validateClusterIPsUpdate(f.Child("clusterIPs"), service, old)
+			validateIPFamiliesUpdate(f.Child("ipFamilies").Index(0), service, old)
 		}
 	}
 	if old != nil {
@@ -62,8 +68,9 @@ func validateServiceType(f validation.Field, spec *corev1.ServiceSpec) {
 }
 
 // validateServicePorts: ports are told apart by their names, where there are
-// several, by number and protocol, and by node port and protocol.
-func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec) {
+// several, by number and protocol, and by node port and protocol. In a new service,
+// a node port that different numbers share is refused by what allocates it.
+func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation bool) {
 	if len(spec.Ports) == 0 && spec.ClusterIP != corev1.ClusterIPNone && spec.Type != corev1.ServiceTypeExternalName {
 		f.Required("")
 	}
@@ -71,8 +78,13 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec) {
 		port     int32
 		protocol corev1.Protocol
 	}
+	type nodePort struct {
+		number
+		of int32
+	}
 	names := validation.NewSeen[string](len(spec.Ports))
-	ports, nodePorts := validation.NewSeen[number](len(spec.Ports)), validation.NewSeen[number](len(spec.Ports))
+	ports, nodePorts := validation.NewSeen[number](len(spec.Ports)), validation.NewSeen[nodePort](len(spec.Ports))
+	allocated := creation && hasNodePorts(spec)
 	for i := range spec.Ports {
 		port, at := &spec.Ports[i], f.Index(i)
 		validateServicePort(at, port, len(spec.Ports) > 1)
@@ -85,7 +97,11 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec) {
 		if ports.Again(number{port.Port, port.Protocol}) {
 			at.Duplicate(corev1.ServicePort{Protocol: port.Protocol, Port: port.Port})
 		}
-		if port.NodePort != 0 && nodePorts.Again(number{port.NodePort, port.Protocol}) {
+		onNode := nodePort{number: number{port.NodePort, port.Protocol}}
+		if allocated {
+			onNode.of = port.Port
+		}
+		if port.NodePort != 0 && nodePorts.Again(onNode) {
 			at.Child("nodePort").Duplicate(port.NodePort)
 		}
 	}
@@ -268,6 +284,52 @@ func validateIPFamilies(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
+// validateFamiliesOfIPs: an address is of the family that stands at its place.
+func validateFamiliesOfIPs(f validation.Field, spec *corev1.ServiceSpec) {
+	if spec.ClusterIP == corev1.ClusterIPNone {
+		return
+	}
+	for i, ip := range spec.ClusterIPs[:min(len(spec.ClusterIPs), len(spec.IPFamilies))] {
+		if family := spec.IPFamilies[i]; (family == corev1.IPv6Protocol) != isIPv6(ip) {
+			f.Index(i).Invalid(ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i))
+		}
+	}
+}
+
+// validateReleasedFamily: the second address, or family, is given up by saying so.
+func validateReleasedFamily(f validation.Field, spec, before *corev1.ServiceSpec) {
+	if isSingleStack(spec) || spec.IPFamilyPolicy == nil {
+		return
+	}
+	if n := len(spec.ClusterIPs); n > 0 && n < len(before.ClusterIPs) {
+		f.Invalid(*spec.IPFamilyPolicy, "must be 'SingleStack' to release the secondary cluster IP")
+	}
+	if n := len(spec.IPFamilies); n > 0 && n < len(before.IPFamilies) {
+		f.Invalid(*spec.IPFamilyPolicy, "must be 'SingleStack' to release the secondary IP family")
+	}
+}
+
+// validateIPFamiliesUpdate: the first family of a service with addresses stays, and the
+// second one until it is given up. Where the number of families changes,
+// kube-apiserver shows the addresses, which is odd.
+func validateIPFamiliesUpdate(f validation.Field, service, old *corev1.Service) {
+	families, before := service.Spec.IPFamilies, old.Spec.IPFamilies
+	if len(addressesOf(service)) == 0 || len(addressesOf(old)) == 0 || len(families) == 0 {
+		return
+	}
+	if len(families) != len(before) {
+		if len(before) > 0 && families[0] != before[0] {
+			f.Invalid(service.Spec.ClusterIPs, "may not change once set")
+		}
+		return
+	}
+	for i := range before {
+		if families[i] != before[i] {
+			f.Invalid(families, "may not change once set")
+		}
+	}
+}
+
 // validateSingleStack: one family means one address. It is for services whose
 // addresses and families are right each on its own.
 func validateSingleStack(f validation.Field, spec *corev1.ServiceSpec) {
@@ -291,12 +353,17 @@ func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
 	if isLoadBalancer(service) && isLoadBalancer(old) && validation.Changed(service.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		f.Child("loadBalancerClass").Invalid(service.Spec.LoadBalancerClass, "may not change once set")
 	}
+}
+
+// validateClusterIPsUpdate: addresses stay, as long as the service has any.
+func validateClusterIPsUpdate(f validation.Field, service, old *corev1.Service) {
 	if !needsClusterIP(service) || !needsClusterIP(old) || old.Spec.ClusterIP == "" {
 		return
 	}
+	ips := service.Spec.ClusterIPs
 	for i, ip := range old.Spec.ClusterIPs {
-		if i < len(service.Spec.ClusterIPs) && service.Spec.ClusterIPs[i] != ip && service.Spec.ClusterIPs[0] == service.Spec.ClusterIP {
-			f.Child("clusterIPs").Index(i).Invalid(service.Spec.ClusterIPs, "may not change once set")
+		if i < len(ips) && ips[i] != ip {
+			f.Index(i).Invalid(ips, "may not change once set")
 		}
 	}
 }

@@ -1,14 +1,22 @@
 package networking
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/storage"
 )
 
 // validateAddress accepts addresses in their one canonical form, so that an
@@ -19,6 +27,46 @@ func validateAddress(name string, _ bool) []string {
 		problems = append(problems, err.Detail)
 	}
 	return problems
+}
+
+// beginAddress is the row's Begin. An address that a service has is released with the
+// service: while it is there, another one could be given the address. This is not
+// kube-apiserver's, which deletes the object and makes it anew when it notices.
+func beginAddress(op *builtin.Operation, address, old *networkingv1.IPAddress) (registry.Transaction, error) {
+	if address != nil || old == nil {
+		return registry.Transaction{}, nil
+	}
+	holder, err := holderOf(op, old)
+	if err == nil && holder != nil {
+		err = apierrors.NewConflict(networkingv1.Resource("ipaddresses"), old.Name,
+			fmt.Errorf("it is the address of the service %s/%s, and released with that", holder.Namespace, holder.Name))
+	}
+	return registry.Transaction{}, err
+}
+
+// holderOf returns the service that has an address; nil where there is none. No service
+// comes to have it meanwhile: that would create the object that is to be deleted.
+func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.Service, error) {
+	parent, services := address.Spec.ParentRef, op.Env.Store(corev1.Resource("services"))
+	if services == nil || parent == nil || parent.Group != "" || parent.Resource != "services" {
+		return nil, nil
+	}
+	record, err := services.Storage.Get(op.Context, types.NamespacedName{Namespace: parent.Namespace, Name: parent.Name},
+		storage.ReadOptions{ResourceVersion: address.ResourceVersion})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the service of %s: %w", address.Name, err)
+	}
+	obj, err := record.Shared()
+	if err != nil {
+		return nil, err
+	}
+	if service := obj.(*corev1.Service); slices.Contains(service.Spec.ClusterIPs, address.Name) {
+		return service, nil
+	}
+	return nil, nil
 }
 
 // ipAddressColumns has more cells than definitions: kube-apiserver sends an

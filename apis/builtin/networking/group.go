@@ -1,6 +1,6 @@
 // Package networking declares the resources of networking.k8s.io.
 //
-// Imports: apis/builtin, apis/builtin/validation.
+// Imports: apis/builtin, apis/builtin/validation, registry, storage.
 package networking
 
 import (
@@ -25,7 +25,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[networkingv1.IPAddress]{
 			Name: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"},
 			ValidateName: validateAddress, ExactGenerateName: true, // an address with a suffix is none
-			Validate: validateIPAddress, Columns: ipAddressColumns(),
+			Validate: validateIPAddress, Begin: beginAddress, Columns: ipAddressColumns(),
 		}),
 		builtin.Resource(builtin.Row[networkingv1.NetworkPolicy]{
 			Name: "networkpolicies", Kind: "NetworkPolicy", Namespaced: true, ShortNames: []string{"netpol"}, Generation: true,

@@ -43,10 +43,21 @@ func Exists(dir string) (bool, error) {
 	return false, nil
 }
 
+// CheckReader receives what Check reads. Either function may be nil.
+type CheckReader struct {
+	// Progress is called now and then with how many records were read.
+	Progress func(records int64)
+	// Entry is called with each key that there is now; its error ends the check.
+	Entry func(*kv.Entry) error
+}
+
 // Check reads everything in the store in dir and changes nothing. An error that
-// is kv.ErrCorrupt says what is wrong with it; the first fault ends the check.
-// progress receives now and then how many records were read; it may be nil.
-func Check(ctx context.Context, dir string, progress func(records int64)) (Report, error) {
+// is kv.ErrCorrupt says what is wrong with it; the first fault ends the check. to
+// may be nil.
+func Check(ctx context.Context, dir string, to *CheckReader) (Report, error) {
+	if to == nil {
+		to = &CheckReader{}
+	}
 	d, err := newDisk(Config{Dir: dir})
 	if err != nil {
 		return Report{}, err
@@ -65,11 +76,11 @@ func Check(ctx context.Context, dir string, progress func(records int64)) (Repor
 	if err := d.lock(); err != nil {
 		return Report{}, err
 	}
-	report, err := d.check(ctx, names, progress)
+	report, err := d.check(ctx, names, to)
 	return report, errors.Join(err, d.unlock())
 }
 
-func (d *disk) check(ctx context.Context, names []string, progress func(int64)) (Report, error) {
+func (d *disk) check(ctx context.Context, names []string, to *CheckReader) (Report, error) {
 	for _, name := range names {
 		if name == creating || name == restoring {
 			return Report{}, fmt.Errorf("%s holds a store that was never finished: there is a file %s", d.dir, name)
@@ -82,7 +93,7 @@ func (d *disk) check(ctx context.Context, names []string, progress func(int64)) 
 	if e.db, err = openPebble(d.dir, o); err != nil {
 		return Report{}, d.explainOpen(e.guard, err)
 	}
-	c := checker{ctx: ctx, e: e, progress: progress}
+	c := checker{ctx: ctx, e: e, to: to}
 	err = c.run()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrLostWrites) {
 		err = e.explain("check the store", err)
@@ -92,12 +103,12 @@ func (d *disk) check(ctx context.Context, names []string, progress func(int64)) 
 
 // checker goes through an engine.
 type checker struct {
-	ctx      context.Context
-	e        *engine
-	progress func(int64)
-	read     int64
-	state    state
-	report   Report
+	ctx    context.Context
+	e      *engine
+	to     *CheckReader
+	read   int64
+	state  state
+	report Report
 	// recent counts versions that the change log must name.
 	recent int64
 }
@@ -150,8 +161,8 @@ func (c *checker) each(prefix byte, visit func(key, value []byte) error) error {
 			if err := c.ctx.Err(); err != nil {
 				return err
 			}
-			if c.progress != nil {
-				c.progress(c.read)
+			if c.to.Progress != nil {
+				c.to.Progress(c.read)
 			}
 		}
 		value, err := it.ValueAndErr()
@@ -197,10 +208,20 @@ func (c *checker) versions() error {
 			if err := c.expiry(string(of), v); err != nil {
 				return err
 			}
+			if err := c.entry(v.entry); err != nil {
+				return err
+			}
 		}
 		key, newer = append(key[:0], of...), v
 		return nil
 	})
+}
+
+func (c *checker) entry(entry *kv.Entry) error {
+	if c.to.Entry == nil {
+		return nil
+	}
+	return c.to.Entry(entry)
 }
 
 // follows reports whether an entry can be what came after a version of its key.

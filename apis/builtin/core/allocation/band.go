@@ -1,0 +1,129 @@
+package allocation
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// Range is consecutive numbers that can be allocated: the addresses of a CIDR, or
+// ports. The first of them, the static band, are allocated last, so that clients
+// may choose one of them that is free.
+type Range struct {
+	// size is how many numbers there are, static how many of them are in the
+	// static band.
+	size, static uint64
+	// name returns the name of the lock of the nth number.
+	name func(n uint64) string
+}
+
+// Addresses returns the range of a CIDR: all but its first address, and, of IPv4,
+// its last. The static band is KEP-3070's.
+func Addresses(cidr netip.Prefix) Range {
+	cidr = cidr.Masked()
+	first := cidr.Addr().Next()
+	return Range{
+		size: hosts(cidr), static: staticBand(total(cidr), 16, 256),
+		name: func(n uint64) string { return add(first, n).String() },
+	}
+}
+
+// Ports returns the range of ports. The static band is KEP-3668's.
+func Ports(ports utilnet.PortRange) Range {
+	size := uint64(max(ports.Size, 0))
+	return Range{
+		size: size, static: staticBand(size, 32, 128),
+		name: func(n uint64) string { return strconv.FormatUint(uint64(ports.Base)+n, 10) },
+	}
+}
+
+// staticBand returns the size of the static band: one part of size, but not less
+// than 16 and not more than most. A range of 16 has none.
+func staticBand(size, part, most uint64) uint64 {
+	const least = 16
+	if size <= least {
+		return 0
+	}
+	return min(max(size/part, least), most)
+}
+
+// total returns how many addresses a CIDR has, or the greatest int64.
+func total(cidr netip.Prefix) uint64 {
+	host := cidr.Addr().BitLen() - cidr.Bits()
+	if host >= 63 {
+		return math.MaxInt64
+	}
+	return 1 << host
+}
+
+// hosts returns how many addresses of a CIDR can be allocated.
+func hosts(cidr netip.Prefix) uint64 {
+	unusable := uint64(1)
+	if cidr.Addr().Is4() {
+		unusable = 2
+	}
+	return max(total(cidr), unusable) - unusable
+}
+
+// Contains reports whether an address of a CIDR can be allocated.
+func Contains(cidr netip.Prefix, address netip.Addr) bool {
+	if !cidr.Contains(address) || address == cidr.Masked().Addr() {
+		return false
+	}
+	return address.Is6() || cidr.Contains(address.Next())
+}
+
+// add returns the nth address after another one.
+func add(address netip.Addr, n uint64) netip.Addr {
+	wide := address.As16()
+	low, carry := bits.Add64(binary.BigEndian.Uint64(wide[8:]), n, 0)
+	binary.BigEndian.PutUint64(wide[8:], low)
+	binary.BigEndian.PutUint64(wide[:8], binary.BigEndian.Uint64(wide[:8])+carry)
+	if address.Is4() {
+		return netip.AddrFrom16(wide).Unmap()
+	}
+	return netip.AddrFrom16(wide)
+}
+
+// random returns the name of a random number of the dynamic band; false where there is
+// none. Allocated numbers are spread, so that most are free.
+func (r Range) random() (string, bool) {
+	if r.size <= r.static {
+		return "", false
+	}
+	return r.name(r.static + rand.Uint64N(r.size-r.static)), true
+}
+
+// candidates are the names of all numbers in the order in which they are tried: from a
+// random one of the dynamic band on, and then of the static one.
+func (r Range) candidates() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		static := min(r.static, r.size)
+		_ = r.band(static, r.size-static, yield) && r.band(0, static, yield)
+	}
+}
+
+// band yields size numbers from first on, beginning with a random one. It returns false
+// where yield does.
+func (r Range) band(first, size uint64, yield func(string) bool) bool {
+	if size == 0 {
+		return true
+	}
+	start := rand.Uint64N(size)
+	for n := range size {
+		at := start + n // of sizes below 1<<63
+		if at >= size {
+			at -= size
+		}
+		if !yield(r.name(first + at)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,223 @@
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+const (
+	serviceUsers  = 6
+	serviceWrites = 60 // of each user
+	serviceNames  = 32
+	serviceKills  = 4
+	// serviceNumbers is how many addresses there are, but for that of
+	// default/kubernetes, and how many ports.
+	serviceNumbers = 29
+)
+
+// TestServiceAllocations has users create, change and delete services through servers of
+// one store, in ranges that are nearly full, while one of the servers is killed again
+// and again. No address or port is given twice, and none is lost.
+func TestServiceAllocations(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		servers int // over one etcd; 0: one over its own store
+		kills   int
+	}{
+		{"killed", 0, serviceKills},
+		{"etcd shared", 3, 0},
+		{"etcd shared and killed", 3, serviceKills},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			flags := []string{"--service-cluster-ip-range=10.0.0.0/27", fmt.Sprintf("--service-node-port-range=30000-%d", 30000+serviceNumbers-1)}
+			if tt.servers > 0 {
+				flags = append(flags, "--etcd-servers="+strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ","))
+			}
+			var servers []*testserver.Server
+			var clients []*kubernetes.Clientset
+			for range max(tt.servers, 1) {
+				server := testserver.New(t, testserver.Options{Flags: flags})
+				config := server.RESTConfig()
+				config.WarningHandler, config.QPS = rest.NoWarnings{}, -1
+				client, err := kubernetes.NewForConfig(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				servers, clients = append(servers, server), append(clients, client)
+			}
+			writeServices(t, servers[0], clients, tt.kills, random(t))
+			checkServices(t, clients[0])
+			checkNothingLost(t, clients)
+		})
+	}
+}
+
+// writeServices has users write through random servers, while the first is killed.
+func writeServices(t *testing.T, victim *testserver.Server, clients []*kubernetes.Clientset, kills int, rng *rand.Rand) {
+	t.Helper()
+	group, ctx := errgroup.WithContext(t.Context())
+	killed := make(chan struct{})
+	for range serviceUsers {
+		rng := branch(rng)
+		group.Go(func() error {
+			for n := 0; n < serviceWrites || !isClosed(killed); n++ {
+				client := clients[rng.IntN(len(clients))]
+				if err := writeService(ctx, client, fmt.Sprint("s", rng.IntN(serviceNames)), rng); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	breaks := branch(rng)
+	group.Go(func() error {
+		defer close(killed)
+		for range kills {
+			select {
+			case <-time.After(time.Duration(breaks.IntN(int(time.Second)))):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			victim.Kill()
+			if err := victim.Start(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// writeService makes one random write. It returns what nobody can expect.
+func writeService(ctx context.Context, client kubernetes.Interface, name string, rng *rand.Rand) error {
+	services := client.CoreV1().Services(metav1.NamespaceDefault)
+	kind := []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeExternalName}[rng.IntN(3)]
+	var err error
+	switch rng.IntN(5) {
+	case 0:
+		err = services.Delete(ctx, name, metav1.DeleteOptions{})
+	case 1, 2:
+		var service *corev1.Service
+		if service, err = services.Get(ctx, name, metav1.GetOptions{}); err == nil {
+			service.Spec.Type, service.Spec.ExternalTrafficPolicy = kind, ""
+			_, err = services.Update(ctx, service, metav1.UpdateOptions{})
+		}
+	default:
+		_, err = services.Create(ctx, numbered(name, kind), metav1.CreateOptions{})
+	}
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+	case rangeIsFull(err):
+	case errors.As(err, &status) && !apierrors.IsServiceUnavailable(err):
+		return fmt.Errorf("write %s: %w", name, err)
+	default: // the server is gone
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil
+}
+
+func numbered(name string, kind corev1.ServiceType) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.ServiceSpec{Type: kind, ExternalName: "a.example.com", Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+}
+
+func rangeIsFull(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "range is full")
+}
+
+// checkServices compares the addresses of services with the IPAddress objects, and finds
+// ports that two services have.
+func checkServices(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	services, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := client.NetworkingV1().IPAddresses().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := map[string]string{}
+	for _, address := range addresses.Items {
+		owners[address.Name] = address.Spec.ParentRef.Name
+	}
+	ports := map[int32]string{}
+	for _, service := range services.Items {
+		for _, ip := range service.Spec.ClusterIPs {
+			if owners[ip] != service.Name {
+				t.Errorf("%s has %s, which is allocated to %q", service.Name, ip, owners[ip])
+			}
+			delete(owners, ip)
+		}
+		for _, port := range service.Spec.Ports {
+			if other, taken := ports[port.NodePort]; taken && port.NodePort != 0 {
+				t.Errorf("%s and %s have the port %d", service.Name, other, port.NodePort)
+			}
+			ports[port.NodePort] = service.Name
+		}
+	}
+	for ip, owner := range owners {
+		t.Errorf("%s is allocated to %s, which does not have it", ip, owner)
+	}
+	t.Logf("%d services, %d addresses, %d ports", len(services.Items), len(addresses.Items), len(ports))
+}
+
+// checkNothingLost deletes all services, and creates as many as there are addresses and
+// ports.
+func checkNothingLost(t *testing.T, clients []*kubernetes.Clientset) {
+	t.Helper()
+	list, err := clients[0].CoreV1().Services(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range list.Items {
+		if service.Name == "kubernetes" {
+			continue
+		}
+		if err := clients[0].CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), service.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range serviceNumbers {
+		services := clients[i%len(clients)].CoreV1().Services(metav1.NamespaceDefault)
+		if _, err := services.Create(t.Context(), numbered(fmt.Sprint("full", i), corev1.ServiceTypeNodePort), metav1.CreateOptions{}); err != nil {
+			t.Fatalf("service %d of %d: %v", i, serviceNumbers, err)
+		}
+	}
+	_, err = clients[0].CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), numbered("more", corev1.ServiceTypeNodePort), metav1.CreateOptions{})
+	if !rangeIsFull(err) {
+		t.Errorf("one more: %v", err)
+	}
+	checkServices(t, clients[0])
+}
