@@ -16,7 +16,7 @@ import (
 type resourceRule func(f validation.Field, name corev1.ResourceName)
 
 func (p *pod) validateContainerResources(f validation.Field, r *corev1.ResourceRequirements) {
-	validateRequirements(f, r, containerResource)
+	validateRequirements(f, r, ValidateContainerResource)
 	p.validateUsedClaims(f.Child("claims"), r.Claims)
 }
 
@@ -24,7 +24,7 @@ func (p *pod) validateContainerResources(f validation.Field, r *corev1.ResourceR
 // its containers, none of which may have more than the pod.
 func (p *pod) validatePodResources(f validation.Field) {
 	if len(p.spec.Overhead) > 0 {
-		validateRequirements(f.Child("overhead"), &corev1.ResourceRequirements{Limits: p.spec.Overhead}, containerResource)
+		validateRequirements(f.Child("overhead"), &corev1.ResourceRequirements{Limits: p.spec.Overhead}, ValidateContainerResource)
 	}
 	r := p.spec.Resources
 	if r == nil {
@@ -70,10 +70,10 @@ func validateRequirements(f validation.Field, r *corev1.ResourceRequirements, ru
 		limit, limited := r.Limits[name]
 		switch {
 		case !limited:
-			if !canOvercommit(name) {
+			if !CanOvercommit(name) {
 				limits.Required("Limit must be set for non overcommitable resources")
 			}
-		case !canOvercommit(name) && request.Cmp(limit) != 0:
+		case !CanOvercommit(name) && request.Cmp(limit) != 0:
 			requests.Invalid(request.String(), "must be equal to "+string(name)+" limit of "+limit.String())
 		case request.Cmp(limit) > 0:
 			requests.Invalid(request.String(), "must be less than or equal to "+string(name)+" limit of "+limit.String())
@@ -86,6 +86,11 @@ func validateRequirements(f validation.Field, r *corev1.ResourceRequirements, ru
 
 func validateQuantity(f validation.Field, name corev1.ResourceName, quantity resource.Quantity, rule resourceRule) {
 	rule(f, name)
+	ValidateQuantity(f, name, quantity)
+}
+
+// ValidateQuantity has the rules of how much there is of a resource.
+func ValidateQuantity(f validation.Field, name corev1.ResourceName, quantity resource.Quantity) {
 	if quantity.Sign() < 0 {
 		f.Invalid(quantity.String(), "must be greater than or equal to 0")
 	}
@@ -94,9 +99,9 @@ func validateQuantity(f validation.Field, name corev1.ResourceName, quantity res
 	}
 }
 
-// resourceName is the rule of all names of resources: what has no prefix is
-// Kubernetes' own.
-func resourceName(f validation.Field, name corev1.ResourceName) bool {
+// ValidateResourceName has the rules of all names of resources: what has no prefix
+// is Kubernetes' own. It reports whether they are met.
+func ValidateResourceName(f validation.Field, name corev1.ResourceName) bool {
 	if isBasic(name) {
 		return true
 	}
@@ -105,15 +110,16 @@ func resourceName(f validation.Field, name corev1.ResourceName) bool {
 	if f.Faults() > before {
 		return false
 	}
-	if !strings.Contains(string(name), "/") && !isStandard(name) {
+	if !strings.Contains(string(name), "/") && !IsStandardResource(name) {
 		f.Invalid(string(name), "must be a standard resource type or fully qualified")
 		return false
 	}
 	return true
 }
 
-func containerResource(f validation.Field, name corev1.ResourceName) {
-	resourceName(f, name)
+// ValidateContainerResource has the rules of names of what containers ask for.
+func ValidateContainerResource(f validation.Field, name corev1.ResourceName) {
+	ValidateResourceName(f, name)
 	if !strings.Contains(string(name), "/") {
 		if !isBasic(name) && name != corev1.ResourceEphemeralStorage && !IsHugePages(name) {
 			f.Invalid(string(name), "must be a standard resource for containers")
@@ -124,7 +130,7 @@ func containerResource(f validation.Field, name corev1.ResourceName) {
 }
 
 func podResource(f validation.Field, name corev1.ResourceName) {
-	if resourceName(f, name) && !isBasic(name) && !IsHugePages(name) {
+	if ValidateResourceName(f, name) && !isBasic(name) && !IsHugePages(name) {
 		validation.NotSupported(f, name, "cpu", corev1.ResourceHugePagesPrefix, "memory")
 	}
 }
@@ -148,11 +154,12 @@ func isExtended(name corev1.ResourceName) bool {
 	return validation.IsQualified(string(name)) && len(domain)+len(corev1.DefaultResourceRequestsPrefix) <= apivalidation.DNS1123SubdomainMaxLength
 }
 
-func canOvercommit(name corev1.ResourceName) bool { return isNative(name) && !IsHugePages(name) }
+// CanOvercommit reports whether more of a resource may be promised than there is.
+func CanOvercommit(name corev1.ResourceName) bool { return isNative(name) && !IsHugePages(name) }
 
-// isStandard reports whether a name without a prefix is that of a resource, be it
+// IsStandardResource reports whether a name without a prefix is that of a resource, be it
 // in quotas alone.
-func isStandard(name corev1.ResourceName) bool {
+func IsStandardResource(name corev1.ResourceName) bool {
 	return IsHugePages(name) || strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) || isCounted(name) ||
 		slices.Contains([]corev1.ResourceName{
 			corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage,
