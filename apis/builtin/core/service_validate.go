@@ -135,23 +135,12 @@ func validateSessionAffinity(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateExternalIPs: addresses that mean every machine its own self cannot be
-// reached from outside.
 func validateExternalIPs(f validation.Field, ips, old []string) {
 	for i, ip := range ips {
 		at, before := f.Index(i), f.Faults()
 		at.IP(ip, old...)
-		addr, err := netip.ParseAddr(ip)
-		switch {
-		case f.Faults() > before || err != nil:
-		case addr.IsUnspecified():
-			at.Invalid(ip, fmt.Sprintf("may not be unspecified (%s)", ip))
-		case addr.IsLoopback():
-			at.Invalid(ip, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
-		case addr.IsLinkLocalUnicast():
-			at.Invalid(ip, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
-		case addr.IsLinkLocalMulticast():
-			at.Invalid(ip, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+		if f.Faults() == before {
+			at.NonSpecialIP(ip)
 		}
 	}
 }

@@ -100,8 +100,8 @@ func (f Field) PortName(name string) {
 
 // ConfigKey requires a key that a ConfigMap or a Secret can have.
 func (f Field) ConfigKey(key string) {
-	if problems := validation.IsConfigMapKey(key); len(problems) > 0 {
-		f.InvalidFor(key, problems)
+	if !plainName(key) { // most are, and there may be a hundred thousand
+		f.InvalidFor(key, validation.IsConfigMapKey(key))
 	}
 }
 
@@ -224,4 +224,26 @@ func (f Field) CIDR(value string, old ...string) {
 		return
 	}
 	f.Add(validation.IsValidCIDRForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), slices.Clone(old))...)
+}
+
+// NonSpecialIP requires an address by which other machines can be reached: neither one
+// that means every machine its own self, nor one that ends with the link.
+func (f Field) NonSpecialIP(value string) {
+	addr, err := netip.ParseAddr(value)
+	if err != nil { // leading zeros are IP's to judge
+		if len(validation.IsValidIPForLegacyField(f.Path(), value, false, nil)) > 0 {
+			f.Invalid(value, "must be a valid IP address")
+		}
+		return
+	}
+	switch addr = addr.Unmap(); {
+	case addr.IsUnspecified():
+		f.Invalid(value, "may not be unspecified ("+value+")")
+	case addr.IsLoopback():
+		f.Invalid(value, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+	case addr.IsLinkLocalUnicast():
+		f.Invalid(value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+	case addr.IsLinkLocalMulticast():
+		f.Invalid(value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+	}
 }
