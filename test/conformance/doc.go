@@ -15,5 +15,5 @@
 // Beside the replay, the package holds the discovery documents against the tables of testdata/facts, and sends every
 // built-in kind through its round trip with the fixtures of k8s.io/api.
 //
-// Imports: nothing of ours.
+// Imports: test/testserver.
 package conformance

@@ -9,5 +9,6 @@
 // Recorded conversations about custom resources are replayed in
 // test/conformance.
 //
-// Imports: nothing of ours.
+// Imports: apis/custom/definition, apis/custom/rules, apis/custom/schema,
+// test/testserver.
 package crds

@@ -14,5 +14,5 @@
 // A run prints its seed; -seed repeats its random choices, though not the timing. -kills and -operations make the
 // suites longer than `go test` does.
 //
-// Imports: nothing of ours.
+// Imports: storage/kv/etcdtest, test/testserver.
 package robustness

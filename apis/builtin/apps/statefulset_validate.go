@@ -43,7 +43,7 @@ func validateStatefulSetOnce(f validation.Field, spec *appsv1.StatefulSetSpec) {
 		f.Child("serviceName").DNSLabel(spec.ServiceName)
 	}
 	for i := range spec.VolumeClaimTemplates {
-		podspec.ValidateClaimSpec(f.Child("volumeClaimTemplates").Index(i).Child("spec"), &spec.VolumeClaimTemplates[i].Spec)
+		podspec.ValidateClaimSpec(f.Child("volumeClaimTemplates").Index(i).Child("spec"), &spec.VolumeClaimTemplates[i].Spec, nil)
 	}
 }
 

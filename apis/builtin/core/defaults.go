@@ -54,7 +54,7 @@ func addMissing(to *corev1.ResourceList, from corev1.ResourceList) {
 
 func defaultNode(node *corev1.Node) {
 	alignPodCIDRs(node)
-	if node.Status.Allocatable == nil {
+	if len(node.Status.Allocatable) == 0 {
 		addMissing(&node.Status.Allocatable, node.Status.Capacity)
 	}
 	podspec.RoundUp(node.Status.Capacity)

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
@@ -48,4 +50,34 @@ func addressText(subsets []corev1.EndpointSubset) string {
 		}
 	}
 	return builtin.Abridged(shown, ",", shownAddresses)
+}
+
+// endpointsController labels the Endpoints that it makes of a Service. Those have no
+// addresses to warn of.
+const (
+	managedByLabel      = "endpoints.kubernetes.io/managed-by"
+	endpointsController = "endpoint-controller"
+)
+
+func endpointsWarnings(_ *builtin.Operation, endpoints, _ *corev1.Endpoints) []string {
+	if endpoints.Labels[managedByLabel] == endpointsController {
+		return nil
+	}
+	var warnings []string
+	path := field.NewPath("subsets")
+	for i := range endpoints.Subsets {
+		subset, at := &endpoints.Subsets[i], path.Index(i)
+		warnings = append(warnings, endpointWarnings(at.Child("addresses"), subset.Addresses)...)
+		warnings = append(warnings, endpointWarnings(at.Child("notReadyAddresses"), subset.NotReadyAddresses)...)
+	}
+	return warnings
+}
+
+// endpointWarnings reports addresses in forms that are read in more than one way.
+func endpointWarnings(path *field.Path, addresses []corev1.EndpointAddress) []string {
+	var warnings []string
+	for i := range addresses {
+		warnings = append(warnings, validation.GetWarningsForIP(path.Index(i).Child("ip"), addresses[i].IP)...)
+	}
+	return warnings
 }

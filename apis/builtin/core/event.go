@@ -7,19 +7,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// events are kept for a while only. Their names come from names of all kinds,
-// and may be whatever a path can hold.
+// events are kept for a while only.
 func events() builtin.Row[corev1.Event] {
 	return builtin.Row[corev1.Event]{
 		Name: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, AnyFinalizer: true, CreateOnUpdate: true, NoDependents: true,
-		ValidateName:     path.ValidatePathSegmentName,
+		ValidateName:     anyEventName,
+		Validate:         validateEvent,
 		TTL:              func(env *builtin.Env, _ *corev1.Event) time.Duration { return env.EventTTL },
 		SelectableFields: eventFieldKeys(),
 		Fields:           eventFields,
@@ -27,6 +26,10 @@ func events() builtin.Row[corev1.Event] {
 		Also:             []builtin.Also{{Version: eventsV1(), FieldLabel: eventsV1FieldLabel}},
 	}
 }
+
+// anyEventName accepts all names: which there may be depends on the version, see
+// validateEvent.
+func anyEventName(string, bool) []string { return nil }
 
 func eventFields(event *corev1.Event) fields.Set {
 	source := event.Source.Component

@@ -90,7 +90,7 @@ func TestEventsInBothVersions(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	a.create("events.k8s.io/v1 events", &eventsv1.Event{
-		ObjectMeta: named("ns", "e"), Note: "text", Regarding: corev1.ObjectReference{Kind: "Pod", Name: "p"},
+		ObjectMeta: named("ns", "e"), Note: "text", Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "p"},
 	})
 	event := a.get("v1 events", in("ns", "e")).(*corev1.Event)
 	if event.Message != "text" || event.InvolvedObject.Name != "p" {

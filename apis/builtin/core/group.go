@@ -19,17 +19,18 @@ func V1() builtin.Group {
 		componentStatuses(),
 		builtin.Resource(builtin.Row[corev1.ConfigMap]{
 			Name: "configmaps", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true,
-			Columns: configMapColumns(),
+			Validate: validateConfigMap, Columns: configMapColumns(),
 		}),
 		builtin.Resource(builtin.Row[corev1.Endpoints]{
 			Name: "endpoints", Kind: "Endpoints", ShortNames: []string{"ep"}, Namespaced: true,
 			StoragePath: "services/endpoints", CreateOnUpdate: true, Default: defaultEndpoints,
+			Validate: validateEndpoints, Warnings: endpointsWarnings,
 			Warning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 			Columns: endpointsColumns(),
 		}),
 		builtin.Resource(builtin.Row[corev1.LimitRange]{
 			Name: "limitranges", Kind: "LimitRange", ShortNames: []string{"limits"}, Namespaced: true,
-			CreateOnUpdate: true, Default: defaultLimitRange,
+			CreateOnUpdate: true, Default: defaultLimitRange, Prepare: prepareLimitRange, Validate: validateLimitRange,
 		}),
 		builtin.Resource(persistentVolumes()),
 		builtin.Resource(persistentVolumeClaims()),
@@ -53,12 +54,13 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[corev1.ResourceQuota]{
 			Name: "resourcequotas", Kind: "ResourceQuota", ShortNames: []string{"quota"}, Namespaced: true,
 			Status: true, ReturnDeleted: true, Default: defaultResourceQuota, Columns: resourceQuotaColumns(),
+			Validate: validateResourceQuota, ValidateStatus: validateResourceQuotaStatus, Warnings: resourceQuotaWarnings,
 		}),
 		builtin.Resource(secrets()),
 		builtin.Resource(builtin.Row[corev1.ServiceAccount]{
 			Name: "serviceaccounts", Kind: "ServiceAccount", ShortNames: []string{"sa"}, Namespaced: true,
 			ReturnDeleted: true, Columns: serviceAccountColumns(),
-			Prepare: prepareServiceAccount, PrepareUpdate: prepareServiceAccountUpdate,
+			Prepare: prepareServiceAccount, PrepareUpdate: prepareServiceAccountUpdate, Warnings: serviceAccountWarnings,
 		}),
 		builtin.Resource(events()),
 		builtin.Resource(namespaces()),

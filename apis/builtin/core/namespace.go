@@ -84,12 +84,17 @@ func validateNamespace(f validation.Field, ns, old *corev1.Namespace) {
 
 func validateFinalizer(f validation.Field, finalizer corev1.FinalizerName) {
 	f.Add(apivalidation.ValidateFinalizerName(string(finalizer), f.Path())...)
+	validateFinalizerDomain(f, string(finalizer))
+}
+
+// validateFinalizerDomain requires that it can be told whose a finalizer is.
+func validateFinalizerDomain(f validation.Field, finalizer string) {
 	switch finalizer {
-	case corev1.FinalizerKubernetes, metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
 		return
 	}
-	if !strings.Contains(string(finalizer), "/") {
-		f.Invalid(string(finalizer), "name is neither a standard finalizer name nor is it fully qualified")
+	if !strings.Contains(finalizer, "/") {
+		f.Invalid(finalizer, "name is neither a standard finalizer name nor is it fully qualified")
 	}
 }
 

@@ -9,8 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 func nodes() builtin.Row[corev1.Node] {
@@ -20,6 +23,10 @@ func nodes() builtin.Row[corev1.Node] {
 		Default:          defaultNode,
 		Prepare:          prepareNode,
 		PrepareUpdate:    prepareNodeUpdate,
+		PrepareStatus:    prepareNodeStatus,
+		Validate:         validateNode,
+		ValidateStatus:   validateNodeStatus,
+		Warnings:         nodeWarnings,
 		SelectableFields: []string{"spec.unschedulable"},
 		FieldLabel:       fieldLabel("metadata.name", "spec.unschedulable"),
 		Fields: func(node *corev1.Node) fields.Set {
@@ -29,19 +36,42 @@ func nodes() builtin.Row[corev1.Node] {
 	}
 }
 
-// prepareNode drops what kubelets were once configured by, and a field whose
-// feature is off (InPlacePodVerticalScalingSchedulerPreemption).
-func prepareNode(_ *builtin.Operation, node *corev1.Node) {
-	node.Spec.ConfigSource, node.Status.Config, node.Spec.PodPreemptionPolicy = nil, nil, nil
+// prepareNode drops what kubelets were once configured by, and fields whose features
+// are off.
+func prepareNode(op *builtin.Operation, node *corev1.Node) {
+	prepareNodeUpdate(op, node, &corev1.Node{})
+	prepareNodeStatus(op, node, &corev1.Node{})
 }
 
-func prepareNodeUpdate(_ *builtin.Operation, node, old *corev1.Node) {
+func prepareNodeUpdate(op *builtin.Operation, node, old *corev1.Node) {
 	if old.Spec.ConfigSource == nil {
 		node.Spec.ConfigSource = nil
 	}
-	if old.Spec.PodPreemptionPolicy == nil {
+	if old.Spec.PodPreemptionPolicy == nil && !op.Env.Gates.Enabled(feature.InPlacePodVerticalScalingSchedulerPreemption) {
 		node.Spec.PodPreemptionPolicy = nil
 	}
+}
+
+func prepareNodeStatus(_ *builtin.Operation, node, old *corev1.Node) {
+	if old.Status.Config == nil {
+		node.Status.Config = nil
+	}
+}
+
+// nodeWarnings reports fields that nothing looks at, and addresses in forms that are
+// read in more than one way.
+func nodeWarnings(_ *builtin.Operation, node, _ *corev1.Node) []string {
+	var warnings []string
+	if node.Spec.ConfigSource != nil {
+		warnings = append(warnings, "spec.configSource: the feature is removed")
+	}
+	if node.Spec.DoNotUseExternalID != "" {
+		warnings = append(warnings, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
+	}
+	for i, cidr := range node.Spec.PodCIDRs {
+		warnings = append(warnings, validation.GetWarningsForCIDR(field.NewPath("spec", "podCIDRs").Index(i), cidr)...)
+	}
+	return warnings
 }
 
 // alignPodCIDRs makes podCIDR the first of podCIDRs, for clients that write or

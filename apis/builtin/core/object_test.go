@@ -46,6 +46,10 @@ func TestPersistentVolumePhase(t *testing.T) {
 	a := newAPI(t)
 	pv := a.create("v1 persistentvolumes", &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound, Reason: "r"},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}},
+		},
 	}).(*corev1.PersistentVolume)
 	if pv.Status.Phase != corev1.VolumePending || pv.Status.Reason != "" || pv.Status.LastPhaseTransitionTime == nil {
 		t.Errorf("status is %+v", pv.Status)
@@ -94,6 +98,10 @@ func TestVolumeClaimSources(t *testing.T) {
 	}
 	a := newAPI(t)
 	for name, test := range tests {
+		for _, spec := range []*corev1.PersistentVolumeClaimSpec{&test.sent, &test.want} {
+			spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+			spec.Resources.Requests = corev1.ResourceList{"storage": resource.MustParse("1Gi")}
+		}
 		claim := a.create("v1 persistentvolumeclaims", &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", GenerateName: "c-"}, Spec: test.sent,
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
@@ -162,7 +170,7 @@ func TestEventsOwnNothing(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground} {
-		a.create("v1 events", &corev1.Event{ObjectMeta: named("ns", "e")})
+		a.create("v1 events", newEvent("e"))
 		if _, gone := a.delete("v1 events", in("ns", "e"), metav1.DeleteOptions{PropagationPolicy: &policy}); !gone {
 			t.Errorf("%s: the event stays", policy)
 		}
@@ -173,7 +181,7 @@ func TestEventsOwnNothing(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	if _, err := a.tryCreate("v1 events", &corev1.Event{ObjectMeta: named("ns", "Some_Pod.17")}); err != nil {
+	if _, err := a.tryCreate("v1 events", newEvent("Some_Pod.17")); err != nil {
 		t.Error(err)
 	}
 	if _, err := a.tryCreate("v1 services", &corev1.Service{
@@ -183,12 +191,17 @@ func TestNames(t *testing.T) {
 	}
 	for resource, invalid := range map[string]error{
 		"services":   second(a.tryCreate("v1 services", &corev1.Service{ObjectMeta: named("ns", "a.b")})),
+		"events":     second(a.tryCreate("v1 events", newEvent("a/b"))),
 		"configmaps": second(a.tryCreate("v1 configmaps", &corev1.ConfigMap{ObjectMeta: named("ns", "A")})),
 	} {
 		if !apierrors.IsInvalid(invalid) {
 			t.Errorf("%s: %v", resource, invalid)
 		}
 	}
+}
+
+func newEvent(name string) *corev1.Event {
+	return &corev1.Event{ObjectMeta: named("ns", name), InvolvedObject: corev1.ObjectReference{Namespace: "ns"}}
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -16,7 +16,7 @@ func secretFields(secret *corev1.Secret) fields.Set { return fields.Set{"type": 
 func secrets() builtin.Row[corev1.Secret] {
 	return builtin.Row[corev1.Secret]{
 		Name: "secrets", Kind: "Secret", Namespaced: true, Columns: secretColumns(),
-		Default: defaultSecret, Warnings: secretWarnings,
+		Default: defaultSecret, Validate: validateSecret, Warnings: secretWarnings,
 		SelectableFields: []string{"type"}, Fields: secretFields,
 	}
 }

@@ -20,6 +20,21 @@ func prepareServiceAccountUpdate(op *builtin.Operation, account, _ *corev1.Servi
 	prepareServiceAccount(op, account)
 }
 
+// mountableSecrets let an account's pods use no secrets but its own.
+const mountableSecrets = "kubernetes.io/enforce-mountable-secrets"
+
+func serviceAccountWarnings(_ *builtin.Operation, account, old *corev1.ServiceAccount) []string {
+	_, set := account.Annotations[mountableSecrets]
+	if old != nil {
+		_, before := old.Annotations[mountableSecrets]
+		set = set && !before
+	}
+	if !set {
+		return nil
+	}
+	return []string{"metadata.annotations[" + mountableSecrets + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
+}
+
 func serviceAccountColumns() *builtin.Columns[corev1.ServiceAccount] {
 	return &builtin.Columns[corev1.ServiceAccount]{
 		Definitions: []metav1.TableColumnDefinition{builtin.NameColumn(), builtin.AgeColumn()},

@@ -62,6 +62,7 @@ func persistentVolumes() builtin.Row[corev1.PersistentVolume] {
 		Name: "persistentvolumes", Kind: "PersistentVolume", ShortNames: []string{"pv"},
 		Status: true, ReturnDeleted: true, Columns: persistentVolumeColumns(),
 		Default: defaultPersistentVolume, Prepare: preparePersistentVolume, PrepareStatus: preparePersistentVolumeStatus,
+		Validate: validatePersistentVolume, Warnings: persistentVolumeWarnings,
 	}
 }
 

@@ -8,39 +8,43 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/podspec"
+	"mainstay.dev/mainstay/feature"
 )
 
 func persistentVolumeClaims() builtin.Row[corev1.PersistentVolumeClaim] {
 	return builtin.Row[corev1.PersistentVolumeClaim]{
 		Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
 		Status: true, ReturnDeleted: true, Columns: persistentVolumeClaimColumns(),
-		Default: podspec.DefaultVolumeClaim, Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate,
+		Default: podspec.DefaultVolumeClaim, Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate, PrepareStatus: prepareVolumeClaimStatus,
+		Validate: validateVolumeClaim, ValidateStatus: validateVolumeClaimStatus, Warnings: volumeClaimWarnings,
 	}
 }
 
-func prepareVolumeClaim(_ *builtin.Operation, claim *corev1.PersistentVolumeClaim) {
+func prepareVolumeClaim(op *builtin.Operation, claim *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
-	if !isClassicSource(claim.Spec.DataSource) {
-		claim.Spec.DataSource = nil
-	}
-	if isElsewhere(claim.Spec.DataSourceRef) {
-		claim.Spec.DataSourceRef = nil
-	}
-	pairDataSources(&claim.Spec)
+	prepareVolumeClaimUpdate(op, claim, &corev1.PersistentVolumeClaim{})
 }
 
-func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
-	if !isClassicSource(claim.Spec.DataSource) && isClassicSource(old.Spec.DataSource) {
-		claim.Spec.DataSource = nil
+// prepareVolumeClaimUpdate drops data sources that were never more than ignored. A claim
+// that has one keeps it, so that a change of it is seen, and refused.
+func prepareVolumeClaimUpdate(op *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
+	spec, before := &claim.Spec, &old.Spec
+	if isElsewhere(spec.DataSourceRef) && before.DataSourceRef == nil && !op.Env.Gates.Enabled(feature.CrossNamespaceVolumeDataSource) {
+		spec.DataSourceRef = nil
 	}
-	if isElsewhere(claim.Spec.DataSourceRef) && !isElsewhere(old.Spec.DataSourceRef) {
-		claim.Spec.DataSourceRef = nil
+	if before.DataSource == nil && before.DataSourceRef == nil && spec.DataSourceRef == nil && !isClassicSource(spec.DataSource) {
+		spec.DataSource = nil
 	}
-	pairDataSources(&claim.Spec)
+	pairDataSources(spec)
 }
 
-// isElsewhere tells whether a data source is in a namespace that it names.
-// Such are for a feature that is off (CrossNamespaceVolumeDataSource).
+func prepareVolumeClaimStatus(op *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
+	if old.Status.HealthStatus == nil && !op.Env.Gates.Enabled(feature.CSIVolumeHealth) {
+		claim.Status.HealthStatus = nil
+	}
+}
+
+// isElsewhere reports whether a data source is in a namespace that it names.
 func isElsewhere(ref *corev1.TypedObjectReference) bool {
 	return ref != nil && deref(ref.Namespace, "") != ""
 }

@@ -8,9 +8,15 @@ import (
 
 // ValidateClaimSpec has the rules of what is asked for of a volume: in claims, in
 // the templates of a StatefulSet, and in those of volumes that end with their pod.
-func ValidateClaimSpec(f validation.Field, spec *corev1.PersistentVolumeClaimSpec) {
+// old is nil where it is new.
+func ValidateClaimSpec(f validation.Field, spec, old *corev1.PersistentVolumeClaimSpec) {
+	if len(spec.AccessModes) == 0 {
+		f.Child("accessModes").Required("at least 1 access mode is required")
+	}
 	validateAccessModes(f.Child("accessModes"), spec.AccessModes)
-	f.Child("selector").LabelSelector(spec.Selector)
+	if old == nil || validation.Changed(spec.Selector, old.Selector) {
+		f.Child("selector").LabelSelector(spec.Selector)
+	}
 	storage, at := spec.Resources.Requests[corev1.ResourceStorage], f.Child("resources").Key(string(corev1.ResourceStorage))
 	if _, ok := spec.Resources.Requests[corev1.ResourceStorage]; !ok {
 		at.Required("")
@@ -23,38 +29,43 @@ func ValidateClaimSpec(f validation.Field, spec *corev1.PersistentVolumeClaimSpe
 	if class := spec.VolumeAttributesClassName; class != nil && *class != "" {
 		f.Child("volumeAttributesClassName").DNSSubdomain(*class)
 	}
-	if mode := spec.VolumeMode; mode != nil {
-		validation.OneOf(f.Child("volumeMode"), *mode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
-	}
-	validateDataSources(f, spec)
+	validateVolumeMode(f.Child("volumeMode"), spec.VolumeMode)
+	validateDataSources(f, spec, old)
 }
 
+// validateAccessModes has the rules of how a volume may be used: by one pod alone, or
+// in one or more of the other ways.
 func validateAccessModes(f validation.Field, modes []corev1.PersistentVolumeAccessMode) {
-	if len(modes) == 0 {
-		f.Required("at least 1 access mode is required")
-	}
-	alone := false
+	alone, shared := false, false
 	for _, mode := range modes {
-		validation.OneOf(f, mode, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
-		alone = alone || mode == corev1.ReadWriteOncePod
+		switch mode {
+		case corev1.ReadWriteOncePod:
+			alone = true
+		case corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce:
+			shared = true
+		default:
+			validation.NotSupported(f, mode, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
+		}
 	}
-	if alone && len(modes) > 1 {
+	if alone && shared {
 		f.Forbidden("may not use ReadWriteOncePod with other access modes")
 	}
 }
 
 // validateDataSources: dataSource is the older name of dataSourceRef, and says the
-// same where both are there.
-func validateDataSources(f validation.Field, spec *corev1.PersistentVolumeClaimSpec) {
+// same where both are there. Groups that were stored before there was a rule for
+// them stay.
+func validateDataSources(f validation.Field, spec, old *corev1.PersistentVolumeClaimSpec) {
+	anyGroup := old != nil && namesGroup(old)
 	if s := spec.DataSource; s != nil {
-		validateDataSource(f.Child("dataSource"), s.Name, s.Kind, s.APIGroup)
+		validateDataSource(f.Child("dataSource"), s.Name, s.Kind, s.APIGroup, anyGroup)
 	}
 	ref := spec.DataSourceRef
 	if ref == nil {
 		return
 	}
 	at := f.Child("dataSourceRef")
-	validateDataSource(at, ref.Name, ref.Kind, ref.APIGroup)
+	validateDataSource(at, ref.Name, ref.Kind, ref.APIGroup, anyGroup)
 	if ref.Namespace != nil && *ref.Namespace != "" {
 		at.Child("namespace").DNSLabel(*ref.Namespace)
 		if spec.DataSource != nil {
@@ -65,7 +76,11 @@ func validateDataSources(f validation.Field, spec *corev1.PersistentVolumeClaimS
 	}
 }
 
-func validateDataSource(f validation.Field, name, kind string, group *string) {
+func namesGroup(spec *corev1.PersistentVolumeClaimSpec) bool {
+	return spec.DataSource != nil && spec.DataSource.APIGroup != nil || spec.DataSourceRef != nil && spec.DataSourceRef.APIGroup != nil
+}
+
+func validateDataSource(f validation.Field, name, kind string, group *string, anyGroup bool) {
 	if name == "" {
 		f.Child("name").Required("")
 	}
@@ -74,7 +89,7 @@ func validateDataSource(f validation.Field, name, kind string, group *string) {
 	}
 	if groupOf(group) == "" && kind != "PersistentVolumeClaim" {
 		f.Invalid(kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
-	} else if groupOf(group) != "" {
+	} else if groupOf(group) != "" && !anyGroup {
 		f.Child("apiGroup").DNSSubdomain(*group)
 	}
 }

@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"net"
 	"regexp"
 	"strings"
 
@@ -9,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
-// Volumes that are disks and file systems elsewhere. Exported rules are also those
-// of PersistentVolumes.
+// Volumes that are disks and file systems elsewhere. What is said of their fields, and not
+// of a corev1.Volume, is also said of PersistentVolumes.
 
 func required(f validation.Field, name, value string) {
 	if value == "" {
@@ -29,6 +30,15 @@ func ValidateHostPath(f validation.Field, s *corev1.HostPathVolumeSource) {
 		validation.OneOf(f.Child("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
 			corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)
 	}
+}
+
+// validateLocal has the rules of a disk of the node.
+func validateLocal(f validation.Field, s *corev1.LocalVolumeSource) {
+	if s.Path == "" {
+		f.Child("path").Required("")
+		return
+	}
+	validateNoBacksteps(f.Child("path"), s.Path)
 }
 
 // ValidateNFS has the rules of a directory of an NFS server.
@@ -56,7 +66,7 @@ func validatePartition(f validation.Field, partition int32) { f.Between(int64(pa
 
 func validateISCSI(f validation.Field, volume *corev1.Volume) {
 	s := volume.ISCSI
-	ValidateISCSITarget(f, s.TargetPortal, s.IQN, s.Lun, s.InitiatorName)
+	validateISCSITarget(f, s.TargetPortal, s.IQN, s.Lun, s.InitiatorName, iscsiFormat+" starting with iqn, eui, or naa")
 	if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
 		f.Child("secretRef").Required("")
 	}
@@ -65,34 +75,42 @@ func validateISCSI(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// ValidateISCSITarget has the rules of a disk on an iSCSI target.
-func ValidateISCSITarget(f validation.Field, portal, iqn string, lun int32, initiator *string) {
+// iscsiFormat says that the name of an iSCSI node is not written as it must be.
+const iscsiFormat = "must be valid format"
+
+// validateISCSITarget has the rules of a disk on an iSCSI target. start says what
+// is wrong with a name that is of no known format.
+func validateISCSITarget(f validation.Field, portal, iqn string, lun int32, initiator *string, start string) {
 	required(f, "targetPortal", portal)
 	if iqn == "" {
 		f.Child("iqn").Required("")
 	} else {
-		validateIQN(f.Child("iqn"), iqn)
+		validateIQN(f.Child("iqn"), iqn, start)
 	}
 	f.Child("lun").Between(int64(lun), 0, 255)
 	if initiator != nil {
-		validateIQN(f.Child("initiatorname"), *initiator)
+		validateIQN(f.Child("initiatorname"), *initiator, start)
 	}
 }
 
 // validateIQN requires the name of a target: by the domain of who named it, or by
 // number.
-func validateIQN(f validation.Field, name string) {
+func validateIQN(f validation.Field, name, start string) {
 	switch {
 	case !strings.HasPrefix(name, "iqn") && !strings.HasPrefix(name, "eui") && !strings.HasPrefix(name, "naa"):
-		f.Invalid(name, "must be valid format starting with iqn, eui, or naa")
-	case !regexp.MustCompile(`^(iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)?|eui\.[[:alnum:]]{16}|naa\.([[:alnum:]]{32}|[[:alnum:]]{16}))$`).MatchString(name):
-		f.Invalid(name, "must be valid format")
+		f.Invalid(name, start)
+	case !regexp.MustCompile(`^(iqn\.\d{4}-\d{2}\.[[:alnum:]-.]+:[^,;*&$|\s]+|eui\.[[:alnum:]]{16}|naa\.[[:alnum:]]{32})$`).MatchString(name):
+		f.Invalid(name, iscsiFormat)
 	}
 }
 
 func validateGlusterfs(f validation.Field, volume *corev1.Volume) {
-	required(f, "endpoints", volume.Glusterfs.EndpointsName)
-	required(f, "path", volume.Glusterfs.Path)
+	validateGlusterPath(f, volume.Glusterfs.EndpointsName, volume.Glusterfs.Path)
+}
+
+func validateGlusterPath(f validation.Field, endpoints, path string) {
+	required(f, "endpoints", endpoints)
+	required(f, "path", path)
 }
 
 // ValidateFlocker has the rules of a dataset of Flocker's.
@@ -109,10 +127,15 @@ func ValidateFlocker(f validation.Field, s *corev1.FlockerVolumeSource) {
 }
 
 func validateRBD(f validation.Field, volume *corev1.Volume) {
-	if len(volume.RBD.CephMonitors) == 0 {
-		f.Child("monitors").Required("")
-	}
+	validateMonitors(f.Child("monitors"), volume.RBD.CephMonitors)
 	required(f, "image", volume.RBD.RBDImage)
+}
+
+// validateMonitors requires that it is said where a Ceph cluster is.
+func validateMonitors(f validation.Field, monitors []string) {
+	if len(monitors) == 0 {
+		f.Required("")
+	}
 }
 
 func validateCinder(f validation.Field, volume *corev1.Volume) {
@@ -123,24 +146,22 @@ func validateCinder(f validation.Field, volume *corev1.Volume) {
 }
 
 func validateCephFS(f validation.Field, volume *corev1.Volume) {
-	if len(volume.CephFS.Monitors) == 0 {
-		f.Child("monitors").Required("")
-	}
+	validateMonitors(f.Child("monitors"), volume.CephFS.Monitors)
 }
 
 // ValidateQuobyte has the rules of a volume of Quobyte's.
 func ValidateQuobyte(f validation.Field, s *corev1.QuobyteVolumeSource) {
+	const pairs = "must be a host:port pair or multiple pairs separated by commas"
 	if s.Registry == "" {
-		f.Child("registry").Required("must be a host:port pair or multiple pairs separated by commas")
+		f.Child("registry").Required(pairs)
+	} else if len(s.Tenant) > 64 {
+		f.Child("tenant").Required("must be a UUID and may not exceed a length of 64 characters")
 	} else {
 		for pair := range strings.SplitSeq(s.Registry, ",") {
-			if host, port, ok := strings.Cut(pair, ":"); !ok || host == "" || port == "" {
-				f.Child("registry").Invalid(s.Registry, "must be a host:port pair or multiple pairs separated by commas")
+			if _, _, err := net.SplitHostPort(pair); err != nil {
+				f.Child("registry").Invalid(s.Registry, pairs)
 			}
 		}
-	}
-	if len(s.Tenant) > 64 {
-		f.Child("tenant").Required("must be a UUID and may not exceed a length of 64 characters")
 	}
 	required(f, "volume", s.Volume)
 }
@@ -178,8 +199,12 @@ func ValidateFlex(f validation.Field, driver string, options map[string]string) 
 }
 
 func validateAzureFile(f validation.Field, volume *corev1.Volume) {
-	required(f, "secretName", volume.AzureFile.SecretName)
-	required(f, "shareName", volume.AzureFile.ShareName)
+	validateAzureShare(f, volume.AzureFile.SecretName, volume.AzureFile.ShareName)
+}
+
+func validateAzureShare(f validation.Field, secret, share string) {
+	required(f, "secretName", secret)
+	required(f, "shareName", share)
 }
 
 // ValidateVsphere has the rules of a disk of VMware's.
@@ -219,25 +244,33 @@ func ValidateAzureDisk(f validation.Field, s *corev1.AzureDiskVolumeSource) {
 
 func validateStorageOS(f validation.Field, volume *corev1.Volume) {
 	s := volume.StorageOS
-	if s.VolumeName == "" {
-		f.Child("volumeName").Required("")
-	} else {
-		f.Child("volumeName").DNSLabel(s.VolumeName)
-	}
-	if s.VolumeNamespace != "" {
-		f.Child("volumeNamespace").DNSLabel(s.VolumeNamespace)
-	}
+	validateStorageOSVolume(f, s.VolumeName, s.VolumeNamespace)
 	if s.SecretRef != nil {
 		required(f.Child("secretRef"), "name", s.SecretRef.Name)
 	}
 }
 
+func validateStorageOSVolume(f validation.Field, volume, namespace string) {
+	if volume == "" {
+		f.Child("volumeName").Required("")
+	} else {
+		f.Child("volumeName").DNSLabel(volume)
+	}
+	if namespace != "" {
+		f.Child("volumeNamespace").DNSLabel(namespace)
+	}
+}
+
 func validateScaleIO(f validation.Field, volume *corev1.Volume) {
 	s := volume.ScaleIO
-	required(f, "gateway", s.Gateway)
-	required(f, "system", s.System)
-	required(f, "volumeName", s.VolumeName)
+	validateScaleIOVolume(f, s.Gateway, s.System, s.VolumeName)
 	if s.SecretRef == nil {
 		f.Child("secretRef").Required("")
 	}
+}
+
+func validateScaleIOVolume(f validation.Field, gateway, system, volume string) {
+	required(f, "gateway", gateway)
+	required(f, "system", system)
+	required(f, "volumeName", volume)
 }

@@ -197,8 +197,8 @@ func ValidateCSIDriverName(f validation.Field, name string) {
 	if len(name) > maxCSIDriver {
 		f.TooLong(maxCSIDriver)
 	}
-	if name != "" {
-		f.InvalidFor(name, apivalidation.IsDNS1123Subdomain(strings.ToLower(name)))
+	if problems := apivalidation.IsDNS1123Subdomain(strings.ToLower(name)); name != "" && len(problems) > 0 {
+		f.InvalidFor(name, problems)
 	}
 }
 
@@ -224,5 +224,5 @@ func validateEphemeralVolume(f validation.Field, volume *corev1.Volume) {
 			at.Child(field.name).Forbidden("cannot be set")
 		}
 	}
-	ValidateClaimSpec(f.Child("spec"), &template.Spec)
+	ValidateClaimSpec(f.Child("spec"), &template.Spec, nil)
 }
