@@ -39,6 +39,8 @@ func validateSource(f validation.Field, source *storagev1.VolumeAttachmentSource
 		f.Forbidden(exactlyOne)
 	case name != nil && *name == "":
 		f.Child("persistentVolumeName").Required("must specify non empty persistentVolumeName")
+	case inline != nil:
+		podspec.ValidateInlineVolumeSpec(f.Child("inlineVolumeSpec"), inline)
 	}
 	if creation && name != nil {
 		f.Child("persistentVolumeName").DNSSubdomain(*name)

@@ -24,11 +24,11 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSIStorageCapacity]{
 			Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true, RequireResourceVersion: true,
-			Validate: validateCapacity,
+			Validate: validateCapacity, Warnings: capacityWarnings,
 		}),
 		builtin.Resource(builtin.Row[storagev1.StorageClass]{
 			Name: "storageclasses", Kind: "StorageClass", ShortNames: []string{"sc"}, ReturnDeleted: true,
-			Default: defaultClass, Validate: validateClass, Columns: classColumns(),
+			Default: defaultClass, Validate: validateClass, Warnings: classWarnings, Columns: classColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.VolumeAttachment]{
 			Name: "volumeattachments", Kind: "VolumeAttachment", RequireResourceVersion: true, ReturnDeleted: true,

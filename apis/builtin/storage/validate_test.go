@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -160,6 +161,9 @@ func TestAttachment(t *testing.T) {
 	validationtest.Rules[attachment](validateAttachment).Create(t, valid, []validationtest.Case[attachment]{
 		{Name: "empty volume", Change: func(a *attachment) { *a.Spec.Source.PersistentVolumeName = "" }, Want: []string{"must specify non empty persistentVolumeName", "a lowercase RFC 1123 subdomain"}},
 		{Name: "no volume", Change: func(a *attachment) { a.Spec.Source.PersistentVolumeName = nil }, Want: []string{"must specify exactly one of"}},
+		{Name: "inline", Change: func(a *attachment) {
+			a.Spec.Source = storagev1.VolumeAttachmentSource{InlineVolumeSpec: &corev1.PersistentVolumeSpec{}}
+		}, Want: []string{"inlineVolumeSpec.accessModes", "must specify a volume type", "inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volumes"}},
 		{Name: "no driver", Change: func(a *attachment) { a.Spec.Attacher = "a b" }, Want: []string{"spec.attacher: Invalid value"}},
 	})
 	validationtest.Rules[attachment](validateAttachment).Update(t, func() *attachment {
@@ -176,6 +180,25 @@ func TestAttachment(t *testing.T) {
 			a.Status.AttachmentMetadata = map[string]string{"a": strings.Repeat("x", maxMetadataSize)}
 		}, Want: []string{"status.attachmentMetadata: Too long"}},
 	})
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	class := &storagev1.StorageClass{AllowedTopologies: []corev1.TopologySelectorTerm{topologyOf("zone=a"), topologyOf("zone=a", corev1.LabelFailureDomainBetaZone+"=b")}}
+	capacity := &storagev1.CSIStorageCapacity{NodeTopology: &metav1.LabelSelector{
+		MatchLabels:      map[string]string{"beta.kubernetes.io/os": "linux"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "beta.kubernetes.io/arch"}},
+	}}
+	got := append(classWarnings(nil, class, nil), capacityWarnings(nil, capacity, nil)...)
+	got = append(got, capacityWarnings(nil, &storagev1.CSIStorageCapacity{}, nil)...)
+	want := []string{
+		`allowedTopologies[1].matchLabelExpressions[1].key: deprecated since v1.17; use "topology.kubernetes.io/zone" instead`,
+		`nodeTopology.matchExpressions[0].key: beta.kubernetes.io/arch is deprecated since v1.14; use "kubernetes.io/arch" instead`,
+		`nodeTopology.matchLabels.beta.kubernetes.io/os: deprecated since v1.14; use "kubernetes.io/os" instead`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // TestNothingWrongAllocatesNothing holds for what clusters have many of.
