@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -32,6 +33,12 @@ type Options struct {
 	// version.
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
+
+	FeatureGates feature.Set // those that are set; all others are as v1.37 has them
+	// DenyPrivileged refuses pods whose containers are privileged
+	// (--allow-privileged=false). Unlike in kube-apiserver they are allowed where
+	// nothing is said.
+	DenyPrivileged bool
 
 	ServiceClusterIPRange []netip.Prefix // one or two; none: 10.0.0.0/24
 	// EndpointReconciler says who publishes the endpoints of the service
@@ -104,6 +111,9 @@ func (o Options) Check() error {
 			problem("--%s is %s; it cannot be negative", d.flag, d.value)
 		}
 	}
+	if _, err := feature.Defaults().With(o.FeatureGates); err != nil {
+		problem("--feature-gates: %w", err)
+	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {
 		problem("--cors-allowed-origins: %w", err)
 	}
@@ -111,6 +121,12 @@ func (o Options) Check() error {
 		problem("--strict-transport-security-directives: %w", err)
 	}
 	return errors.Join(append(errs, o.checkServiceRange(), o.checkAuthorization())...)
+}
+
+// Gates returns the feature gates that are on. The options must have been checked.
+func (o Options) Gates() feature.Gates {
+	gates, _ := feature.Defaults().With(o.FeatureGates)
+	return gates
 }
 
 func (o Options) checkServiceRange() error {

@@ -40,7 +40,8 @@ func (i *instance) installAPI() error {
 // rowEnv is what rows need of this control plane.
 func (i *instance) rowEnv() *builtin.Env {
 	return &builtin.Env{
-		Gates:             i.env.Gates,
+		Gates:             i.options.Gates(),
+		DenyPrivileged:    i.options.DenyPrivileged,
 		EventTTL:          i.options.EventTTL,
 		Shared:            i.env.Shared,
 		Limiter:           i.env.Limiter,
