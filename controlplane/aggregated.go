@@ -28,7 +28,7 @@ func (i *instance) openAggregated() error {
 		return err
 	}
 	i.aggregated, err = aggregated.New(aggregated.Config{
-		APIServices: services, Creater: i.rows.Store(apiServices.GroupResource()), Own: groupVersions(i.static), Served: i.custom.Serves,
+		APIServices: services, Creater: i.rows.Store(apiServices.GroupResource()), Own: groupVersions(i.served), Served: i.custom.Serves,
 		Account: func(live, obj codec.Object, subresource string) (codec.Object, error) {
 			return account(i.managers, i.static.Find(apiServices.GroupVersion(), apiServices.Resource, subresource), live, obj)
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -20,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/factory"
@@ -37,6 +39,7 @@ type instance struct {
 	factory     *factory.Factory
 	rows        *builtin.Env
 	static      *route.Static  // built-in resources
+	served      *route.Static  // those that clients see
 	catalog     *route.Catalog // all of this control plane's own
 	services    egress.Resolver
 	managers    apply.Managers // field managers
@@ -90,8 +93,12 @@ func (i *instance) buildRows() error {
 		return fmt.Errorf("open the storage of built-in resources: %w", err)
 	}
 	i.static = route.NewStatic(resources)
+	i.served = i.static
+	if served := i.rows.Enablement; !served.All() {
+		i.served = route.NewStatic(slices.DeleteFunc(slices.Clone(resources), func(r *rest.Resource) bool { return !served.Serves(r.GVR()) }))
+	}
 	i.services = &egress.Services{Cluster: cluster{i.static.Find}, ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
-	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.static)})
+	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.served)})
 	i.managers = apply.NewManagers(i.env.TypeConverter)
 	i.leases, err = i.uncached(coordinationv1.Resource("leases"))
 	return err

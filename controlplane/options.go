@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/telemetry"
@@ -35,6 +37,9 @@ type Options struct {
 	ClosedToPublic     bool // --anonymous-auth=false
 
 	FeatureGates feature.Set // those that are set; all others are as v1.37 has them
+	// RuntimeConfig says which versions of built-in APIs are served, and which
+	// resources, as builtin.NewEnablement has it; nil: the stable ones.
+	RuntimeConfig map[string]string
 	// DenyPrivileged refuses pods whose containers are privileged
 	// (--allow-privileged=false). Unlike in kube-apiserver they are allowed where
 	// nothing is said.
@@ -114,6 +119,9 @@ func (o Options) Check() error {
 	if _, err := feature.Defaults().With(o.FeatureGates); err != nil {
 		problem("--feature-gates: %w", err)
 	}
+	if _, err := o.enablement(); err != nil {
+		problem("--runtime-config: %w", err)
+	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {
 		problem("--cors-allowed-origins: %w", err)
 	}
@@ -127,6 +135,14 @@ func (o Options) Check() error {
 func (o Options) Gates() feature.Gates {
 	gates, _ := feature.Defaults().With(o.FeatureGates)
 	return gates
+}
+
+// enablement returns which resources are served.
+func (o Options) enablement() (builtin.Enablement, error) {
+	if len(o.RuntimeConfig) == 0 {
+		return builtin.Enablement{}, nil
+	}
+	return builtin.NewEnablement(o.RuntimeConfig, all.Versions())
 }
 
 func (o Options) checkServiceRange() error {

@@ -19,7 +19,7 @@ import (
 
 // installAPI makes what answers for API resources and describes them.
 func (i *instance) installAPI() error {
-	i.catalog = route.NewCatalog(i.static, i.custom)
+	i.catalog = route.NewCatalog(i.served, i.custom)
 	i.api = endpoints.New(endpoints.Config{
 		Admission:       i.admission(),
 		Authorizer:      i.authorizer,
@@ -39,7 +39,9 @@ func (i *instance) installAPI() error {
 
 // rowEnv is what rows need of this control plane.
 func (i *instance) rowEnv() *builtin.Env {
+	enablement, _ := i.options.enablement() // has been checked
 	return &builtin.Env{
+		Enablement:        enablement,
 		Gates:             i.options.Gates(),
 		DenyPrivileged:    i.options.DenyPrivileged,
 		EventTTL:          i.options.EventTTL,

@@ -51,6 +51,9 @@ func (env *Env) open(spec storage.Spec) storage.Interface {
 }
 
 func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
+	if !env.needs(k, gv) {
+		return nil
+	}
 	partsOf(k.goType).check(k.goType, k.Status)
 	kind := k.kind(gv)
 	if env.Shared && k.StoredShared != nil {
@@ -73,15 +76,31 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	if hubLabel == nil {
 		hubLabel = fieldLabels(k.SelectableFields)
 	}
-	resources := k.serve(env, store, kind.Hub, hubLabel)
-	for _, also := range k.Also {
+	var resources []*rest.Resource
+	if env.builds(gv.WithResource(k.Name)) {
+		resources = k.serve(env, store, kind.Hub, hubLabel, k.Warning)
+	}
+	for i := range k.Also {
+		also := &k.Also[i]
+		v := kind.Version(also.groupVersion())
+		if !env.builds(v.GVK.GroupVersion().WithResource(k.Name)) {
+			continue
+		}
 		label := also.FieldLabel
 		if label == nil {
 			label = hubLabel
 		}
-		resources = append(resources, k.serve(env, store, also.Version, label)...)
+		resources = append(resources, k.serve(env, store, v, label, also.deprecation(v.GVK))...)
 	}
 	return resources
+}
+
+func (k *kindRow) versions(gv schema.GroupVersion) []schema.GroupVersion {
+	versions := []schema.GroupVersion{gv}
+	for i := range k.Also {
+		versions = append(versions, k.Also[i].groupVersion())
+	}
+	return versions
 }
 
 // storage is the REST storage of the resource itself.
@@ -96,12 +115,12 @@ func (k *kindRow) storage(store *registry.Store) rest.Storage {
 }
 
 // serve makes the resource and its subresources in one version.
-func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error)) []*rest.Resource {
+func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error), warning string) []*rest.Resource {
 	main := &rest.Resource{
 		GroupVersion: v.GVK.GroupVersion(), Name: k.Name, Singular: strings.ToLower(k.Kind),
 		ShortNames: k.ShortNames, Categories: k.Categories, Namespaced: k.Namespaced,
 		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(k.hashedGVK(store.Kind)), Storage: k.storage(store),
-		WithoutVerbs: k.Without, FieldLabel: label, Warning: k.Warning, ReturnDeleted: k.ReturnDeleted,
+		WithoutVerbs: k.Without, FieldLabel: label, Warning: warning, ReturnDeleted: k.ReturnDeleted,
 		Table: k.table,
 	}
 	resources := []*rest.Resource{main}
@@ -122,13 +141,15 @@ func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label
 func (k *kindRow) kind(gv schema.GroupVersion) *codec.Kind {
 	hub := &codec.Version{GVK: gv.WithKind(k.Kind), New: k.hub, Default: k.defaults}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, StoredAsJSON: k.StoredAsJSON}
-	for _, also := range k.Also {
-		kind.Versions = append(kind.Versions, also.Version)
+	for i := range k.Also {
+		kind.Versions = append(kind.Versions, k.Also[i].version(hub))
 	}
 	kind.Versions = append(kind.Versions, k.StoredAlso...)
 	if sv := k.StorageVersion; !sv.Empty() && sv != gv {
-		kind.Stored = relabelled(hub, sv)
-		kind.Versions = append(kind.Versions, kind.Stored)
+		if kind.Stored = kind.Version(sv); kind.Stored == nil {
+			kind.Stored = relabelled(hub, sv)
+			kind.Versions = append(kind.Versions, kind.Stored)
+		}
 	}
 	kind.Fields = k.fields
 	return kind

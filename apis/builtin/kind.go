@@ -46,7 +46,7 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 	k := &kindRow{
 		Row: Row[untyped]{
 			Name: row.Name, Kind: row.Kind, ShortNames: row.ShortNames, Categories: row.Categories, Namespaced: row.Namespaced,
-			StoragePath: row.StoragePath, StorageVersion: row.StorageVersion, StoredAlso: row.StoredAlso, StoredShared: row.StoredShared,
+			Gate: row.Gate, StoragePath: row.StoragePath, StorageVersion: row.StorageVersion, StoredAlso: row.StoredAlso, StoredShared: row.StoredShared,
 			StoredAsJSON: row.StoredAsJSON, HashedAs: row.HashedAs, Status: row.Status, StatusOnCreate: row.StatusOnCreate,
 			Generation: row.Generation, CreateOnUpdate: row.CreateOnUpdate, RequireResourceVersion: row.RequireResourceVersion,
 			ReturnDeleted: row.ReturnDeleted, Without: row.Without, Warning: row.Warning, Expensive: row.Expensive, ValidateName: row.ValidateName,

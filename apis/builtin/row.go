@@ -35,6 +35,8 @@ type Group struct {
 type Entry interface {
 	// build makes the resource and its subresources.
 	build(env *Env, gv schema.GroupVersion) []*rest.Resource
+	// versions are those that it can be served in, gv among them.
+	versions(gv schema.GroupVersion) []schema.GroupVersion
 }
 
 // Env is what rows need of the server they are served by.
@@ -46,6 +48,9 @@ type Env struct {
 	Shared bool
 	// Gates are the feature gates that are on.
 	Gates feature.Gates
+	// Enablement says which resources are served. Those of stable versions are
+	// built in any case, as the server itself may need them.
+	Enablement Enablement
 	// DenyPrivileged refuses pods whose containers are privileged.
 	DenyPrivileged bool
 	// EventTTL is how long events are kept.
@@ -111,6 +116,9 @@ type Row[T any] struct {
 	Categories []string
 	Namespaced bool
 
+	// Gate is the feature gate without which the kind does not exist; "": none.
+	Gate feature.Gate
+
 	// StoragePath is the path of the objects below the storage prefix, where
 	// it is not the name.
 	StoragePath string
@@ -144,7 +152,7 @@ type Row[T any] struct {
 	// a Status. Without withholds verbs.
 	CreateOnUpdate, RequireResourceVersion, ReturnDeleted bool
 	Without                                               []string
-	// Warning is told to everyone who uses the resource.
+	// Warning is told to everyone who uses the resource in the group's version.
 	Warning string
 
 	// Expensive says that to validate an object takes milliseconds: it is done under
@@ -207,15 +215,37 @@ type Row[T any] struct {
 	// Columns are the table's; nil shows name and age.
 	Columns *Columns[T]
 
-	// Also are other versions that the kind is served in.
+	// Also are other versions that the kind can be served in.
 	Also []Also
 	// Subresources besides status.
 	Subresources []Subresource
 }
 
-// Also is another version in which a kind is served.
+// Also is another version in which a kind can be served.
 type Also struct {
-	Version *codec.Version
+	// Version is how objects look; nil: as in the group's version, but for its name,
+	// which is then GroupVersion.
+	Version      *codec.Version
+	GroupVersion schema.GroupVersion
 	// FieldLabel translates the keys of field selectors; nil takes the row's.
 	FieldLabel func(label, value string) (string, string, error)
+	// Deprecated is the minor version of Kubernetes since when it is deprecated, and
+	// Successor the version to use instead; zero and "": neither.
+	Deprecated int
+	Successor  string
+}
+
+// version returns how objects look, where hub is the group's version.
+func (a *Also) version(hub *codec.Version) *codec.Version {
+	if a.Version == nil {
+		return relabelled(hub, a.GroupVersion)
+	}
+	return a.Version
+}
+
+func (a *Also) groupVersion() schema.GroupVersion {
+	if a.Version == nil {
+		return a.GroupVersion
+	}
+	return a.Version.GVK.GroupVersion()
 }

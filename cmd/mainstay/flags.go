@@ -174,6 +174,7 @@ func (f *serveFlags) stopping(flags *pflag.FlagSet) {
 
 func (f *serveFlags) features(flags *pflag.FlagSet) {
 	flags.Var(opposite(&f.config.WithoutProfiling), "profiling", "serve /debug/pprof")
+	flags.Var(&runtimeConfig{&f.config.RuntimeConfig}, "runtime-config", "built-in APIs to serve or not, as api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE, each with =true|false, comma-separated; may be repeated")
 	flags.Var(&gates{&f.config.FeatureGates}, "feature-gates", "feature gates as NAME=true|false, comma-separated; may be repeated. \"mainstay features\" lists them")
 	asBool(flags, "profiling")
 }

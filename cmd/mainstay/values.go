@@ -311,3 +311,23 @@ func (g *gates) Set(value string) error {
 }
 func (g *gates) String() string { return "" }
 func (g *gates) Type() string   { return "gates" }
+
+// runtimeConfig is a map of APIs to "true" or "false", which a repeated flag adds
+// to. What it may hold is checked with all other options.
+type runtimeConfig struct{ to *map[string]string }
+
+func (r *runtimeConfig) Set(value string) error {
+	if *r.to == nil {
+		*r.to = map[string]string{}
+	}
+	for item := range strings.SplitSeq(value, ",") {
+		if item == "" {
+			continue
+		}
+		key, on, _ := strings.Cut(item, "=")
+		(*r.to)[strings.TrimSpace(key)] = strings.TrimSpace(on)
+	}
+	return nil
+}
+func (r *runtimeConfig) String() string { return "" }
+func (r *runtimeConfig) Type() string   { return "apis" }

@@ -13,6 +13,7 @@ package all
 
 import (
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/admissionregistration"
@@ -66,4 +67,32 @@ func Groups() []builtin.Group {
 		flowcontrol.V1(),
 		storagemigration.V1(),
 	}
+}
+
+// Versions returns all versions that --runtime-config may name: those that can be
+// served, and those that could once, which are served no more if it names them.
+func Versions() []schema.GroupVersion {
+	versions := builtin.Versions(Groups())
+	for _, gone := range [...]schema.GroupVersion{
+		{Group: "admission.k8s.io", Version: "v1"}, {Group: "admission.k8s.io", Version: "v1beta1"},
+		{Group: "apps", Version: "v1beta1"}, {Group: "apps", Version: "v1beta2"},
+		{Group: "authentication.k8s.io", Version: "v1alpha1"}, {Group: "authentication.k8s.io", Version: "v1beta1"},
+		{Group: "authorization.k8s.io", Version: "v1beta1"},
+		{Group: "batch", Version: "v1beta1"},
+		{Group: "certificates.k8s.io", Version: "v1alpha1"},
+		{Group: "discovery.k8s.io", Version: "v1beta1"},
+		{Group: "events.k8s.io", Version: "v1beta1"},
+		{Group: "extensions", Version: "v1beta1"},
+		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta1"}, {Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta2"},
+		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3"},
+		{Group: "imagepolicy.k8s.io", Version: "v1alpha1"},
+		{Group: "networking.k8s.io", Version: "v1beta1"},
+		{Group: "node.k8s.io", Version: "v1alpha1"}, {Group: "node.k8s.io", Version: "v1beta1"},
+		{Group: "policy", Version: "v1beta1"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1alpha1"}, {Group: "rbac.authorization.k8s.io", Version: "v1beta1"},
+		{Group: "storage.k8s.io", Version: "v1alpha1"}, {Group: "storage.k8s.io", Version: "v1beta1"},
+	} {
+		versions = append(versions, gone)
+	}
+	return versions
 }

@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -62,7 +63,7 @@ var since137 = map[string]string{
 // and compares what became of it, with a trip through storage in between.
 func TestCreations(t *testing.T) {
 	t.Parallel()
-	env := &builtin.Env{}
+	env := &builtin.Env{Gates: feature.Defaults()}
 	resources := map[string]*rest.Resource{}
 	built, err := builtin.Build(env, all.Groups())
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 )
@@ -22,7 +23,7 @@ import (
 func build(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	t.Helper()
 	paths = map[string]string{}
-	env := &builtin.Env{Storage: func(spec storage.Spec) (storage.Interface, error) {
+	env := &builtin.Env{Gates: feature.Defaults(), Storage: func(spec storage.Spec) (storage.Interface, error) {
 		paths[spec.Resource.String()] = "/registry/" + spec.Path
 		return nil, nil
 	}}
