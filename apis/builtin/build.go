@@ -78,7 +78,11 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	}
 	var resources []*rest.Resource
 	if env.builds(gv.WithResource(k.Name)) {
-		resources = k.serve(env, store, kind.Hub, hubLabel, k.Warning)
+		warning := k.Warning
+		if k.Deprecated > 0 {
+			warning = deprecation(kind.Hub.GVK, k.Deprecated, "")
+		}
+		resources = k.serve(env, store, kind.Hub, hubLabel, warning)
 	}
 	for i := range k.Also {
 		also := &k.Also[i]
@@ -90,7 +94,7 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		if label == nil {
 			label = hubLabel
 		}
-		resources = append(resources, k.serve(env, store, v, label, also.deprecation(v.GVK))...)
+		resources = append(resources, k.serve(env, store, v, label, deprecation(v.GVK, also.Deprecated, also.Successor))...)
 	}
 	return resources
 }

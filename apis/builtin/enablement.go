@@ -164,14 +164,16 @@ func Versions(groups []Group) []schema.GroupVersion {
 // deprecation.
 const releasesServed = 3
 
-// deprecation is what users of a deprecated version are told.
-func (a *Also) deprecation(gvk schema.GroupVersionKind) string {
-	if a.Deprecated == 0 {
+// deprecation is what users of a version are told that is deprecated since a minor
+// version of Kubernetes; 0: it is not. As kube-apiserver, it names a successor only
+// where the types of k8s.io/api do.
+func deprecation(gvk schema.GroupVersionKind, since int, successor string) string {
+	if since == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%s %s is deprecated in v1.%d+, unavailable in v1.%d+", gvk.GroupVersion(), gvk.Kind, a.Deprecated, a.Deprecated+releasesServed)
-	if a.Successor != "" {
-		text += fmt.Sprintf("; use %s/%s %s", gvk.Group, a.Successor, gvk.Kind)
+	text := fmt.Sprintf("%s %s is deprecated in v1.%d+, unavailable in v1.%d+", gvk.GroupVersion(), gvk.Kind, since, since+releasesServed)
+	if successor != "" {
+		text += fmt.Sprintf("; use %s/%s %s", gvk.Group, successor, gvk.Kind)
 	}
 	return text
 }

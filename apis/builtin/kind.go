@@ -49,7 +49,7 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 			Gate: row.Gate, StoragePath: row.StoragePath, StorageVersion: row.StorageVersion, StoredAlso: row.StoredAlso, StoredShared: row.StoredShared,
 			StoredAsJSON: row.StoredAsJSON, HashedAs: row.HashedAs, Status: row.Status, StatusOnCreate: row.StatusOnCreate,
 			Generation: row.Generation, CreateOnUpdate: row.CreateOnUpdate, RequireResourceVersion: row.RequireResourceVersion,
-			ReturnDeleted: row.ReturnDeleted, Without: row.Without, Warning: row.Warning, Expensive: row.Expensive, ValidateName: row.ValidateName,
+			ReturnDeleted: row.ReturnDeleted, Without: row.Without, Warning: row.Warning, Deprecated: row.Deprecated, Expensive: row.Expensive, ValidateName: row.ValidateName,
 			StatusKeeps: row.StatusKeeps, Resets: row.Resets, StatusResets: row.StatusResets, OrphanByDefault: row.OrphanByDefault,
 			NoDependents: row.NoDependents, OrphanWarning: row.OrphanWarning, SelectableFields: row.SelectableFields,
 			FieldLabel: row.FieldLabel, IndexFields: row.IndexFields, Also: row.Also, Subresources: row.Subresources,

@@ -153,7 +153,10 @@ type Row[T any] struct {
 	CreateOnUpdate, RequireResourceVersion, ReturnDeleted bool
 	Without                                               []string
 	// Warning is told to everyone who uses the resource in the group's version.
-	Warning string
+	// Deprecated is the minor version of Kubernetes since when that is deprecated;
+	// zero: it is not.
+	Warning    string
+	Deprecated int
 
 	// Expensive says that to validate an object takes milliseconds: it is done under
 	// Env.Limiter.

@@ -2,11 +2,12 @@
 // one place that knows all of their folders; package builtin knows none.
 //
 // Imports: apis/builtin, apis/builtin/admissionregistration,
-// apis/builtin/apiextensions, apis/builtin/apiregistration, apis/builtin/apps,
+// apis/builtin/apiextensions, apis/builtin/apiregistration,
+// apis/builtin/apiserverinternal, apis/builtin/apps,
 // apis/builtin/authentication, apis/builtin/authorization,
 // apis/builtin/autoscaling, apis/builtin/batch, apis/builtin/certificates,
 // apis/builtin/coordination, apis/builtin/core, apis/builtin/discovery, apis/builtin/flowcontrol,
-// apis/builtin/networking, apis/builtin/node, apis/builtin/policy,
+// apis/builtin/lifecycle, apis/builtin/networking, apis/builtin/node, apis/builtin/policy,
 // apis/builtin/rbac, apis/builtin/resource, apis/builtin/scheduling,
 // apis/builtin/storage, apis/builtin/storagemigration.
 package all
@@ -19,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/admissionregistration"
 	"mainstay.dev/mainstay/apis/builtin/apiextensions"
 	"mainstay.dev/mainstay/apis/builtin/apiregistration"
+	"mainstay.dev/mainstay/apis/builtin/apiserverinternal"
 	"mainstay.dev/mainstay/apis/builtin/apps"
 	"mainstay.dev/mainstay/apis/builtin/authentication"
 	"mainstay.dev/mainstay/apis/builtin/authorization"
@@ -29,6 +31,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/core"
 	"mainstay.dev/mainstay/apis/builtin/discovery"
 	"mainstay.dev/mainstay/apis/builtin/flowcontrol"
+	"mainstay.dev/mainstay/apis/builtin/lifecycle"
 	"mainstay.dev/mainstay/apis/builtin/networking"
 	"mainstay.dev/mainstay/apis/builtin/node"
 	"mainstay.dev/mainstay/apis/builtin/policy"
@@ -66,6 +69,14 @@ func Groups() []builtin.Group {
 		resource.V1(),
 		flowcontrol.V1(),
 		storagemigration.V1(),
+
+		// Kinds that no stable version has.
+		coordination.V1Beta1(),
+		resource.V1Alpha3(),
+		scheduling.V1Beta1(),
+		scheduling.V1Alpha3(),
+		apiserverinternal.V1Alpha1(),
+		lifecycle.V1Alpha1(),
 	}
 }
 

@@ -1,12 +1,15 @@
 // Package coordination declares the resources of coordination.k8s.io.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, feature.
 package coordination
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"
+	coordinationv1alpha2 "k8s.io/api/coordination/v1alpha2"
+	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is coordination.k8s.io/v1.
@@ -15,6 +18,17 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[coordinationv1.Lease]{
 			Name: "leases", Kind: "Lease", Namespaced: true, CreateOnUpdate: true, RequireResourceVersion: true,
 			Prepare: prepareLease, PrepareUpdate: prepareLeaseUpdate, Columns: leaseColumns(),
+		}),
+	}}
+}
+
+// V1Beta1 is coordination.k8s.io/v1beta1, and v1alpha2 besides.
+func V1Beta1() builtin.Group {
+	return builtin.Group{GroupVersion: coordinationv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[coordinationv1beta1.LeaseCandidate]{
+			Name: "leasecandidates", Kind: "LeaseCandidate", Namespaced: true, CreateOnUpdate: true, RequireResourceVersion: true,
+			Gate: feature.CoordinatedLeaderElection, Deprecated: 36, Columns: candidateColumns(),
+			Also: []builtin.Also{{GroupVersion: coordinationv1alpha2.SchemeGroupVersion, Deprecated: 35}},
 		}),
 	}}
 }

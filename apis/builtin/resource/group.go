@@ -1,42 +1,65 @@
 // Package resource declares the resources of resource.k8s.io: devices, and who
 // claims them. It allocates none.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, codec, feature.
 package resource
 
 import (
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is resource.k8s.io/v1.
 func V1() builtin.Group {
+	v1beta2 := builtin.Also{GroupVersion: resourcev1beta2.SchemeGroupVersion, Deprecated: 36}
 	return builtin.Group{GroupVersion: resourcev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[resourcev1.DeviceClass]{
 			Name: "deviceclasses", Kind: "DeviceClass", Generation: true, ReturnDeleted: true,
 			Columns: deviceClassColumns(),
+			Also:    []builtin.Also{v1beta2, {GroupVersion: resourcev1beta1.SchemeGroupVersion, Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
 			Name: "devicetaintrules", Kind: "DeviceTaintRule",
-			StorageVersion: schema.GroupVersion{Group: resourcev1.GroupName, Version: "v1beta2"}, ReturnDeleted: true,
+			Gate: feature.DRADeviceTaintRules, StorageVersion: resourcev1beta2.SchemeGroupVersion, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
 			Default: defaultTaintRule, PrepareUpdate: prepareTaintRuleUpdate, Columns: taintRuleColumns(),
+			Also: []builtin.Also{
+				{GroupVersion: resourcev1beta2.SchemeGroupVersion},
+				{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Deprecated: 36},
+			},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
 			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
 			Default: defaultClaim, PrepareStatus: prepareClaimStatus, Columns: claimColumns(),
+			Also: []builtin.Also{v1beta2, {Version: claimV1beta1(), Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
 			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
 			Default: defaultClaimTemplate, Columns: claimTemplateColumns(),
+			Also: []builtin.Also{v1beta2, {Version: claimTemplateV1beta1(), Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel,
 			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: prepareSliceUpdate, Columns: sliceColumns(),
+			Also: []builtin.Also{v1beta2, {Version: sliceV1beta1(), Deprecated: 35}},
+		}),
+	}}
+}
+
+// V1Alpha3 is what resource.k8s.io/v1alpha3 has alone.
+func V1Alpha3() builtin.Group {
+	return builtin.Group{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[resourcev1alpha3.ResourcePoolStatusRequest]{
+			Name: "resourcepoolstatusrequests", Kind: "ResourcePoolStatusRequest", Gate: feature.DRAResourcePoolStatus,
+			Status: true, StatusKeeps: []string{"metadata"},
+			Default: defaultPoolRequest, Columns: poolRequestColumns(),
 		}),
 	}}
 }
