@@ -13,13 +13,16 @@ import (
 // their place.
 func podRequestV1beta1() *codec.Version {
 	gvk := certificatesv1beta1.SchemeGroupVersion.WithKind("PodCertificateRequest")
-	return builtin.ConvertedVersion(gvk, nil, podRequestFromV1beta1, podRequestToV1beta1)
+	return builtin.ConvertedVersion(gvk, defaultPodRequestV1beta1, podRequestFromV1beta1, podRequestToV1beta1)
+}
+
+func defaultPodRequestV1beta1(r *certificatesv1beta1.PodCertificateRequest) {
+	builtin.Fill(&r.Spec.MaxExpirationSeconds, maxExpiration)
 }
 
 func podRequestFromV1beta1(in *certificatesv1beta1.PodCertificateRequest) (*certificatesv1.PodCertificateRequest, error) {
 	out := &certificatesv1.PodCertificateRequest{}
 	builtin.CopySame(out, in)
-	defaultPodRequest(out)
 	return out, nil
 }
 

@@ -46,9 +46,12 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
-			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel,
+			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel(resourcev1.SchemeGroupVersion),
 			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: prepareSliceUpdate, Columns: sliceColumns(),
-			Also: []builtin.Also{v1beta2, {Version: sliceV1beta1(), Deprecated: 35}},
+			Also: []builtin.Also{
+				{GroupVersion: resourcev1beta2.SchemeGroupVersion, Deprecated: 36, FieldLabel: sliceFieldLabel(resourcev1beta2.SchemeGroupVersion)},
+				{Version: sliceV1beta1(), Deprecated: 35, FieldLabel: sliceFieldLabel(resourcev1beta1.SchemeGroupVersion)},
+			},
 		}),
 	}}
 }
@@ -58,6 +61,7 @@ func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[resourcev1alpha3.ResourcePoolStatusRequest]{
 			Name: "resourcepoolstatusrequests", Kind: "ResourcePoolStatusRequest", Gate: feature.DRAResourcePoolStatus,
+			RequireResourceVersion: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
 			Default: defaultPoolRequest, Columns: poolRequestColumns(),
 		}),

@@ -10,19 +10,29 @@ import (
 	"mainstay.dev/mainstay/codec"
 )
 
+// defaultThrough fills in the defaults of v1 in an object of v1beta1. The functions
+// that convert do not fail.
+func defaultThrough[Old, Hub any](defaults func(*Hub), from func(*Old) (*Hub, error), to func(*Hub) (*Old, error)) func(*Old) {
+	return func(obj *Old) {
+		hub, _ := from(obj)
+		defaults(hub)
+		defaulted, _ := to(hub)
+		*obj = *defaulted
+	}
+}
+
 // claimV1beta1, claimTemplateV1beta1 and sliceV1beta1 are how claims, their
 // templates and slices look in v1beta1: what v1 has in requests[].exactly stands in
 // the request itself there, and what v1 has in a device stands in its basic.
 func claimV1beta1() *codec.Version {
 	gvk := resourcev1beta1.SchemeGroupVersion.WithKind("ResourceClaim")
-	return builtin.ConvertedVersion(gvk, nil, claimFromV1beta1, claimToV1beta1)
+	return builtin.ConvertedVersion(gvk, defaultThrough(defaultClaim, claimFromV1beta1, claimToV1beta1), claimFromV1beta1, claimToV1beta1)
 }
 
 func claimFromV1beta1(in *resourcev1beta1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
 	out := &resourcev1.ResourceClaim{}
 	builtin.CopySame(out, in)
 	requestsFromV1beta1(out.Spec.Devices.Requests, in.Spec.Devices.Requests)
-	defaultClaim(out)
 	return out, nil
 }
 
@@ -35,14 +45,13 @@ func claimToV1beta1(in *resourcev1.ResourceClaim) (*resourcev1beta1.ResourceClai
 
 func claimTemplateV1beta1() *codec.Version {
 	gvk := resourcev1beta1.SchemeGroupVersion.WithKind("ResourceClaimTemplate")
-	return builtin.ConvertedVersion(gvk, nil, claimTemplateFromV1beta1, claimTemplateToV1beta1)
+	return builtin.ConvertedVersion(gvk, defaultThrough(defaultClaimTemplate, claimTemplateFromV1beta1, claimTemplateToV1beta1), claimTemplateFromV1beta1, claimTemplateToV1beta1)
 }
 
 func claimTemplateFromV1beta1(in *resourcev1beta1.ResourceClaimTemplate) (*resourcev1.ResourceClaimTemplate, error) {
 	out := &resourcev1.ResourceClaimTemplate{}
 	builtin.CopySame(out, in)
 	requestsFromV1beta1(out.Spec.Spec.Devices.Requests, in.Spec.Spec.Devices.Requests)
-	defaultClaimTemplate(out)
 	return out, nil
 }
 
@@ -74,7 +83,7 @@ func requestsToV1beta1(out []resourcev1beta1.DeviceRequest, in []resourcev1.Devi
 
 func sliceV1beta1() *codec.Version {
 	gvk := resourcev1beta1.SchemeGroupVersion.WithKind("ResourceSlice")
-	return builtin.ConvertedVersion(gvk, nil, sliceFromV1beta1, sliceToV1beta1)
+	return builtin.ConvertedVersion(gvk, defaultThrough(defaultSlice, sliceFromV1beta1, sliceToV1beta1), sliceFromV1beta1, sliceToV1beta1)
 }
 
 func sliceFromV1beta1(in *resourcev1beta1.ResourceSlice) (*resourcev1.ResourceSlice, error) {
@@ -91,7 +100,6 @@ func sliceFromV1beta1(in *resourcev1beta1.ResourceSlice) (*resourcev1.ResourceSl
 			builtin.CopySame(&out.Spec.Devices[i], basic)
 		}
 	}
-	defaultSlice(out)
 	return out, nil
 }
 
