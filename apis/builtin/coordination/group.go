@@ -5,8 +5,8 @@ package coordination
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"
-	coordinationv1alpha2 "k8s.io/api/coordination/v1alpha2"
 	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/feature"
@@ -28,7 +28,7 @@ func V1Beta1() builtin.Group {
 		builtin.Resource(builtin.Row[coordinationv1beta1.LeaseCandidate]{
 			Name: "leasecandidates", Kind: "LeaseCandidate", Namespaced: true, CreateOnUpdate: true, RequireResourceVersion: true,
 			Gate: feature.CoordinatedLeaderElection, Deprecated: 36, Columns: candidateColumns(),
-			Also: []builtin.Also{{GroupVersion: coordinationv1alpha2.SchemeGroupVersion, Deprecated: 35}},
+			Also: []builtin.Also{{GroupVersion: schema.GroupVersion{Group: coordinationv1.GroupName, Version: "v1alpha2"}, Deprecated: 35}},
 		}),
 	}}
 }

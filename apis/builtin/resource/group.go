@@ -8,7 +8,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
-	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/feature"
@@ -16,20 +16,21 @@ import (
 
 // V1 is resource.k8s.io/v1.
 func V1() builtin.Group {
-	v1beta2 := builtin.Also{GroupVersion: resourcev1beta2.SchemeGroupVersion, Deprecated: 36}
+	v1beta2 := schema.GroupVersion{Group: resourcev1.GroupName, Version: "v1beta2"}
+	alsoV1beta2 := builtin.Also{GroupVersion: v1beta2, Deprecated: 36}
 	return builtin.Group{GroupVersion: resourcev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[resourcev1.DeviceClass]{
 			Name: "deviceclasses", Kind: "DeviceClass", Generation: true, ReturnDeleted: true,
 			Columns: deviceClassColumns(),
-			Also:    []builtin.Also{v1beta2, {GroupVersion: resourcev1beta1.SchemeGroupVersion, Deprecated: 35}},
+			Also:    []builtin.Also{alsoV1beta2, {GroupVersion: resourcev1beta1.SchemeGroupVersion, Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
 			Name: "devicetaintrules", Kind: "DeviceTaintRule",
-			Gate: feature.DRADeviceTaintRules, StorageVersion: resourcev1beta2.SchemeGroupVersion, ReturnDeleted: true,
+			Gate: feature.DRADeviceTaintRules, StorageVersion: v1beta2, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true,
 			Default: defaultTaintRule, PrepareUpdate: prepareTaintRuleUpdate, Columns: taintRuleColumns(),
 			Also: []builtin.Also{
-				{GroupVersion: resourcev1beta2.SchemeGroupVersion},
+				{GroupVersion: v1beta2},
 				{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Deprecated: 36},
 			},
 		}),
@@ -37,19 +38,19 @@ func V1() builtin.Group {
 			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
 			Default: defaultClaim, PrepareStatus: prepareClaimStatus, Columns: claimColumns(),
-			Also: []builtin.Also{v1beta2, {Version: claimV1beta1(), Deprecated: 35}},
+			Also: []builtin.Also{alsoV1beta2, {Version: claimV1beta1(), Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
 			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
 			Default: defaultClaimTemplate, Columns: claimTemplateColumns(),
-			Also: []builtin.Also{v1beta2, {Version: claimTemplateV1beta1(), Deprecated: 35}},
+			Also: []builtin.Also{alsoV1beta2, {Version: claimTemplateV1beta1(), Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel(resourcev1.SchemeGroupVersion),
 			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: prepareSliceUpdate, Columns: sliceColumns(),
 			Also: []builtin.Also{
-				{GroupVersion: resourcev1beta2.SchemeGroupVersion, Deprecated: 36, FieldLabel: sliceFieldLabel(resourcev1beta2.SchemeGroupVersion)},
+				{GroupVersion: v1beta2, Deprecated: 36, FieldLabel: sliceFieldLabel(v1beta2)},
 				{Version: sliceV1beta1(), Deprecated: 35, FieldLabel: sliceFieldLabel(resourcev1beta1.SchemeGroupVersion)},
 			},
 		}),

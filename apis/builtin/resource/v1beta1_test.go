@@ -67,7 +67,8 @@ func TestSliceV1beta1(t *testing.T) {
 	}
 	slice := hub.(*resourcev1.ResourceSlice)
 	device := slice.Spec.Devices[0]
-	if *slice.Spec.NodeName != "n" || slice.Spec.AllNodes != nil || *device.Attributes["a"].StringValue != "x" || device.Capacity["m"].Value.String() != "1Gi" {
+	capacity := device.Capacity["m"].Value
+	if *slice.Spec.NodeName != "n" || slice.Spec.AllNodes != nil || *device.Attributes["a"].StringValue != "x" || capacity.String() != "1Gi" {
 		t.Errorf("to v1: %+v", slice.Spec)
 	}
 	back, err := version.FromHub(slice)
