@@ -16,6 +16,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
@@ -55,7 +56,7 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		return nil
 	}
 	partsOf(k.goType).check(k.goType, k.Status)
-	kind := k.kind(gv)
+	kind := k.kind(gv, env.Gates)
 	if env.Shared && k.StoredShared != nil {
 		kind.Stored = k.StoredShared
 	}
@@ -142,8 +143,8 @@ func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label
 	return resources
 }
 
-func (k *kindRow) kind(gv schema.GroupVersion) *codec.Kind {
-	hub := &codec.Version{GVK: gv.WithKind(k.Kind), New: k.hub, Default: k.defaults}
+func (k *kindRow) kind(gv schema.GroupVersion, gates feature.Gates) *codec.Kind {
+	hub := &codec.Version{GVK: gv.WithKind(k.Kind), New: k.hub, Default: k.defaultsOf(gates)}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, StoredAsJSON: k.StoredAsJSON}
 	for i := range k.Also {
 		kind.Versions = append(kind.Versions, k.Also[i].version(hub))
@@ -206,7 +207,8 @@ func fieldLabels(selectable []string) func(label, value string) (string, string,
 func (k *kindRow) strategy(env *Env) *registry.Strategy {
 	p := partsOf(k.goType)
 	s := &registry.Strategy{
-		Namespaced: k.Namespaced, ValidateName: k.ValidateName, Generation: k.Generation,
+		Namespaced: k.Namespaced, ValidateName: k.ValidateName,
+		Generation:          k.Generation && (k.GenerationGate == "" || env.Gates.Enabled(k.GenerationGate)),
 		AllowCreateOnUpdate: k.CreateOnUpdate, RequireResourceVersion: k.RequireResourceVersion,
 		OrphanByDefault: k.OrphanByDefault,
 	}
@@ -218,6 +220,7 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 		if k.Status && !k.StatusOnCreate {
 			p.clearStatus(obj)
 		}
+		k.dropDisabled(env, obj, nil)
 		if k.prepare != nil {
 			k.prepare(&Operation{Context: ctx, Env: env}, obj)
 		}
@@ -226,6 +229,7 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 		if k.Status {
 			p.keepStatus(obj, old)
 		}
+		k.dropDisabled(env, obj, old)
 		if k.prepareUpdate != nil {
 			k.prepareUpdate(&Operation{Context: ctx, Env: env}, obj, old)
 		}
@@ -275,6 +279,7 @@ func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.St
 		for _, keep := range keeps {
 			keep(obj, old)
 		}
+		k.dropDisabled(env, obj, old)
 		if k.prepareStatus != nil {
 			k.prepareStatus(&Operation{Context: ctx, Env: env}, obj, old)
 		}

@@ -144,8 +144,10 @@ type Row[T any] struct {
 	Status, StatusOnCreate bool
 	// Generation keeps metadata.generation: 1 at first and one more with each
 	// change of Spec, or of what SpecChanged compares.
-	Generation  bool
-	SpecChanged func(obj, old *T) bool
+	// GenerationGate is the feature gate without which there is no generation.
+	Generation     bool
+	GenerationGate feature.Gate
+	SpecChanged    func(obj, old *T) bool
 
 	// CreateOnUpdate lets PUT create. RequireResourceVersion refuses a PUT
 	// without one. ReturnDeleted answers a deletion with the object instead of
@@ -166,6 +168,8 @@ type Row[T any] struct {
 	// Default fills what a client may leave out, on decoding and on reading.
 	Default func(obj *T)
 
+	// Gated are fields of features that can be off. They are dropped before Prepare.
+	Gated []Gated[T]
 	// Prepare completes an object that is to be new, and PrepareUpdate one that
 	// is to replace old: what a client may not set, or can leave out.
 	Prepare       func(op *Operation, obj *T)

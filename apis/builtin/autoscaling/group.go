@@ -1,13 +1,14 @@
 // Package autoscaling declares the resources of the autoscaling group. Their
 // hub is autoscaling/v2; v1 is converted to and from it.
 //
-// Imports: apis/builtin, codec, codec/quantity.
+// Imports: apis/builtin, codec, codec/quantity, feature.
 package autoscaling
 
 import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V2 is autoscaling/v2, and autoscaling/v1 besides.
@@ -16,7 +17,7 @@ func V2() builtin.Group {
 		builtin.Resource(builtin.Row[autoscalingv2.HorizontalPodAutoscaler]{
 			Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true,
 			ShortNames: []string{"hpa"}, Categories: []string{"all"},
-			Status: true, Generation: true,
+			Status: true, Generation: true, GenerationGate: feature.HPAGeneration,
 			Default: defaultV2, Prepare: prepare, PrepareUpdate: prepareUpdate, PrepareStatus: prepareUpdate,
 			Columns: columns(),
 			Also:    []builtin.Also{{Version: v1()}},

@@ -17,7 +17,8 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[coordinationv1.Lease]{
 			Name: "leases", Kind: "Lease", Namespaced: true, CreateOnUpdate: true, RequireResourceVersion: true,
-			Prepare: prepareLease, PrepareUpdate: prepareLeaseUpdate, Columns: leaseColumns(),
+			Gated:   []builtin.Gated[coordinationv1.Lease]{{Gate: feature.CoordinatedLeaderElection, Fields: leaseElections}},
+			Columns: leaseColumns(),
 		}),
 	}}
 }

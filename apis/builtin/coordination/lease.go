@@ -9,19 +9,10 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// prepareLease drops what elections by the server are for: that feature is off
-// (CoordinatedLeaderElection).
-func prepareLease(_ *builtin.Operation, lease *coordinationv1.Lease) {
-	lease.Spec.Strategy, lease.Spec.PreferredHolder = nil, nil
-}
-
-func prepareLeaseUpdate(_ *builtin.Operation, lease, old *coordinationv1.Lease) {
-	if old.Spec.Strategy == nil {
-		lease.Spec.Strategy = nil
-	}
-	if old.Spec.PreferredHolder == nil {
-		lease.Spec.PreferredHolder = nil
-	}
+// leaseElections are what elections by the server are for.
+func leaseElections(u *builtin.Use, lease *coordinationv1.Lease) {
+	builtin.Take(u, &lease.Spec.Strategy)
+	builtin.Take(u, &lease.Spec.PreferredHolder)
 }
 
 func leaseColumns() *builtin.Columns[coordinationv1.Lease] {

@@ -1,7 +1,7 @@
 // Package core declares the resources of the core group, those under /api/v1.
 //
 // Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, codec,
-// registry, rest.
+// feature, registry, rest.
 package core
 
 import (

@@ -11,13 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 func nodes() builtin.Row[corev1.Node] {
 	return builtin.Row[corev1.Node]{
 		Name: "nodes", Kind: "Node", ShortNames: []string{"no"}, StoragePath: "minions",
 		Status: true, StatusOnCreate: true, // kubelets register with it
-		Default:          defaultNode,
+		Default: defaultNode,
+		Gated: []builtin.Gated[corev1.Node]{
+			{Gate: feature.InPlacePodVerticalScalingSchedulerPreemption, Fields: podPreemption},
+			{Gate: feature.KubeletInUserNamespace, Fields: userNamespaces},
+		},
 		Prepare:          prepareNode,
 		PrepareUpdate:    prepareNodeUpdate,
 		SelectableFields: []string{"spec.unschedulable"},
@@ -29,19 +34,23 @@ func nodes() builtin.Row[corev1.Node] {
 	}
 }
 
-// prepareNode drops what kubelets were once configured by, and a field whose
-// feature is off (InPlacePodVerticalScalingSchedulerPreemption).
+// prepareNode drops what kubelets were once configured by.
 func prepareNode(_ *builtin.Operation, node *corev1.Node) {
-	node.Spec.ConfigSource, node.Status.Config, node.Spec.PodPreemptionPolicy = nil, nil, nil
+	node.Spec.ConfigSource, node.Status.Config = nil, nil
 }
 
 func prepareNodeUpdate(_ *builtin.Operation, node, old *corev1.Node) {
 	if old.Spec.ConfigSource == nil {
 		node.Spec.ConfigSource = nil
 	}
-	if old.Spec.PodPreemptionPolicy == nil {
-		node.Spec.PodPreemptionPolicy = nil
-	}
+}
+
+func podPreemption(u *builtin.Use, node *corev1.Node) {
+	builtin.Take(u, &node.Spec.PodPreemptionPolicy)
+}
+
+func userNamespaces(u *builtin.Use, node *corev1.Node) {
+	builtin.Take(u, &node.Status.NodeInfo.RunningInUserNamespace)
 }
 
 // alignPodCIDRs makes podCIDR the first of podCIDRs, for clients that write or

@@ -8,12 +8,17 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/podspec"
+	"mainstay.dev/mainstay/feature"
 )
 
 func persistentVolumeClaims() builtin.Row[corev1.PersistentVolumeClaim] {
 	return builtin.Row[corev1.PersistentVolumeClaim]{
 		Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
 		Status: true, ReturnDeleted: true, Columns: persistentVolumeClaimColumns(),
+		Gated: []builtin.Gated[corev1.PersistentVolumeClaim]{
+			{Gate: feature.CrossNamespaceVolumeDataSource, Fields: sourcesElsewhere},
+			{Gate: feature.CSIVolumeHealth, Fields: volumeHealth},
+		},
 		Default: podspec.DefaultVolumeClaim, Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate,
 	}
 }
@@ -23,9 +28,6 @@ func prepareVolumeClaim(_ *builtin.Operation, claim *corev1.PersistentVolumeClai
 	if !isClassicSource(claim.Spec.DataSource) {
 		claim.Spec.DataSource = nil
 	}
-	if isElsewhere(claim.Spec.DataSourceRef) {
-		claim.Spec.DataSourceRef = nil
-	}
 	pairDataSources(&claim.Spec)
 }
 
@@ -33,14 +35,22 @@ func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.Persisten
 	if !isClassicSource(claim.Spec.DataSource) && isClassicSource(old.Spec.DataSource) {
 		claim.Spec.DataSource = nil
 	}
-	if isElsewhere(claim.Spec.DataSourceRef) && !isElsewhere(old.Spec.DataSourceRef) {
-		claim.Spec.DataSourceRef = nil
-	}
 	pairDataSources(&claim.Spec)
 }
 
-// isElsewhere tells whether a data source is in a namespace that it names.
-// Such are for a feature that is off (CrossNamespaceVolumeDataSource).
+// sourcesElsewhere are data sources in other namespaces.
+func sourcesElsewhere(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
+	if isElsewhere(claim.Spec.DataSourceRef) {
+		builtin.Take(u, &claim.Spec.DataSourceRef)
+	}
+}
+
+// volumeHealth is what is reported of the health of volumes.
+func volumeHealth(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
+	builtin.Take(u, &claim.Status.HealthStatus)
+}
+
+// isElsewhere reports whether a data source is in a namespace that it names.
 func isElsewhere(ref *corev1.TypedObjectReference) bool {
 	return ref != nil && deref(ref.Namespace, "") != ""
 }

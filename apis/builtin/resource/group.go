@@ -37,18 +37,18 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
 			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultClaim, PrepareStatus: prepareClaimStatus, Columns: claimColumns(),
+			Gated: gatedClaim(), Default: defaultClaim, PrepareStatus: prepareClaimStatus, Columns: claimColumns(),
 			Also: []builtin.Also{alsoV1beta2, {Version: claimV1beta1(), Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
 			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
-			Default: defaultClaimTemplate, Columns: claimTemplateColumns(),
+			Gated: gatedClaimTemplate(), Default: defaultClaimTemplate, Columns: claimTemplateColumns(),
 			Also: []builtin.Also{alsoV1beta2, {Version: claimTemplateV1beta1(), Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel(resourcev1.SchemeGroupVersion),
-			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: prepareSliceUpdate, Columns: sliceColumns(),
+			Gated: gatedSlice(), Default: defaultSlice, Columns: sliceColumns(),
 			Also: []builtin.Also{
 				{GroupVersion: v1beta2, Deprecated: 36, FieldLabel: sliceFieldLabel(v1beta2)},
 				{Version: sliceV1beta1(), Deprecated: 35, FieldLabel: sliceFieldLabel(resourcev1beta1.SchemeGroupVersion)},

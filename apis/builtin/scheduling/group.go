@@ -34,10 +34,10 @@ func V1Beta1() builtin.Group {
 		builtin.Resource(builtin.Row[schedulingv1beta1.PodGroup]{
 			Name: "podgroups", Kind: "PodGroup", Namespaced: true, Gate: feature.GenericWorkload,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultPodGroup, Columns: podGroupColumns(), Also: v1alpha3,
+			Gated: gatedPodGroup(), Default: defaultPodGroup, Columns: podGroupColumns(), Also: v1alpha3,
 		}),
 		builtin.Resource(builtin.Row[schedulingv1beta1.Workload]{
-			Name: "workloads", Kind: "Workload", Namespaced: true, Gate: feature.GenericWorkload, Also: v1alpha3,
+			Name: "workloads", Kind: "Workload", Namespaced: true, Gate: feature.GenericWorkload, Gated: gatedWorkload(), Also: v1alpha3,
 		}),
 	}}
 }
