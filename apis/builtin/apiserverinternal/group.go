@@ -1,7 +1,7 @@
 // Package apiserverinternal declares the resource of internal.apiserver.k8s.io, by
 // which API servers that share a storage tell each other what they store.
 //
-// Imports: apis/builtin, feature.
+// Imports: apis/builtin, apis/builtin/validation, feature.
 package apiserverinternal
 
 import (
@@ -21,7 +21,8 @@ func V1Alpha1() builtin.Group {
 	return builtin.Group{GroupVersion: apiserverinternalv1alpha1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[apiserverinternalv1alpha1.StorageVersion]{
 			Name: "storageversions", Kind: "StorageVersion", Gate: feature.StorageVersionAPI,
-			RequireResourceVersion: true, Status: true, Columns: columns(),
+			RequireResourceVersion: true, Status: true, ValidateName: versionName,
+			ValidateStatus: validateStatus, Columns: columns(),
 		}),
 	}}
 }

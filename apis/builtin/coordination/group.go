@@ -1,6 +1,6 @@
 // Package coordination declares the resources of coordination.k8s.io.
 //
-// Imports: apis/builtin, feature.
+// Imports: apis/builtin, apis/builtin/validation, feature.
 package coordination
 
 import (
@@ -28,7 +28,8 @@ func V1Beta1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[coordinationv1beta1.LeaseCandidate]{
 			Name: "leasecandidates", Kind: "LeaseCandidate", Namespaced: true, CreateOnUpdate: true, RequireResourceVersion: true,
-			Gate: feature.CoordinatedLeaderElection, Deprecated: 36, Columns: candidateColumns(),
+			Gate: feature.CoordinatedLeaderElection, Deprecated: 36, ValidateName: candidateName,
+			Validate: validateCandidate, Columns: candidateColumns(),
 			Also: []builtin.Also{{GroupVersion: schema.GroupVersion{Group: coordinationv1.GroupName, Version: "v1alpha2"}, Deprecated: 35}},
 		}),
 	}}
