@@ -156,7 +156,7 @@ func onDemandObject(t *testing.T, dir string, fact Fact) *unstructured.Unstructu
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	content, ok := acceptable()[fact.Kind+"."+fact.GroupVersion]
 	if !ok {
-		content, ok = acceptable()[fact.Kind]
+		content = acceptable()[fact.Kind]
 	}
 	body := recordedObject(t, fact)
 	if body == nil {
