@@ -32,7 +32,7 @@ func TestFeatures(t *testing.T) {
 		"NAME":            "STAGE DEFAULT CHANGES",
 		"WatchList":       "BETA true -",
 		"JobManagedBy":    "GA true (locked) -",
-		"GenericWorkload": "BETA false Workloads and PodGroups are served",
+		"GenericWorkload": "BETA false Workloads and PodGroups are served, pods may name their group",
 	} {
 		if rows[name] != want {
 			t.Errorf("%s: %q, want %q", name, rows[name], want)
