@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/request"
@@ -77,7 +76,7 @@ func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 		t.Fatal(err)
 	}
 	return &Env{
-		Backend: backend, Feed: feed, Encodings: encodings, TypeConverter: openapi.NewTypeConverter(), Gates: feature.Defaults(),
+		Backend: backend, Feed: feed, Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
 		Identity: Identity{
 			Authenticator: administrator{}, Signer: crypto.Signer(signer),
 			ClusterAuthentication: func() (map[string]string, error) { return map[string]string{"client-ca-file": ""}, nil },

@@ -15,7 +15,6 @@ import (
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/registry"
@@ -42,9 +41,6 @@ type Env struct {
 	// Limiter limits how many validations that take milliseconds run at a time;
 	// nil sets no limit.
 	Limiter registry.Limiter
-
-	// Gates are the feature gates that are on.
-	Gates feature.Gates
 
 	Identity Identity
 	// Address is the host:port by which this process reaches itself, PublicURL

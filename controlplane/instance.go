@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -47,6 +48,7 @@ type instance struct {
 	factory     *factory.Factory
 	rows        *builtin.Env
 	static      *route.Static  // built-in resources
+	served      *route.Static  // those that clients see
 	catalog     *route.Catalog // all of this control plane's own
 	services    egress.Resolver
 	managers    apply.Managers // field managers
@@ -100,16 +102,24 @@ func (i *instance) buildRows() error {
 		return fmt.Errorf("open the storage of built-in resources: %w", err)
 	}
 	i.static = route.NewStatic(resources)
+	i.served = i.static
+	if served := i.rows.Enablement; !served.All() {
+		i.served = route.NewStatic(slices.DeleteFunc(slices.Clone(resources), func(r *rest.Resource) bool { return !served.Serves(r.GVR()) }))
+	}
 	i.local = &local.Access{Find: i.find, Manager: manager}
 	i.services = &egress.Services{Cluster: newCluster(i.local), ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
-	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.static)})
+	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.served)})
 	i.managers = apply.NewManagers(i.env.TypeConverter)
 	i.leases, err = i.uncached(coordinationv1.Resource("leases"))
 	return err
 }
 
-// find returns one of all resources; nil if there is none.
+// find returns one of all resources, those included that are not served; nil if
+// there is none.
 func (i *instance) find(gv schema.GroupVersion, resource, subresource string) *rest.Resource {
+	if own := i.static.Find(gv, resource, subresource); own != nil {
+		return own
+	}
 	return i.catalog.Find(gv, resource, subresource)
 }
 

@@ -8,6 +8,9 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -34,6 +37,15 @@ type Options struct {
 	// case.
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
+
+	FeatureGates feature.Set // those that are set; all others are as v1.37 has them
+	// RuntimeConfig says which versions of built-in APIs are served, and which
+	// resources, as builtin.NewEnablement has it; nil: the stable ones.
+	RuntimeConfig map[string]string
+	// DenyPrivileged refuses pods whose containers are privileged
+	// (--allow-privileged=false). Unlike in kube-apiserver they are allowed where
+	// nothing is said.
+	DenyPrivileged bool
 
 	ServiceClusterIPRange []netip.Prefix    // one or two; none: 10.0.0.0/24
 	ServiceNodePortRange  utilnet.PortRange // empty: 30000-32767
@@ -113,6 +125,12 @@ func (o Options) Check() error {
 			problem("--%s is %s; it cannot be negative", d.flag, d.value)
 		}
 	}
+	if _, err := feature.Defaults().With(o.FeatureGates); err != nil {
+		problem("--feature-gates: %w", err)
+	}
+	if _, err := o.enablement(); err != nil {
+		problem("--runtime-config: %w", err)
+	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {
 		problem("--cors-allowed-origins: %w", err)
 	}
@@ -120,6 +138,20 @@ func (o Options) Check() error {
 		problem("--strict-transport-security-directives: %w", err)
 	}
 	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization())...)
+}
+
+// Gates returns the feature gates that are on. The options must have been checked.
+func (o Options) Gates() feature.Gates {
+	gates, _ := feature.Defaults().With(o.FeatureGates)
+	return gates
+}
+
+// enablement returns which resources are served.
+func (o Options) enablement() (builtin.Enablement, error) {
+	if len(o.RuntimeConfig) == 0 {
+		return builtin.Enablement{}, nil
+	}
+	return builtin.NewEnablement(o.RuntimeConfig, all.Versions())
 }
 
 func (o Options) checkServiceRanges() error {

@@ -20,7 +20,7 @@ import (
 
 // installAPI makes what answers for API resources and describes them.
 func (i *instance) installAPI() error {
-	i.catalog = route.NewCatalog(i.static, i.custom)
+	i.catalog = route.NewCatalog(i.served, i.custom)
 	i.api = endpoints.New(endpoints.Config{
 		Admission:       i.admission(),
 		Authorizer:      i.authorizer,
@@ -41,8 +41,11 @@ func (i *instance) installAPI() error {
 
 // rowEnv is what rows need of this control plane.
 func (i *instance) rowEnv() *builtin.Env {
+	enablement, _ := i.options.enablement() // has been checked
 	env := &builtin.Env{
-		Gates:             i.env.Gates,
+		Enablement:        enablement,
+		Gates:             i.options.Gates(),
+		DenyPrivileged:    i.options.DenyPrivileged,
 		EventTTL:          i.options.EventTTL,
 		ServiceRanges:     i.options.ServiceClusterIPRange,
 		NodePorts:         i.options.ServiceNodePortRange,

@@ -25,7 +25,6 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
-	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/openapi"
@@ -89,6 +88,7 @@ func New(config Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	registry.MustRegister(newFeatures(config.Gates()))
 	metrics, err := controlplane.NewMetrics(registry)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func New(config Config) (*Host, error) {
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
-		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(), Gates: feature.Defaults(),
+		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
 		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
 		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),

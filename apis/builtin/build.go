@@ -16,6 +16,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
@@ -51,8 +52,11 @@ func (env *Env) open(spec storage.Spec) storage.Interface {
 }
 
 func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
+	if !env.needs(k, gv) {
+		return nil
+	}
 	partsOf(k.goType).check(k.goType, k.Status)
-	kind := k.kind(gv)
+	kind := k.kind(gv, env.Gates)
 	if env.Shared && k.StoredShared != nil {
 		kind.Stored = k.StoredShared
 	}
@@ -73,15 +77,35 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	if hubLabel == nil {
 		hubLabel = fieldLabels(k.SelectableFields)
 	}
-	resources := k.serve(env, store, kind.Hub, hubLabel)
-	for _, also := range k.Also {
+	var resources []*rest.Resource
+	if env.builds(gv.WithResource(k.Name)) {
+		warning := k.Warning
+		if k.Deprecated > 0 {
+			warning = deprecation(kind.Hub.GVK, k.Deprecated, "")
+		}
+		resources = k.serve(env, store, kind.Hub, hubLabel, warning)
+	}
+	for i := range k.Also {
+		also := &k.Also[i]
+		v := kind.Version(also.groupVersion())
+		if !env.builds(v.GVK.GroupVersion().WithResource(k.Name)) {
+			continue
+		}
 		label := also.FieldLabel
 		if label == nil {
 			label = hubLabel
 		}
-		resources = append(resources, k.serve(env, store, also.Version, label)...)
+		resources = append(resources, k.serve(env, store, v, label, deprecation(v.GVK, also.Deprecated, also.Successor))...)
 	}
 	return resources
+}
+
+func (k *kindRow) versions(gv schema.GroupVersion) []schema.GroupVersion {
+	versions := []schema.GroupVersion{gv}
+	for i := range k.Also {
+		versions = append(versions, k.Also[i].groupVersion())
+	}
+	return versions
 }
 
 // storage is the REST storage of the resource itself.
@@ -96,12 +120,12 @@ func (k *kindRow) storage(store *registry.Store) rest.Storage {
 }
 
 // serve makes the resource and its subresources in one version.
-func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error)) []*rest.Resource {
+func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error), warning string) []*rest.Resource {
 	main := &rest.Resource{
 		GroupVersion: v.GVK.GroupVersion(), Name: k.Name, Singular: strings.ToLower(k.Kind),
 		ShortNames: k.ShortNames, Categories: k.Categories, Namespaced: k.Namespaced,
 		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(k.hashedGVK(store.Kind)), Storage: k.storage(store),
-		WithoutVerbs: k.Without, FieldLabel: label, Warning: k.Warning, ReturnDeleted: k.ReturnDeleted,
+		WithoutVerbs: k.Without, FieldLabel: label, Warning: warning, ReturnDeleted: k.ReturnDeleted,
 		Table: k.table,
 	}
 	resources := []*rest.Resource{main}
@@ -119,16 +143,18 @@ func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label
 	return resources
 }
 
-func (k *kindRow) kind(gv schema.GroupVersion) *codec.Kind {
-	hub := &codec.Version{GVK: gv.WithKind(k.Kind), New: k.hub, Default: k.defaults}
+func (k *kindRow) kind(gv schema.GroupVersion, gates feature.Gates) *codec.Kind {
+	hub := &codec.Version{GVK: gv.WithKind(k.Kind), New: k.hub, Default: k.defaultsOf(gates)}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, StoredAsJSON: k.StoredAsJSON}
-	for _, also := range k.Also {
-		kind.Versions = append(kind.Versions, also.Version)
+	for i := range k.Also {
+		kind.Versions = append(kind.Versions, k.Also[i].version(hub))
 	}
 	kind.Versions = append(kind.Versions, k.StoredAlso...)
 	if sv := k.StorageVersion; !sv.Empty() && sv != gv {
-		kind.Stored = relabelled(hub, sv)
-		kind.Versions = append(kind.Versions, kind.Stored)
+		if kind.Stored = kind.Version(sv); kind.Stored == nil {
+			kind.Stored = relabelled(hub, sv)
+			kind.Versions = append(kind.Versions, kind.Stored)
+		}
 	}
 	kind.Fields = k.fields
 	return kind
@@ -181,7 +207,8 @@ func fieldLabels(selectable []string) func(label, value string) (string, string,
 func (k *kindRow) strategy(env *Env) *registry.Strategy {
 	p := partsOf(k.goType)
 	s := &registry.Strategy{
-		Namespaced: k.Namespaced, ValidateName: k.ValidateName, Generation: k.Generation,
+		Namespaced: k.Namespaced, ValidateName: k.ValidateName,
+		Generation:          k.Generation && (k.GenerationGate == "" || env.Gates.Enabled(k.GenerationGate)),
 		AllowCreateOnUpdate: k.CreateOnUpdate, RequireResourceVersion: k.RequireResourceVersion,
 		ExactGenerateName: k.ExactGenerateName, OrphanByDefault: k.OrphanByDefault, QualifiedFinalizers: !k.AnyFinalizer,
 	}
@@ -198,6 +225,7 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 		if k.Status && !k.StatusOnCreate {
 			p.clearStatus(obj)
 		}
+		k.dropDisabled(env, obj, nil)
 		if k.prepare != nil {
 			k.prepare(&Operation{Context: ctx, Env: env}, obj)
 		}
@@ -206,6 +234,7 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 		if k.Status {
 			p.keepStatus(obj, old)
 		}
+		k.dropDisabled(env, obj, old)
 		if k.prepareUpdate != nil {
 			k.prepareUpdate(&Operation{Context: ctx, Env: env}, obj, old)
 		}
@@ -256,6 +285,7 @@ func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.St
 		for _, keep := range keeps {
 			keep(obj, old)
 		}
+		k.dropDisabled(env, obj, old)
 		if k.prepareStatus != nil {
 			k.prepareStatus(&Operation{Context: ctx, Env: env}, obj, old)
 		}

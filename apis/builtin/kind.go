@@ -38,6 +38,7 @@ type kindRow struct {
 	begin          func(op *Operation, obj, old codec.Object) (registry.Transaction, error)
 	ttl            func(env *Env, obj codec.Object) time.Duration
 	fields         func(obj codec.Object) fields.Set
+	gated          []gatedFields
 }
 
 // untyped stands where a Row has a type.
@@ -48,10 +49,11 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 	k := &kindRow{
 		Row: Row[untyped]{
 			Name: row.Name, Kind: row.Kind, ShortNames: row.ShortNames, Categories: row.Categories, Namespaced: row.Namespaced,
-			StoragePath: row.StoragePath, StorageVersion: row.StorageVersion, StoredAlso: row.StoredAlso, StoredShared: row.StoredShared,
+			Gate: row.Gate, StoragePath: row.StoragePath, StorageVersion: row.StorageVersion, StoredAlso: row.StoredAlso, StoredShared: row.StoredShared,
 			StoredAsJSON: row.StoredAsJSON, HashedAs: row.HashedAs, Status: row.Status, StatusOnCreate: row.StatusOnCreate,
-			Generation: row.Generation, CreateOnUpdate: row.CreateOnUpdate, RequireResourceVersion: row.RequireResourceVersion,
-			ReturnDeleted: row.ReturnDeleted, AnyFinalizer: row.AnyFinalizer, Without: row.Without, Warning: row.Warning, Expensive: row.Expensive, ValidateName: row.ValidateName,
+			Generation: row.Generation, GenerationGate: row.GenerationGate, CreateOnUpdate: row.CreateOnUpdate, RequireResourceVersion: row.RequireResourceVersion,
+			ReturnDeleted: row.ReturnDeleted, AnyFinalizer: row.AnyFinalizer, Without: row.Without, Warning: row.Warning, Deprecated: row.Deprecated,
+			Expensive: row.Expensive, ValidateName: row.ValidateName,
 			StatusKeeps: row.StatusKeeps, Resets: row.Resets, StatusResets: row.StatusResets, OrphanByDefault: row.OrphanByDefault,
 			ExactGenerateName: row.ExactGenerateName, NoDependents: row.NoDependents, OrphanWarning: row.OrphanWarning, SelectableFields: row.SelectableFields,
 			FieldLabel: row.FieldLabel, IndexFields: row.IndexFields, Also: row.Also, Subresources: row.Subresources,
@@ -60,6 +62,7 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 		defaults: onOne[T, P](row.Default), onMark: onOne[T, P](row.OnMark),
 		prepareUpdate: onTwo[T, P](row.PrepareUpdate), prepareStatus: onTwo[T, P](row.PrepareStatus),
 		validate: rulesOf[T, P](row.Validate), validateStatus: rulesOf[T, P](row.ValidateStatus),
+		gated: untypedGated[T, P](row.Gated),
 	}
 	if row.Columns != nil {
 		k.table = Table[T, P](row.Columns)

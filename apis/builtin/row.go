@@ -38,6 +38,8 @@ type Group struct {
 type Entry interface {
 	// build makes the resource and its subresources.
 	build(env *Env, gv schema.GroupVersion) []*rest.Resource
+	// versions are those that it can be served in, gv among them.
+	versions(gv schema.GroupVersion) []schema.GroupVersion
 }
 
 // Env is what rows need of the server they are served by.
@@ -49,6 +51,9 @@ type Env struct {
 	Shared bool
 	// Gates are the feature gates that are on.
 	Gates feature.Gates
+	// Enablement says which resources are served. Those of stable versions are
+	// built in any case, as the server itself may need them.
+	Enablement Enablement
 	// DenyPrivileged refuses pods whose containers are privileged.
 	DenyPrivileged bool
 	// EventTTL is how long events are kept.
@@ -134,6 +139,9 @@ type Row[T any] struct {
 	Categories []string
 	Namespaced bool
 
+	// Gate is the feature gate without which the kind does not exist; "": none.
+	Gate feature.Gate
+
 	// StoragePath is the path of the objects below the storage prefix, where
 	// it is not the name.
 	StoragePath string
@@ -159,8 +167,10 @@ type Row[T any] struct {
 	Status, StatusOnCreate bool
 	// Generation keeps metadata.generation: 1 at first and one more with each
 	// change of Spec, or of what SpecChanged compares.
-	Generation  bool
-	SpecChanged func(obj, old *T) bool
+	// GenerationGate is the feature gate without which there is no generation.
+	Generation     bool
+	GenerationGate feature.Gate
+	SpecChanged    func(obj, old *T) bool
 
 	// CreateOnUpdate lets PUT create. RequireResourceVersion refuses a PUT
 	// without one. ReturnDeleted answers a deletion with the object instead of
@@ -169,8 +179,11 @@ type Row[T any] struct {
 	CreateOnUpdate, RequireResourceVersion, ReturnDeleted bool
 	AnyFinalizer                                          bool
 	Without                                               []string
-	// Warning is told to everyone who uses the resource.
-	Warning string
+	// Warning is told to everyone who uses the resource in the group's version.
+	// Deprecated is the minor version of Kubernetes since when that is deprecated;
+	// zero: it is not.
+	Warning    string
+	Deprecated int
 
 	// Expensive says that to validate an object takes milliseconds: it is done under
 	// Env.Limiter.
@@ -184,6 +197,8 @@ type Row[T any] struct {
 
 	// Authorize returns why the user may not write what is in an object, an API error.
 	Authorize func(op *Operation, obj, old *T) error
+	// Gated are fields of features that can be off. They are dropped before Prepare.
+	Gated []Gated[T]
 	// Prepare completes an object that is to be new, and PrepareUpdate one that
 	// is to replace old: what a client may not set, or can leave out.
 	Prepare       func(op *Operation, obj *T)
@@ -236,15 +251,37 @@ type Row[T any] struct {
 	// Columns are the table's; nil shows name and age.
 	Columns *Columns[T]
 
-	// Also are other versions that the kind is served in.
+	// Also are other versions that the kind can be served in.
 	Also []Also
 	// Subresources besides status.
 	Subresources []Subresource
 }
 
-// Also is another version in which a kind is served.
+// Also is another version in which a kind can be served.
 type Also struct {
-	Version *codec.Version
+	// Version is how objects look; nil: as in the group's version, but for its name,
+	// which is then GroupVersion.
+	Version      *codec.Version
+	GroupVersion schema.GroupVersion
 	// FieldLabel translates the keys of field selectors; nil takes the row's.
 	FieldLabel func(label, value string) (string, string, error)
+	// Deprecated is the minor version of Kubernetes since when it is deprecated, and
+	// Successor the version to use instead; zero and "": neither.
+	Deprecated int
+	Successor  string
+}
+
+// version returns how objects look, where hub is the group's version.
+func (a *Also) version(hub *codec.Version) *codec.Version {
+	if a.Version == nil {
+		return relabelled(hub, a.GroupVersion)
+	}
+	return a.Version
+}
+
+func (a *Also) groupVersion() schema.GroupVersion {
+	if a.Version == nil {
+		return a.GroupVersion
+	}
+	return a.Version.GVK.GroupVersion()
 }

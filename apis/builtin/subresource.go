@@ -70,3 +70,7 @@ func (v Virtual) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		Warning: v.Warning, Table: v.Columns, WithoutTable: v.Columns == nil, Storage: v.Storage(env),
 	}}
 }
+
+func (v Virtual) versions(gv schema.GroupVersion) []schema.GroupVersion {
+	return []schema.GroupVersion{gv}
+}

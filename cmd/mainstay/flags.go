@@ -150,7 +150,9 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.RequestHeader.ExtraHeadersPrefix, "requestheader-extra-headers-prefix", nil, "beginnings of headers that hold more of a front proxy's user, like X-Remote-Extra-")
 	flags.Var(opposite(&c.ClosedToPublic), "anonymous-auth", "take requests without credentials for system:anonymous instead of refusing them")
 	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: RBAC, AlwaysAllow, AlwaysDeny (default RBAC)")
+	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")
+	asBool(flags, "allow-privileged")
 }
 
 func (f *serveFlags) requests(flags *pflag.FlagSet) {
@@ -173,7 +175,8 @@ func (f *serveFlags) stopping(flags *pflag.FlagSet) {
 
 func (f *serveFlags) features(flags *pflag.FlagSet) {
 	flags.Var(opposite(&f.config.WithoutProfiling), "profiling", "serve /debug/pprof")
-	flags.Var(&gates{}, "feature-gates", "feature gates as NAME=true|false, comma-separated; each has its default value and cannot be changed yet")
+	flags.Var(&runtimeConfig{&f.config.RuntimeConfig}, "runtime-config", "built-in APIs to serve or not, as api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE, each with =true|false, comma-separated; may be repeated")
+	flags.Var(&gates{&f.config.FeatureGates}, "feature-gates", "feature gates as NAME=true|false, comma-separated; may be repeated. \"mainstay features\" lists them")
 	asBool(flags, "profiling")
 }
 

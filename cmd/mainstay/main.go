@@ -73,6 +73,6 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes())
+	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures())
 	return root
 }

@@ -75,8 +75,14 @@ func TestCommandLine(t *testing.T) {
 		{"underscores", []string{"serve", "--audit_policy_file=x"}, 2, nil, []string{"--audit-policy-file is not supported yet"}},
 		{"flow control", inDir("--enable-priority-and-fairness"), 2, nil, []string{"--enable-priority-and-fairness is not supported yet"}},
 		{"RBAC", inDir("--authorization-mode=RBAC"), 2, nil, []string{"--authorization-mode=RBAC is not supported yet"}},
-		{"a gate not built yet", inDir("--feature-gates=CBORServingAndStorage=true"), 2, nil, []string{"feature gate CBORServingAndStorage=true is not supported yet"}},
-		{"an unknown gate", inDir("--feature-gates=Nope=true"), 2, nil, []string{"feature gate Nope is not known"}},
+		{"an unknown gate", inDir("--feature-gates=Nope=true"), 2, nil, []string{"mainstay: --feature-gates: unrecognized feature gate: Nope\n"}},
+		{"a locked gate", inDir("--feature-gates=WatchList=false", "--feature-gates=JobManagedBy=false"), 2, nil,
+			[]string{"mainstay: --feature-gates: cannot set feature gate JobManagedBy to false, feature is locked to true\n"}},
+		{"a gate that is neither on nor off", inDir("--feature-gates=WatchList"), 2, nil, []string{`--feature-gates is "WatchList": missing bool value for WatchList`}},
+		{"a gate without what it needs", inDir("--feature-gates=GangScheduling=true"), 2, nil, []string{"depends on features that are disabled: [GenericWorkload]"}},
+		{"a group that there is not", inDir("--runtime-config=nope/v1=true"), 2, nil, []string{"mainstay: --runtime-config: unknown api groups nope/v1\n"}},
+		{"a version that there is not", inDir("--runtime-config=api/all", "--runtime-config=apps/v9"), 2, nil,
+			[]string{"--runtime-config: invalid value api/all=\n", "group version apps/v9 that has not been registered"}},
 		{"another encoding", inDir("--storage-media-type=application/json"), 2, nil, []string{"application/json is not supported yet"}},
 		{"no address", inDir("--bind-address=nope"), 2, nil, []string{"--bind-address", "not an IP address"}},
 		{"any port", inDir("--goaway-chance=1"), 2, nil, []string{"--goaway-chance is 1"}},
@@ -153,17 +159,24 @@ func TestFlagsOfKubernetes(t *testing.T) {
 	}
 }
 
-// TestGates: what a kube-apiserver would take for its defaults is taken.
+// TestGates: what a kube-apiserver takes is taken, a flag that is repeated too.
 func TestGates(t *testing.T) {
 	t.Parallel()
 	var all []string
-	for gate, preset := range feature.Known() {
-		all = append(all, fmt.Sprintf("%s=%t", gate, preset))
+	for spec := range feature.Known() {
+		all = append(all, fmt.Sprintf("%s=%t", spec.Gate, spec.Default))
 	}
-	for _, value := range []string{"", "CBORServingAndStorage=false", "kube:WatchList=true", strings.Join(all, ",")} {
-		if err := new(gates).Set(value); err != nil {
+	flags := newServeFlags()
+	for _, value := range []string{"", "CBORServingAndStorage=false", strings.Join(all, ","), "kube:WatchList=false"} {
+		if err := (&gates{&flags.config.FeatureGates}).Set(value); err != nil {
 			t.Errorf("%q: %v", value, err)
 		}
+	}
+	if err := flags.config.Options.WithDefaults().Check(); err != nil {
+		t.Error(err)
+	}
+	if on := flags.config.Gates(); on.Enabled("WatchList") || !on.Enabled("OpenAPIEnums") {
+		t.Errorf("WatchList is %t, OpenAPIEnums is %t", on.Enabled("WatchList"), on.Enabled("OpenAPIEnums"))
 	}
 }
 
@@ -174,7 +187,7 @@ func TestFlagsReachTheConfig(t *testing.T) {
 	flags.addTo(pflag.NewFlagSet("serve", pflag.ContinueOnError))
 	err := flags.all.Parse([]string{
 		"--data-dir=/d", "--bind-address=::1", "--secure-port=7", "--max-requests-inflight=0", "--max-mutating-requests-inflight=5",
-		"--min-request-timeout=60", "--anonymous-auth=false", "--profiling=false", "--watch-cache=false", "--service-cluster-ip-range=10.96.0.0/12,fd00::/108",
+		"--min-request-timeout=60", "--anonymous-auth=false", "--allow-privileged=false", "--profiling=false", "--watch-cache=false", "--service-cluster-ip-range=10.96.0.0/12,fd00::/108",
 		"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--tls-sni-cert-key=c,k:a,*.b", "--tls-sni-cert-key=d,l",
 		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h", "--cache-memory-limit=1Gi", "--http2-server=net/http",
 	})
@@ -182,9 +195,9 @@ func TestFlagsReachTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := flags.config
-	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.MinRequestTimeout, c.ClosedToPublic,
+	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.MinRequestTimeout, c.ClosedToPublic, c.DenyPrivileged,
 		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.HTTP2Server)
-	want := "/d::1 7 -1 5 1m0s true true true [10.96.0.0/12 fd00::/108] 772 [49199] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
+	want := "/d::1 7 -1 5 1m0s true true true true [10.96.0.0/12 fd00::/108] 772 [49199] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -299,21 +299,35 @@ func (s *sniCertificates) Set(value string) error {
 func (s *sniCertificates) String() string { return "" }
 func (s *sniCertificates) Type() string   { return "cert,key" }
 
-// gates accepts feature gates at their defaults: nothing else is built.
-type gates struct{}
+// gates is a set of feature gates, which a repeated flag adds to. Whether they can
+// be set so is checked with all other options.
+type gates struct{ to *feature.Set }
 
-func (*gates) Set(value string) error {
-	wanted, err := feature.Defaults().Parse(value)
-	if err != nil {
-		return err
+func (g *gates) Set(value string) error {
+	if *g.to == nil {
+		*g.to = feature.Set{}
 	}
-	var errs []error
-	for gate, preset := range feature.Known() {
-		if on := wanted.Enabled(gate); on != preset {
-			errs = append(errs, fmt.Errorf("feature gate %s=%t is not supported yet", gate, on))
-		}
-	}
-	return errors.Join(errs...)
+	return g.to.Parse(value)
 }
-func (*gates) String() string { return "" }
-func (*gates) Type() string   { return "gates" }
+func (g *gates) String() string { return "" }
+func (g *gates) Type() string   { return "gates" }
+
+// runtimeConfig is a map of APIs to "true" or "false", which a repeated flag adds
+// to. What it may hold is checked with all other options.
+type runtimeConfig struct{ to *map[string]string }
+
+func (r *runtimeConfig) Set(value string) error {
+	if *r.to == nil {
+		*r.to = map[string]string{}
+	}
+	for item := range strings.SplitSeq(value, ",") {
+		if item == "" {
+			continue
+		}
+		key, on, _ := strings.Cut(item, "=")
+		(*r.to)[strings.TrimSpace(key)] = strings.TrimSpace(on)
+	}
+	return nil
+}
+func (r *runtimeConfig) String() string { return "" }
+func (r *runtimeConfig) Type() string   { return "apis" }

@@ -226,11 +226,14 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	if !ok {
 		return nil, fmt.Errorf("convert %T: no object with metadata", in)
 	}
-	hub, err := from.ToHubFrom(obj)
-	if err != nil {
-		return nil, err
+	// Nothing is defaulted: an object without fields, of which managers are to own
+	// what others add, has no defaults either.
+	if from.ToHub != nil {
+		if obj, err = from.ToHub(obj); err != nil {
+			return nil, err
+		}
 	}
-	out, err := to.FromHubTo(hub)
+	out, err := to.FromHubTo(obj)
 	if err != nil {
 		return nil, err
 	}

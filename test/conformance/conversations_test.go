@@ -24,13 +24,24 @@ const recordingsDir = "testdata/recordings"
 // recordedFlags are those of the recorded server that its answers depend on.
 var recordedFlags = []string{"--service-cluster-ip-range=10.96.0.0/12"}
 
+// onDemand are the flags of the server that the folders of betas were recorded from.
+var onDemand = []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"}
+
+// flagsOf returns the flags that a recording needs besides recordedFlags.
+func flagsOf(name string) []string {
+	if strings.HasPrefix(name, "builtin-beta/") {
+		return onDemand
+	}
+	return nil
+}
+
 // TestConversations replays every recording, each on a server of its own.
 func TestConversations(t *testing.T) {
 	t.Parallel()
 	for _, name := range recordingNames(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			replayRecording(t, name)
+			replayRecording(t, name, flagsOf(name)...)
 		})
 	}
 }
@@ -52,7 +63,7 @@ func TestConversationsWithoutCache(t *testing.T) {
 // replayRecording replays all scenarios of a recording in order on one server.
 func replayRecording(t *testing.T, name string, flags ...string) {
 	recording := readRecording(t, name)
-	srv := testserver.New(t, testserver.Options{Flags: append(flags, recordedFlags...)})
+	srv := testserver.New(t, testserver.Options{Flags: slices.Concat(flags, recordedFlags)})
 	replayer, err := NewReplayer(srv.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +80,7 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 }
 
 // elsewhere are the folders of recordings that other tests replay.
-var elsewhere = []string{"expired/", "webhook/", "validation/"}
+var elsewhere = []string{"expired/", "webhook/", "validation/", "validation-beta/"}
 
 // recordingNames lists the recordings that need nothing but a fresh server.
 func recordingNames(t *testing.T) []string {

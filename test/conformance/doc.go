@@ -12,6 +12,9 @@
 // same form, the steps whose recorded answer is not the one wanted: the recordings are of 1.36, and the server aims at
 // 1.37. They are sent, and their answers are not compared.
 //
+// The folders of betas hold the versions that are served on demand, as far as 1.37 serves them: those of
+// networking.k8s.io and storage.k8s.io are gone, and that of scheduling.k8s.io has become another one.
+//
 // Beside the replay, the package holds the discovery documents against the tables of testdata/facts, and sends every
 // built-in kind through its round trip with the fixtures of k8s.io/api.
 //

@@ -15,15 +15,26 @@ import (
 // what is left out on purpose, with the reason.
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
+	compareDiscovery(t, defaultFacts(t))
+}
+
+func defaultFacts(t *testing.T) []Fact {
+	t.Helper()
 	facts, err := ReadFacts("testdata/facts/resources.tsv", "testdata/facts/subresources.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return facts
+}
+
+// compareDiscovery compares the discovery of a server with these flags with what it is to serve.
+func compareDiscovery(t *testing.T, facts []Fact, flags ...string) {
+	t.Helper()
 	absent := map[string]string{}
 	if err := eachRow("testdata/facts/absent.tsv", 2, func(r []string) { absent[r[0]] = r[1] }); err != nil {
 		t.Fatal(err)
 	}
-	srv := testserver.New(t, testserver.Options{})
+	srv := testserver.New(t, testserver.Options{Flags: flags})
 	for name, legacy := range map[string]bool{"aggregated": false, "legacy": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -28,10 +28,7 @@ import (
 // encoding, the answer is the same, and what is accepted comes back in every encoding as it was sent.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	facts, err := ReadFacts("testdata/facts/resources.tsv", "testdata/facts/subresources.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := defaultFacts(t)
 	dir, err := FixturesDir()
 	if err != nil {
 		t.Fatal(err)

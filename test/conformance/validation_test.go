@@ -20,11 +20,23 @@ var pending = flag.String("pending", "", "replay the recorded refusals of kinds 
 // as there are processors to do it. An entry of the lists that matches fails the test: they only become shorter.
 func TestValidation(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob(filepath.Join(recordingsDir, "validation", "*.jsonl.gz"))
+	replayRefusals(t, "validation")
+}
+
+// TestValidationBeta does the same with versions that are served on demand.
+func TestValidationBeta(t *testing.T) {
+	t.Parallel()
+	replayRefusals(t, "validation-beta", onDemand...)
+}
+
+// replayRefusals replays the recordings of a folder against one server.
+func replayRefusals(t *testing.T, folder string, flags ...string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(recordingsDir, folder, "*.jsonl.gz"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no recordings: %v", err)
 	}
-	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
+	srv := testserver.New(t, testserver.Options{Flags: slices.Concat(flags, recordedFlags)})
 	replayer, err := NewReplayer(srv.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +45,7 @@ func TestValidation(t *testing.T) {
 	var recordings []*validationRecording
 	var kinds []validationKind
 	for _, path := range paths {
-		recording := readRecording(t, "validation/"+strings.TrimSuffix(filepath.Base(path), ".jsonl.gz"))
+		recording := readRecording(t, folder+"/"+strings.TrimSuffix(filepath.Base(path), ".jsonl.gz"))
 		r := &validationRecording{verdict: newVerdict(t, recording.Name)}
 		r.verdict.strict = true
 		recordings = append(recordings, r)

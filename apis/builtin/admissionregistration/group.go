@@ -1,7 +1,7 @@
 // Package admissionregistration declares the resources of
 // admissionregistration.k8s.io. It admits nothing itself.
 //
-// Imports: apis/builtin, apis/builtin/validation, cel/policy, webhook.
+// Imports: apis/builtin, apis/builtin/validation, cel/policy, feature, webhook.
 package admissionregistration
 
 import (
@@ -9,22 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is admissionregistration.k8s.io/v1.
 func V1() builtin.Group {
 	extensions := []string{"api-extensions"}
 	v1beta1 := schema.GroupVersion{Group: admissionregistrationv1.GroupName, Version: "v1beta1"}
+	mutatingAlso := []builtin.Also{
+		{GroupVersion: v1beta1, Deprecated: 37, Successor: "v1"},
+		{GroupVersion: schema.GroupVersion{Group: admissionregistrationv1.GroupName, Version: "v1alpha1"}, Deprecated: 35},
+	}
 	return builtin.Group{GroupVersion: admissionregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicy]{
 			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
-			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
-			Default: defaultMutatingPolicy, Validate: validateMutatingPolicy, Expensive: true, Columns: mutatingPolicyColumns(),
+			Gate: feature.MutatingAdmissionPolicy, StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
+			Default: defaultMutatingPolicy, Validate: validateMutatingPolicy, Expensive: true, Columns: mutatingPolicyColumns(), Also: mutatingAlso,
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicyBinding]{
 			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
-			StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
-			Default: defaultMutatingBinding, Validate: validateMutatingBinding, Columns: mutatingBindingColumns(),
+			Gate: feature.MutatingAdmissionPolicy, StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
+			Default: defaultMutatingBinding, Validate: validateMutatingBinding, Columns: mutatingBindingColumns(), Also: mutatingAlso,
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingWebhookConfiguration]{
 			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,

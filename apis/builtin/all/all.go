@@ -2,22 +2,25 @@
 // one place that knows all of their folders; package builtin knows none.
 //
 // Imports: apis/builtin, apis/builtin/admissionregistration,
-// apis/builtin/apiextensions, apis/builtin/apiregistration, apis/builtin/apps,
+// apis/builtin/apiextensions, apis/builtin/apiregistration,
+// apis/builtin/apiserverinternal, apis/builtin/apps,
 // apis/builtin/authentication, apis/builtin/authorization,
 // apis/builtin/autoscaling, apis/builtin/batch, apis/builtin/certificates,
 // apis/builtin/coordination, apis/builtin/core, apis/builtin/discovery, apis/builtin/flowcontrol,
-// apis/builtin/networking, apis/builtin/node, apis/builtin/policy,
+// apis/builtin/lifecycle, apis/builtin/networking, apis/builtin/node, apis/builtin/policy,
 // apis/builtin/rbac, apis/builtin/resource, apis/builtin/scheduling,
 // apis/builtin/storage, apis/builtin/storagemigration.
 package all
 
 import (
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/admissionregistration"
 	"mainstay.dev/mainstay/apis/builtin/apiextensions"
 	"mainstay.dev/mainstay/apis/builtin/apiregistration"
+	"mainstay.dev/mainstay/apis/builtin/apiserverinternal"
 	"mainstay.dev/mainstay/apis/builtin/apps"
 	"mainstay.dev/mainstay/apis/builtin/authentication"
 	"mainstay.dev/mainstay/apis/builtin/authorization"
@@ -28,6 +31,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/core"
 	"mainstay.dev/mainstay/apis/builtin/discovery"
 	"mainstay.dev/mainstay/apis/builtin/flowcontrol"
+	"mainstay.dev/mainstay/apis/builtin/lifecycle"
 	"mainstay.dev/mainstay/apis/builtin/networking"
 	"mainstay.dev/mainstay/apis/builtin/node"
 	"mainstay.dev/mainstay/apis/builtin/policy"
@@ -65,5 +69,41 @@ func Groups() []builtin.Group {
 		resource.V1(),
 		flowcontrol.V1(),
 		storagemigration.V1(),
+
+		// Kinds that no stable version has.
+		coordination.V1Beta1(),
+		resource.V1Alpha3(),
+		scheduling.V1Beta1(),
+		scheduling.V1Alpha3(),
+		apiserverinternal.V1Alpha1(),
+		lifecycle.V1Alpha1(),
 	}
+}
+
+// Versions returns all versions that --runtime-config may name: those that can be
+// served, and those that could once, which are served no more if it names them.
+func Versions() []schema.GroupVersion {
+	versions := builtin.Versions(Groups())
+	for _, gone := range [...]schema.GroupVersion{
+		{Group: "admission.k8s.io", Version: "v1"}, {Group: "admission.k8s.io", Version: "v1beta1"},
+		{Group: "apps", Version: "v1beta1"}, {Group: "apps", Version: "v1beta2"},
+		{Group: "authentication.k8s.io", Version: "v1alpha1"}, {Group: "authentication.k8s.io", Version: "v1beta1"},
+		{Group: "authorization.k8s.io", Version: "v1beta1"},
+		{Group: "batch", Version: "v1beta1"},
+		{Group: "certificates.k8s.io", Version: "v1alpha1"},
+		{Group: "discovery.k8s.io", Version: "v1beta1"},
+		{Group: "events.k8s.io", Version: "v1beta1"},
+		{Group: "extensions", Version: "v1beta1"},
+		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta1"}, {Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta2"},
+		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3"},
+		{Group: "imagepolicy.k8s.io", Version: "v1alpha1"},
+		{Group: "networking.k8s.io", Version: "v1beta1"},
+		{Group: "node.k8s.io", Version: "v1alpha1"}, {Group: "node.k8s.io", Version: "v1beta1"},
+		{Group: "policy", Version: "v1beta1"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1alpha1"}, {Group: "rbac.authorization.k8s.io", Version: "v1beta1"},
+		{Group: "storage.k8s.io", Version: "v1alpha1"}, {Group: "storage.k8s.io", Version: "v1beta1"},
+	} {
+		versions = append(versions, gone)
+	}
+	return versions
 }

@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv/embedded"
@@ -34,7 +35,7 @@ func serve(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { backend.Close() })
-	env := &builtin.Env{Storage: func(spec storage.Spec) (storage.Interface, error) {
+	env := &builtin.Env{Gates: feature.Defaults(), Storage: func(spec storage.Spec) (storage.Interface, error) {
 		return storage.New(storage.Config{
 			Backend: backend, ResourcePrefix: spec.Path, Kind: spec.Kind, Namespaced: spec.Namespaced, GroupResource: spec.Resource,
 		})

@@ -13,20 +13,42 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 )
 
-// build makes all resources over no storage at all, and notes the paths that
-// storage was asked for.
+// build makes the resources that are served by default, over no storage at all,
+// and notes the paths that storage was asked for.
 func build(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	t.Helper()
+	return buildWith(t, feature.Set{}, nil)
+}
+
+// buildAll makes the resources of all versions.
+func buildAll(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
+	t.Helper()
+	return buildWith(t, feature.Set{"AllAlpha": true, "AllBeta": true}, map[string]string{"api/all": "true"})
+}
+
+func buildWith(t *testing.T, set feature.Set, config map[string]string) (resources []*rest.Resource, paths map[string]string) {
+	t.Helper()
+	gates, err := feature.Defaults().With(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enablement := builtin.Enablement{}
+	if config != nil {
+		if enablement, err = builtin.NewEnablement(config, all.Versions()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	paths = map[string]string{}
-	env := &builtin.Env{Storage: func(spec storage.Spec) (storage.Interface, error) {
+	env := &builtin.Env{Gates: gates, Enablement: enablement, Storage: func(spec storage.Spec) (storage.Interface, error) {
 		paths[spec.Resource.String()] = "/registry/" + spec.Path
 		return nil, nil
 	}}
-	resources, err := builtin.Build(env, all.Groups())
+	resources, err = builtin.Build(env, all.Groups())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +92,20 @@ func list(names []string) string {
 func TestResources(t *testing.T) {
 	t.Parallel()
 	resources, paths := build(t)
+	compareResources(t, resources, paths, table(t, "resources.tsv"))
+}
+
+// TestAllResources does the same with all versions on.
+func TestAllResources(t *testing.T) {
+	t.Parallel()
+	resources, paths := buildAll(t)
+	compareResources(t, resources, paths, slices.Concat(table(t, "resources.tsv"), table(t, "resources-ondemand.tsv")))
+}
+
+func compareResources(t *testing.T, resources []*rest.Resource, paths map[string]string, rows [][]string) {
+	t.Helper()
 	want, got := map[string]string{}, map[string]string{}
-	for _, row := range table(t, "resources.tsv") {
+	for _, row := range rows {
 		want[fullName(row[0], row[1], row[2])] = strings.Join(row[3:], " ")
 	}
 	for _, r := range resources {
@@ -103,9 +137,9 @@ var toNodes = map[string]bool{
 // TestSubresources does the same with subresources.
 func TestSubresources(t *testing.T) {
 	t.Parallel()
-	resources, _ := build(t)
+	resources, _ := buildAll(t)
 	want, got := map[string]string{}, map[string]string{}
-	for _, row := range table(t, "subresources.tsv") {
+	for _, row := range slices.Concat(table(t, "subresources.tsv"), table(t, "subresources-ondemand.tsv")) {
 		if name := fullName(row[0], row[1], row[2]); !toNodes[name] {
 			want[name] = row[3]
 		}
@@ -125,7 +159,9 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for _, group := range all.Groups() {
-		got = append(got, group.GroupVersion.Group)
+		if name := group.GroupVersion.Group; !slices.Contains(got, name) {
+			got = append(got, name)
+		}
 	}
 	want := []string{
 		"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
@@ -133,6 +169,7 @@ func TestOrder(t *testing.T) {
 		"storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
 		"coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io",
 		"flowcontrol.apiserver.k8s.io", "storagemigration.k8s.io",
+		"internal.apiserver.k8s.io", "lifecycle.k8s.io",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("order of groups:\n%s", diff)
@@ -142,7 +179,7 @@ func TestOrder(t *testing.T) {
 // TestNoPathTwice checks that no two resources are stored in the same place.
 func TestNoPathTwice(t *testing.T) {
 	t.Parallel()
-	_, paths := build(t)
+	_, paths := buildAll(t)
 	sorted := slices.Sorted(maps.Values(paths))
 	for i := 1; i < len(sorted); i++ {
 		if strings.HasPrefix(sorted[i]+"/", sorted[i-1]+"/") {

@@ -73,6 +73,5 @@ func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy) {
 	}
 	if strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType && strategy.RollingUpdate != nil {
 		builtin.Fill(&strategy.RollingUpdate.Partition, 0)
-		builtin.Fill(&strategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 	}
 }

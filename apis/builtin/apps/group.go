@@ -1,6 +1,6 @@
 // Package apps declares the resources of the apps group.
 //
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation.
+// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, feature.
 package apps
 
 import (
@@ -9,6 +9,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/podspec"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is apps/v1.
@@ -32,6 +33,7 @@ func V1() builtin.Group {
 			Name: "deployments", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Categories: all,
 			Status: true, StatusKeeps: []string{"metadata.labels"}, Generation: true, SpecChanged: deploymentChanged,
 			Default: defaultDeployment, Prepare: podspec.Prepare(deploymentPods), PrepareUpdate: podspec.PrepareUpdate(deploymentPods),
+			Gated:    []builtin.Gated[appsv1.Deployment]{{Gate: feature.DeploymentReplicaSetTerminatingReplicas, Fields: deploymentTerminating}},
 			Warnings: deploymentWarnings,
 			Validate: validateDeployment, ValidateStatus: validateDeploymentStatus,
 			Columns: deploymentColumns(), Subresources: []builtin.Subresource{deploymentScale()},
@@ -40,6 +42,7 @@ func V1() builtin.Group {
 			Name: "replicasets", Kind: "ReplicaSet", Namespaced: true, ShortNames: []string{"rs"}, Categories: all,
 			Status: true, Generation: true,
 			Default: defaultReplicaSet, Prepare: podspec.Prepare(replicaSetPods), PrepareUpdate: podspec.PrepareUpdate(replicaSetPods),
+			Gated:    []builtin.Gated[appsv1.ReplicaSet]{{Gate: feature.DeploymentReplicaSetTerminatingReplicas, Fields: replicaSetTerminating}},
 			Warnings: replicaSetWarnings,
 			Validate: validateReplicaSet, ValidateStatus: validateReplicaSetStatus,
 			Columns: replicaSetColumns(), Subresources: []builtin.Subresource{replicaSetScale()},
@@ -48,6 +51,7 @@ func V1() builtin.Group {
 			Name: "statefulsets", Kind: "StatefulSet", Namespaced: true, ShortNames: []string{"sts"}, Categories: all,
 			Status: true, Generation: true, ValidateName: validation.NameIsDNSLabel,
 			Default: defaultStatefulSet, Prepare: podspec.Prepare(statefulSetPods), PrepareUpdate: podspec.PrepareUpdate(statefulSetPods),
+			Gated:    []builtin.Gated[appsv1.StatefulSet]{{Gate: feature.MaxUnavailableStatefulSet, Fields: maxUnavailable, Default: defaultMaxUnavailable}},
 			Warnings: statefulSetWarnings,
 			Validate: validateStatefulSet, ValidateStatus: validateStatefulSetStatus,
 			Columns: statefulSetColumns(), Subresources: []builtin.Subresource{statefulSetScale()},

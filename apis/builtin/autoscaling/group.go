@@ -9,6 +9,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V2 is autoscaling/v2, and autoscaling/v1 besides.
@@ -17,7 +18,7 @@ func V2() builtin.Group {
 		builtin.Resource(builtin.Row[autoscalingv2.HorizontalPodAutoscaler]{
 			Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true,
 			ShortNames: []string{"hpa"}, Categories: []string{"all"},
-			Status: true, Generation: true,
+			Status: true, Generation: true, GenerationGate: feature.HPAGeneration,
 			Default: defaultV2, Prepare: prepare, PrepareUpdate: prepareUpdate, PrepareStatus: prepareUpdate,
 			Validate: validate, ValidateStatus: validateStatus,
 			Columns: columns(),

@@ -1,6 +1,6 @@
 // Package batch declares the resources of the batch group.
 //
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation.
+// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, feature.
 package batch
 
 import (
@@ -8,6 +8,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/podspec"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is batch/v1.
@@ -26,6 +27,7 @@ func V1() builtin.Group {
 			Name: "jobs", Kind: "Job", Namespaced: true, Categories: all,
 			Status: true, Generation: true, OrphanByDefault: true, OrphanWarning: orphanWarning,
 			Default: defaultJob, Prepare: prepareJob, PrepareUpdate: podspec.PrepareUpdate(jobPods), Warnings: jobWarnings,
+			Gated:            []builtin.Gated[batchv1.Job]{{Gate: feature.WorkloadWithJob, Fields: jobScheduling}},
 			SelectableFields: []string{successfulField}, Fields: jobFields, FieldLabel: jobFieldLabel,
 			Validate: validateJob, ValidateStatus: validateJobStatus, Columns: jobColumns(),
 		}),

@@ -64,3 +64,6 @@ func setMissing(set *map[string]string, key, value string) {
 		(*set)[key] = value
 	}
 }
+
+// jobScheduling is how the pods of a job are scheduled together.
+func jobScheduling(u *builtin.Use, job *batchv1.Job) { builtin.Take(u, &job.Spec.Scheduling) }

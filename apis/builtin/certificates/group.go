@@ -1,6 +1,6 @@
 // Package certificates declares the resources of certificates.k8s.io.
 //
-// Imports: apis/builtin, apis/builtin/validation, request.
+// Imports: apis/builtin, apis/builtin/validation, codec, feature, request.
 package certificates
 
 import (
@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is certificates.k8s.io/v1.
@@ -26,19 +27,21 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[certificatesv1.ClusterTrustBundle]{
 			Name: "clustertrustbundles", Kind: "ClusterTrustBundle",
-			StorageVersion: v1beta1, RequireResourceVersion: true,
+			Gate: feature.ClusterTrustBundle, StorageVersion: v1beta1, RequireResourceVersion: true,
 			ValidateName: anyName, Validate: validateBundle,
 			SelectableFields: []string{signerName}, Fields: bundleFields, FieldLabel: fieldLabel(signerName),
 			Columns: bundleColumns(),
+			Also:    []builtin.Also{{GroupVersion: v1beta1, Deprecated: 37, Successor: "v1"}},
 		}),
 		builtin.Resource(builtin.Row[certificatesv1.PodCertificateRequest]{
 			Name: "podcertificaterequests", Kind: "PodCertificateRequest", Namespaced: true,
-			StorageVersion: v1beta1, RequireResourceVersion: true,
+			Gate: feature.PodCertificateRequest, StorageVersion: v1beta1, RequireResourceVersion: true,
 			Status: true, Default: defaultPodRequest, PrepareStatus: preparePodRequestStatus,
 			Validate: validatePodRequest, ValidateStatus: validatePodRequestStatus,
 			SelectableFields: []string{signerName, podName, nodeName}, Fields: podRequestFields,
 			FieldLabel: fieldLabel(signerName, podName, nodeName),
 			Columns:    podRequestColumns(),
+			Also:       []builtin.Also{{Version: podRequestV1beta1(), Deprecated: 37, Successor: "v1"}},
 		}),
 	}}
 }

@@ -7,24 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/feature"
 )
 
-// prepareLease drops what elections by the server are for, where that feature is off.
-func prepareLease(op *builtin.Operation, lease *coordinationv1.Lease) {
-	prepareLeaseUpdate(op, lease, &coordinationv1.Lease{})
-}
-
-func prepareLeaseUpdate(op *builtin.Operation, lease, old *coordinationv1.Lease) {
-	if op.Env.Gates.Enabled(feature.CoordinatedLeaderElection) {
-		return
-	}
-	if old.Spec.Strategy == nil {
-		lease.Spec.Strategy = nil
-	}
-	if old.Spec.PreferredHolder == nil {
-		lease.Spec.PreferredHolder = nil
-	}
+// leaseElections are what elections by the server are for.
+func leaseElections(u *builtin.Use, lease *coordinationv1.Lease) {
+	builtin.Take(u, &lease.Spec.Strategy)
+	builtin.Take(u, &lease.Spec.PreferredHolder)
 }
 
 func leaseColumns() *builtin.Columns[coordinationv1.Lease] {

@@ -20,7 +20,11 @@ func nodes() builtin.Row[corev1.Node] {
 	return builtin.Row[corev1.Node]{
 		Name: "nodes", Kind: "Node", ShortNames: []string{"no"}, StoragePath: "minions",
 		Status: true, StatusOnCreate: true, // kubelets register with it
-		Default:          defaultNode,
+		Default: defaultNode,
+		Gated: []builtin.Gated[corev1.Node]{
+			{Gate: feature.InPlacePodVerticalScalingSchedulerPreemption, Fields: podPreemption},
+			{Gate: feature.KubeletInUserNamespace, Fields: userNamespaces},
+		},
 		Prepare:          prepareNode,
 		PrepareUpdate:    prepareNodeUpdate,
 		PrepareStatus:    prepareNodeStatus,
@@ -36,8 +40,7 @@ func nodes() builtin.Row[corev1.Node] {
 	}
 }
 
-// prepareNode drops what kubelets were once configured by, and fields whose features
-// are off.
+// prepareNode drops what kubelets were once configured by.
 func prepareNode(op *builtin.Operation, node *corev1.Node) {
 	prepareNodeUpdate(op, node, &corev1.Node{})
 	prepareNodeStatus(op, node, &corev1.Node{})
@@ -47,9 +50,14 @@ func prepareNodeUpdate(op *builtin.Operation, node, old *corev1.Node) {
 	if old.Spec.ConfigSource == nil {
 		node.Spec.ConfigSource = nil
 	}
-	if old.Spec.PodPreemptionPolicy == nil && !op.Env.Gates.Enabled(feature.InPlacePodVerticalScalingSchedulerPreemption) {
-		node.Spec.PodPreemptionPolicy = nil
-	}
+}
+
+func podPreemption(u *builtin.Use, node *corev1.Node) {
+	builtin.Take(u, &node.Spec.PodPreemptionPolicy)
+}
+
+func userNamespaces(u *builtin.Use, node *corev1.Node) {
+	builtin.Take(u, &node.Status.NodeInfo.RunningInUserNamespace)
 }
 
 func prepareNodeStatus(_ *builtin.Operation, node, old *corev1.Node) {

@@ -260,13 +260,6 @@ func TestVolumeClaimUpdateSources(t *testing.T) {
 	if plain.Spec.DataSource != nil {
 		t.Error("of a claim without a source")
 	}
-	health := &claim{Status: corev1.PersistentVolumeClaimStatus{HealthStatus: &corev1.VolumeHealthStatus{}}}
-	kept := health.DeepCopy()
-	prepareVolumeClaimStatus(op, kept, health)
-	prepareVolumeClaimStatus(op, health, &claim{})
-	if kept.Status.HealthStatus == nil || health.Status.HealthStatus != nil {
-		t.Error("of health, while the gate is off")
-	}
 }
 
 func TestVolumeWarnings(t *testing.T) {

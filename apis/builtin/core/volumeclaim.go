@@ -15,7 +15,11 @@ func persistentVolumeClaims() builtin.Row[corev1.PersistentVolumeClaim] {
 	return builtin.Row[corev1.PersistentVolumeClaim]{
 		Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true,
 		Status: true, ReturnDeleted: true, Columns: persistentVolumeClaimColumns(),
-		Default: podspec.DefaultVolumeClaim, Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate, PrepareStatus: prepareVolumeClaimStatus,
+		Gated: []builtin.Gated[corev1.PersistentVolumeClaim]{
+			{Gate: feature.CrossNamespaceVolumeDataSource, Fields: sourcesElsewhere},
+			{Gate: feature.CSIVolumeHealth, Fields: claimHealth},
+		},
+		Default: podspec.DefaultVolumeClaim, Prepare: prepareVolumeClaim, PrepareUpdate: prepareVolumeClaimUpdate,
 		Validate: validateVolumeClaim, ValidateStatus: validateVolumeClaimStatus, Warnings: volumeClaimWarnings,
 	}
 }
@@ -27,21 +31,24 @@ func prepareVolumeClaim(op *builtin.Operation, claim *corev1.PersistentVolumeCla
 
 // prepareVolumeClaimUpdate drops data sources that were never more than ignored. A claim
 // that has one keeps it, so that a change of it is seen, and refused.
-func prepareVolumeClaimUpdate(op *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
+func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
 	spec, before := &claim.Spec, &old.Spec
-	if isElsewhere(spec.DataSourceRef) && before.DataSourceRef == nil && !op.Env.Gates.Enabled(feature.CrossNamespaceVolumeDataSource) {
-		spec.DataSourceRef = nil
-	}
 	if before.DataSource == nil && before.DataSourceRef == nil && spec.DataSourceRef == nil && !isClassicSource(spec.DataSource) {
 		spec.DataSource = nil
 	}
 	pairDataSources(spec)
 }
 
-func prepareVolumeClaimStatus(op *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
-	if old.Status.HealthStatus == nil && !op.Env.Gates.Enabled(feature.CSIVolumeHealth) {
-		claim.Status.HealthStatus = nil
+// sourcesElsewhere are data sources in other namespaces.
+func sourcesElsewhere(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
+	if isElsewhere(claim.Spec.DataSourceRef) {
+		builtin.Take(u, &claim.Spec.DataSourceRef)
 	}
+}
+
+// claimHealth is what is reported of the health of volumes.
+func claimHealth(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
+	builtin.Take(u, &claim.Status.HealthStatus)
 }
 
 // isElsewhere reports whether a data source is in a namespace that it names.

@@ -7,6 +7,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
 )
@@ -22,13 +23,14 @@ func sliceFields(slice *resourcev1.ResourceSlice) fields.Set {
 }
 
 // sliceFieldLabel knows no namespaces, as slices have none.
-func sliceFieldLabel(label, value string) (string, string, error) {
-	switch label {
-	case "metadata.name", nodeName, driver:
-		return label, value, nil
+func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, string, error) {
+	return func(label, value string) (string, string, error) {
+		switch label {
+		case "metadata.name", nodeName, driver:
+			return label, value, nil
+		}
+		return "", "", fmt.Errorf("field label not supported for %s: %s", gv.WithKind("ResourceSlice"), label)
 	}
-	gvk := resourcev1.SchemeGroupVersion.WithKind("ResourceSlice")
-	return "", "", fmt.Errorf("field label not supported for %s: %s", gvk, label)
 }
 
 func sliceColumns() *builtin.Columns[resourcev1.ResourceSlice] {

@@ -1,16 +1,19 @@
-// Package scheduling declares the resource of scheduling.k8s.io. It schedules
+// Package scheduling declares the resources of scheduling.k8s.io. It schedules
 // nothing.
 //
-// Imports: apis/builtin, apis/builtin/validation.
+// Imports: apis/builtin, apis/builtin/validation, feature.
 package scheduling
 
 import (
 	"time"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is scheduling.k8s.io/v1.
@@ -20,6 +23,32 @@ func V1() builtin.Group {
 			Name: "priorityclasses", Kind: "PriorityClass", ShortNames: []string{"pc"},
 			Generation: true, SpecChanged: never,
 			Default: defaultPriorityClass, Validate: validatePriorityClass, Columns: priorityClassColumns(),
+		}),
+	}}
+}
+
+// V1Beta1 is scheduling.k8s.io/v1beta1, and v1alpha3 of the same kinds.
+func V1Beta1() builtin.Group {
+	v1alpha3 := []builtin.Also{{GroupVersion: schedulingv1alpha3.SchemeGroupVersion}}
+	return builtin.Group{GroupVersion: schedulingv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[schedulingv1beta1.PodGroup]{
+			Name: "podgroups", Kind: "PodGroup", Namespaced: true, Gate: feature.GenericWorkload,
+			Status: true, StatusKeeps: []string{"metadata"},
+			Gated: gatedPodGroup(), Default: defaultPodGroup, Columns: podGroupColumns(), Also: v1alpha3,
+		}),
+		builtin.Resource(builtin.Row[schedulingv1beta1.Workload]{
+			Name: "workloads", Kind: "Workload", Namespaced: true, Gate: feature.GenericWorkload, Gated: gatedWorkload(), Also: v1alpha3,
+		}),
+	}}
+}
+
+// V1Alpha3 is what scheduling.k8s.io/v1alpha3 has alone.
+func V1Alpha3() builtin.Group {
+	return builtin.Group{GroupVersion: schedulingv1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
+		builtin.Resource(builtin.Row[schedulingv1alpha3.CompositePodGroup]{
+			Name: "compositepodgroups", Kind: "CompositePodGroup", Namespaced: true, Gate: feature.CompositePodGroup,
+			Status: true, StatusKeeps: []string{"metadata"},
+			Default: defaultCompositePodGroup, Columns: compositePodGroupColumns(),
 		}),
 	}}
 }

@@ -74,13 +74,19 @@ func or[T any](p *T, otherwise T) T {
 	return *p
 }
 
-// prepareNode and prepareNodeUpdate let nobody write the health of storage: it
-// belongs to a feature that is off (CSIVolumeHealth).
-func prepareNode(_ *builtin.Operation, node *storagev1.CSINode) {
-	node.Status = storagev1.CSINodeStatus{}
+// storageHealth is what a node reports of the health of storage.
+func storageHealth(u *builtin.Use, node *storagev1.CSINode) {
+	builtin.Take(u, &node.Status.StorageHealth)
 }
 
-func prepareNodeUpdate(_ *builtin.Operation, node, old *storagev1.CSINode) { node.Status = old.Status }
+// volumeLimits is what a driver says of pods that it does not know the limits of.
+func volumeLimits(u *builtin.Use, driver *storagev1.CSIDriver) {
+	builtin.Take(u, &driver.Spec.PreventPodSchedulingIfMissing)
+}
+
+func defaultVolumeLimits(driver *storagev1.CSIDriver) {
+	builtin.Fill(&driver.Spec.PreventPodSchedulingIfMissing, false)
+}
 
 func nodeColumns() *builtin.Columns[storagev1.CSINode] {
 	return &builtin.Columns[storagev1.CSINode]{

@@ -21,7 +21,6 @@ func defaultDriver(driver *storagev1.CSIDriver) {
 	builtin.Fill(&spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
 	builtin.Fill(&spec.RequiresRepublish, false)
 	builtin.Fill(&spec.SELinuxMount, false)
-	builtin.Fill(&spec.PreventPodSchedulingIfMissing, false)
 	if len(spec.VolumeLifecycleModes) == 0 {
 		spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
 	}

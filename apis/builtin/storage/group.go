@@ -2,13 +2,14 @@
 // pods. How the server keeps its own objects is the concern of the package
 // storage at the root.
 //
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation.
+// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, feature.
 package storage
 
 import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is storage.k8s.io/v1.
@@ -16,11 +17,13 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: storagev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[storagev1.CSIDriver]{
 			Name: "csidrivers", Kind: "CSIDriver", RequireResourceVersion: true, ReturnDeleted: true,
+			Gated:   []builtin.Gated[storagev1.CSIDriver]{{Gate: feature.VolumeLimitScaling, Fields: volumeLimits, Default: defaultVolumeLimits}},
 			Default: defaultDriver, PrepareUpdate: prepareDriverUpdate, Validate: validateDriver, Warnings: driverWarnings, Columns: driverColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSINode]{
 			Name: "csinodes", Kind: "CSINode", RequireResourceVersion: true, ReturnDeleted: true,
-			Prepare: prepareNode, PrepareUpdate: prepareNodeUpdate, Validate: validateNode, Columns: nodeColumns(),
+			Gated:    []builtin.Gated[storagev1.CSINode]{{Gate: feature.CSIVolumeHealth, Fields: storageHealth}},
+			Validate: validateNode, Columns: nodeColumns(),
 		}),
 		builtin.Resource(builtin.Row[storagev1.CSIStorageCapacity]{
 			Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true, RequireResourceVersion: true,

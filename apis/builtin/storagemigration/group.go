@@ -1,7 +1,7 @@
 // Package storagemigration declares the resource of storagemigration.k8s.io.
 // It migrates nothing.
 //
-// Imports: apis/builtin, apis/builtin/validation.
+// Imports: apis/builtin, apis/builtin/validation, feature.
 package storagemigration
 
 import (
@@ -13,16 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/feature"
 )
 
 // V1 is storagemigration.k8s.io/v1.
 func V1() builtin.Group {
+	v1beta1 := schema.GroupVersion{Group: storagemigrationv1.GroupName, Version: "v1beta1"}
 	return builtin.Group{GroupVersion: storagemigrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[storagemigrationv1.StorageVersionMigration]{
 			Name: "storageversionmigrations", Kind: "StorageVersionMigration",
-			StorageVersion: schema.GroupVersion{Group: storagemigrationv1.GroupName, Version: "v1beta1"}, RequireResourceVersion: true,
+			Gate: feature.StorageVersionMigrator, StorageVersion: v1beta1, RequireResourceVersion: true,
 			Status: true, StatusKeeps: []string{"metadata"},
 			Validate: validateMigration, ValidateStatus: validateMigrationStatus, Columns: migrationColumns(),
+			Also: []builtin.Also{{GroupVersion: v1beta1, Deprecated: 37, Successor: "v1"}},
 		}),
 	}}
 }

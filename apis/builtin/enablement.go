@@ -1,0 +1,179 @@
+package builtin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Enablement says which resources are served: those of stable versions, where
+// nothing else is configured. It is immutable.
+type Enablement struct {
+	versions  map[schema.GroupVersion]bool
+	resources map[schema.GroupVersionResource]bool
+}
+
+// Keys that stand for many versions, in the order in which they take effect.
+const (
+	everyVersion  = "api/all"
+	stableVersion = "api/ga"
+	betaVersion   = "api/beta"
+	alphaVersion  = "api/alpha"
+)
+
+// stageOf returns the key that stands for versions like one.
+func stageOf(version string) string {
+	const digits = "0123456789"
+	stage := strings.TrimLeft(strings.TrimPrefix(version, "v"), digits)
+	switch strings.TrimRight(stage, digits) {
+	case "":
+		return stableVersion
+	case "beta":
+		return betaVersion
+	}
+	return alphaVersion
+}
+
+func isStable(version string) bool { return stageOf(version) == stableVersion }
+
+// NewEnablement reads --runtime-config: keys are "api/" and a stage, GROUP/VERSION
+// or GROUP/VERSION/RESOURCE. Known are the versions that there are, and those that
+// there were, which may be named all the same. The error is in kube-apiserver's
+// words.
+func NewEnablement(config map[string]string, known []schema.GroupVersion) (Enablement, error) {
+	e := Enablement{map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}}
+	if config[everyVersion] == "false" && len(config) == 1 {
+		return e, errors.New("invalid runtime-config with only api/all=false")
+	}
+	var errs []error
+	for _, stage := range [...]string{everyVersion, stableVersion, betaVersion, alphaVersion} {
+		value, ok := config[stage]
+		if ok && value != "true" && value != "false" {
+			errs = append(errs, fmt.Errorf("invalid value %s=%s", stage, value))
+		}
+		for _, gv := range known {
+			if ok && (stage == everyVersion || stage == stageOf(gv.Version)) {
+				e.versions[gv] = value == "true"
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		if err := e.set(key, config[key], known); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return e, errors.Join(errs...)
+}
+
+// set reads a key that names a version, or a resource of one.
+func (e *Enablement) set(key, value string, known []schema.GroupVersion) error {
+	switch key {
+	case everyVersion, stableVersion, betaVersion, alphaVersion:
+		return nil
+	}
+	parts := strings.Split(key, "/")
+	if len(parts) != 2 && len(parts) != 3 {
+		return fmt.Errorf("runtime-config invalid key %s", key)
+	}
+	gv := schema.GroupVersion{Group: parts[0], Version: parts[1]}
+	switch {
+	case !slices.ContainsFunc(known, func(k schema.GroupVersion) bool { return k.Group == gv.Group }):
+		return fmt.Errorf("unknown api groups %s", gv)
+	case !slices.Contains(known, gv):
+		return fmt.Errorf("group version %s that has not been registered", gv)
+	}
+	on, err := strconv.ParseBool(value)
+	switch {
+	case value == "":
+		on = true
+	case err != nil:
+		return fmt.Errorf("invalid value of %s: %s, err: %w", key, value, err)
+	}
+	if len(parts) == 2 {
+		e.versions[gv] = on
+		return nil
+	}
+	if strings.ToLower(parts[2]) != parts[2] {
+		return fmt.Errorf("invalid key %s: group/version/resource and resource is always lowercase plural, not %q", key, parts[2])
+	}
+	e.resources[gv.WithResource(parts[2])] = on
+	return nil
+}
+
+// Serves reports whether a resource is served, its subresources with it.
+func (e Enablement) Serves(resource schema.GroupVersionResource) bool {
+	if on, ok := e.resources[resource]; ok {
+		return on
+	}
+	if on, ok := e.versions[resource.GroupVersion()]; ok {
+		return on
+	}
+	return isStable(resource.Version)
+}
+
+// All reports whether everything that is built is served.
+func (e Enablement) All() bool {
+	for _, on := range e.versions {
+		if !on {
+			return false
+		}
+	}
+	for _, on := range e.resources {
+		if !on {
+			return false
+		}
+	}
+	return true
+}
+
+// builds reports whether a resource is built: it is served, or stable.
+func (env *Env) builds(resource schema.GroupVersionResource) bool {
+	return isStable(resource.Version) || env.Enablement.Serves(resource)
+}
+
+// needs reports whether a row is built in any version. Where it is not, its
+// storage is not opened.
+func (env *Env) needs(k *kindRow, gv schema.GroupVersion) bool {
+	if k.Gate != "" && !env.Gates.Enabled(k.Gate) {
+		return false
+	}
+	return slices.ContainsFunc(k.versions(gv), func(gv schema.GroupVersion) bool { return env.builds(gv.WithResource(k.Name)) })
+}
+
+// Versions returns all versions that resources of the groups can be served in.
+func Versions(groups []Group) []schema.GroupVersion {
+	var versions []schema.GroupVersion
+	for _, group := range groups {
+		for _, entry := range group.Resources {
+			for _, gv := range entry.versions(group.GroupVersion) {
+				if !slices.Contains(versions, gv) {
+					versions = append(versions, gv)
+				}
+			}
+		}
+	}
+	return versions
+}
+
+// releasesServed is for how many minor versions a version is served after its
+// deprecation.
+const releasesServed = 3
+
+// deprecation is what users of a version are told that is deprecated since a minor
+// version of Kubernetes; 0: it is not. As kube-apiserver, it names a successor only
+// where the types of k8s.io/api do.
+func deprecation(gvk schema.GroupVersionKind, since int, successor string) string {
+	if since == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s %s is deprecated in v1.%d+, unavailable in v1.%d+", gvk.GroupVersion(), gvk.Kind, since, since+releasesServed)
+	if successor != "" {
+		text += fmt.Sprintf("; use %s/%s %s", gvk.Group, successor, gvk.Kind)
+	}
+	return text
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"mainstay.dev/mainstay/feature"
+)
+
+func newFeatures() *cobra.Command {
+	format := ""
+	command := &cobra.Command{
+		Use:   "features",
+		Short: "Print the feature gates: stage, default and what each changes",
+		Long: `Print the feature gates of Kubernetes, which serve takes as --feature-gates:
+their stage, their default, and what each changes in this server. Those with "-"
+change nothing here. Those that are locked can be set to their default alone.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch format {
+			case "":
+				return writeFeatures(c.OutOrStdout())
+			case "json":
+				return writeFeaturesJSON(c.OutOrStdout())
+			}
+			return &usageError{fmt.Errorf("--output is %q; it must be json", format)}
+		},
+	}
+	command.Flags().StringVarP(&format, "output", "o", "", "json: for programs (default: a table)")
+	return command
+}
+
+func writeFeatures(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tSTAGE\tDEFAULT\tCHANGES")
+	for spec := range feature.Known() {
+		preset, changes := fmt.Sprint(spec.Default), spec.Changes
+		if spec.Locked {
+			preset += " (locked)"
+		}
+		if changes == "" {
+			changes = "-"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", spec.Gate, spec.Stage, preset, changes)
+	}
+	return table.Flush()
+}
+
+// writeFeaturesJSON writes a list of the gates.
+func writeFeaturesJSON(out io.Writer) error {
+	type gate struct {
+		Name    feature.Gate   `json:"name"`
+		Stage   feature.Stage  `json:"stage"`
+		Default bool           `json:"default"`
+		Locked  bool           `json:"locked"`
+		Needs   []feature.Gate `json:"needs,omitempty"`
+		Changes string         `json:"changes,omitempty"`
+	}
+	var gates []gate
+	for spec := range feature.Known() {
+		gates = append(gates, gate{spec.Gate, spec.Stage, spec.Default, spec.Locked, spec.Needs, spec.Changes})
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(gates)
+}

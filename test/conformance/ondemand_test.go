@@ -1,0 +1,266 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// onDemandFacts are the resources that are served when they are asked for.
+func onDemandFacts(t *testing.T) []Fact {
+	t.Helper()
+	facts, err := ReadFacts("testdata/facts/ondemand-resources.tsv", "testdata/facts/ondemand-subresources.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return facts
+}
+
+// TestDiscoveryOnDemand looks at discovery with all versions on, and with those off that are off by default.
+func TestDiscoveryOnDemand(t *testing.T) {
+	t.Parallel()
+	t.Run("all", func(t *testing.T) {
+		t.Parallel()
+		compareDiscovery(t, slices.Concat(defaultFacts(t), onDemandFacts(t)), onDemand...)
+	})
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		compareDiscovery(t, defaultFacts(t), "--runtime-config=api/beta=false,api/alpha=false")
+	})
+	t.Run("one", func(t *testing.T) {
+		t.Parallel()
+		facts := slices.DeleteFunc(onDemandFacts(t), func(f Fact) bool { return f.GroupVersion != "resource.k8s.io/v1beta2" })
+		compareDiscovery(t, slices.Concat(defaultFacts(t), facts), "--runtime-config=resource.k8s.io/v1beta2")
+	})
+	t.Run("less", func(t *testing.T) {
+		t.Parallel()
+		facts := slices.DeleteFunc(defaultFacts(t), func(f Fact) bool {
+			return f.GroupVersion == "batch/v1" || strings.HasPrefix(f.Key(), "apps/v1/deployments") || f.Name == "clustertrustbundles"
+		})
+		compareDiscovery(t, facts, "--runtime-config=batch/v1=false,apps/v1/deployments=false", "--feature-gates=ClusterTrustBundle=false,ClusterTrustBundleProjection=false")
+	})
+}
+
+// fetcher talks to a server as its administrator.
+type fetcher struct {
+	base   string
+	client *http.Client
+}
+
+func newFetcher(t *testing.T, srv *testserver.Server) *fetcher {
+	t.Helper()
+	client, err := rest.HTTPClientFor(srv.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fetcher{srv.URL(), client}
+}
+
+// do sends a JSON body, if there is any, and returns the status and what came back.
+func (f *fetcher) do(t *testing.T, method, path string, body any) (int, map[string]any) {
+	t.Helper()
+	var sent io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, f.base+path, sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil && resp.StatusCode < 300 {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return resp.StatusCode, answer
+}
+
+// TestOpenAPIOnDemand looks for the documents of all versions, and for none of those that are not served.
+func TestOpenAPIOnDemand(t *testing.T) {
+	t.Parallel()
+	server := newFetcher(t, testserver.New(t, testserver.Options{Flags: onDemand}))
+	plain := newFetcher(t, testserver.New(t, testserver.Options{Flags: []string{"--runtime-config=batch/v1=false"}}))
+	for _, fact := range onDemandFacts(t) {
+		path := "/openapi/v3/apis/" + fact.GroupVersion
+		status, document := server.do(t, http.MethodGet, path, nil)
+		paths, _ := document["paths"].(map[string]any)
+		scope := ""
+		if fact.Namespaced == "true" {
+			scope = "/namespaces/{namespace}"
+		}
+		if name, _, sub := strings.Cut(fact.Name, "/"); !sub && paths["/apis/"+fact.GroupVersion+scope+"/"+name] == nil {
+			t.Errorf("%s: status %d, and no path of %s", path, status, fact.Name)
+		}
+		if status, _ := plain.do(t, http.MethodGet, path, nil); status != http.StatusNotFound {
+			t.Errorf("%s: status %d where it is not served", path, status)
+		}
+	}
+	for _, path := range []string{"/openapi/v3/apis/batch/v1", "/apis/batch/v1", "/apis/batch", "/apis/batch/v1/jobs"} {
+		if status, _ := plain.do(t, http.MethodGet, path, nil); status != http.StatusNotFound {
+			t.Errorf("%s: status %d where it is switched off", path, status)
+		}
+	}
+}
+
+// TestObjectsOnDemand creates, reads, updates and deletes an object of every kind in every version on demand.
+func TestObjectsOnDemand(t *testing.T) {
+	t.Parallel()
+	dir, err := FixturesDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := testserver.New(t, testserver.Options{Flags: onDemand})
+	server := newFetcher(t, srv)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "on-demand"}}
+	if _, err := kubernetes.NewForConfigOrDie(srv.RESTConfig()).CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, fact := range onDemandFacts(t) {
+		if strings.Contains(fact.Name, "/") {
+			continue
+		}
+		t.Run(fact.Key(), func(t *testing.T) {
+			t.Parallel()
+			server.lifeOf(t, fact, onDemandObject(t, dir, fact))
+		})
+	}
+}
+
+// onDemandObject is an object that the rules of its kind accept: the recorded one, or else that of acceptable, or the
+// fixture.
+func onDemandObject(t *testing.T, dir string, fact Fact) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	content, ok := acceptable()[fact.Kind+"."+fact.GroupVersion]
+	if !ok {
+		content = acceptable()[fact.Kind]
+	}
+	body := recordedObject(t, fact)
+	if body == nil {
+		body = []byte(content)
+	}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &object.Object); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		fixture, err := ReadFixture(dir, fact, Formats()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		object.Object = jsonValue(t, fixture).(map[string]any)
+	}
+	name := object.GetName()
+	if !strings.Contains(name, ".") { // the name of a StorageVersion means something
+		name = strings.ReplaceAll(fact.GroupVersion, "/", ".") + "." + fact.Name
+	}
+	space := ""
+	if fact.Namespaced == "true" {
+		space = "on-demand"
+	}
+	if err := MakeOwn(object, space, name); err != nil {
+		t.Fatal(err)
+	}
+	object.SetAPIVersion(fact.GroupVersion)
+	object.SetKind(fact.Kind)
+	return object
+}
+
+// recordedObject is the minimal object of a kind in the recordings; nil: there is none.
+func recordedObject(t *testing.T, fact Fact) []byte {
+	t.Helper()
+	group, version, _ := strings.Cut(fact.GroupVersion, "/")
+	name := "builtin-beta/" + group
+	if _, err := os.Stat(filepath.Join(recordingsDir, name+".jsonl.gz")); err != nil {
+		return nil
+	}
+	for _, scenario := range readRecording(t, name).Scenarios {
+		if scenario.Name != fact.Name+"."+group+"_"+version+"/minimal" {
+			continue
+		}
+		for _, step := range scenario.Steps {
+			if step.Request.Method == http.MethodPost && strings.HasSuffix(step.Request.Path, "/"+fact.Name) {
+				return step.Request.Body
+			}
+		}
+	}
+	return nil
+}
+
+// acceptable are objects of kinds whose fixtures are refused, by kind, or by kind and version.
+func acceptable() map[string]string {
+	const (
+		// Of kinds or versions that are not recorded.
+		policy = `{"spec":{"reinvocationPolicy":"Never","matchConstraints":{"resourceRules":[{"apiGroups":["a"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["x"]}]},
+			"mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{}"}}]}}`
+		binding   = `{"spec":{"policyName":"p.example.com"}}`
+		candidate = `{"spec":{"leaseName":"l","binaryVersion":"1.37.0","emulationVersion":"1.37.0","strategy":"OldestEmulationVersion"}}`
+		claim     = `{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"gpu"}}]}}}`
+		flatClaim = `{"spec":{"devices":{"requests":[{"name":"r","deviceClassName":"gpu"}]}}}`
+		slice     = `{"spec":{"driver":"gpu.example.com","nodeName":"n","pool":{"name":"p","generation":1,"resourceSliceCount":1}}}`
+	)
+	return map[string]string{
+		"MutatingAdmissionPolicy": policy, "MutatingAdmissionPolicyBinding": binding, "LeaseCandidate": candidate,
+		"ResourceClaim": claim, "ResourceClaim.resource.k8s.io/v1beta1": flatClaim, "ResourceSlice": slice,
+		"ResourceClaimTemplate": `{"spec":` + claim + `}`, "ResourceClaimTemplate.resource.k8s.io/v1beta1": `{"spec":` + flatClaim + `}`,
+		"DeviceClass": `{"spec":{}}`, "Workload": `{"spec":{"podGroupTemplates":[{"name":"pg","schedulingPolicy":{"basic":{}}}]}}`,
+		"PodGroup":          `{"spec":{"schedulingPolicy":{"basic":{}}}}`,
+		"CompositePodGroup": `{"spec":{"schedulingPolicy":{"basic":{}}}}`,
+	}
+}
+
+// lifeOf creates an object, reads it, puts it back unchanged and deletes it.
+func (f *fetcher) lifeOf(t *testing.T, fact Fact, object *unstructured.Unstructured) {
+	t.Helper()
+	collection := "/apis/" + fact.GroupVersion
+	if fact.Namespaced == "true" {
+		collection += "/namespaces/on-demand"
+	}
+	collection += "/" + fact.Name
+	status, created := f.do(t, http.MethodPost, collection, object.Object)
+	if status != http.StatusCreated {
+		t.Fatalf("create: status %d: %v", status, created["message"])
+	}
+	path := collection + "/" + object.GetName()
+	status, read := f.do(t, http.MethodGet, path, nil)
+	if status != http.StatusOK {
+		t.Fatalf("get: status %d: %v", status, read["message"])
+	}
+	status, written := f.do(t, http.MethodPut, path, read)
+	if status != http.StatusOK {
+		t.Fatalf("put: status %d: %v", status, written["message"])
+	}
+	was, is := unstructured.Unstructured{Object: read}, unstructured.Unstructured{Object: written}
+	if was.GetResourceVersion() != is.GetResourceVersion() || is.GetAPIVersion() != fact.GroupVersion {
+		t.Errorf("put back unchanged, %s of %s became %s of %s", was.GetResourceVersion(), was.GetAPIVersion(), is.GetResourceVersion(), is.GetAPIVersion())
+	}
+	if status, answer := f.do(t, http.MethodDelete, path, nil); status != http.StatusOK {
+		t.Errorf("delete: status %d: %v", status, answer["message"])
+	}
+	if status, _ := f.do(t, http.MethodGet, path, nil); status != http.StatusNotFound {
+		t.Errorf("get after delete: status %d", status)
+	}
+}

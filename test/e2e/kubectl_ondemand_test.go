@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+const leaseCandidate = `{"apiVersion":"coordination.k8s.io/v1alpha2","kind":"LeaseCandidate","metadata":{"name":"c"},
+"spec":{"leaseName":"l","binaryVersion":"1.37.0","emulationVersion":"1.37.0","strategy":"OldestEmulationVersion"}}`
+
+const taintRule = `{"apiVersion":"resource.k8s.io/v1alpha3","kind":"DeviceTaintRule","metadata":{"name":"broken"},
+"spec":{"deviceSelector":{"driver":"gpu.example.com"},"taint":{"key":"example.com/broken","effect":"NoSchedule"}}}`
+
+// TestKubectlOnDemand works with versions that are off by default.
+func TestKubectlOnDemand(t *testing.T) {
+	t.Parallel()
+	srv := testserver.New(t, testserver.Options{Flags: []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"}})
+	k := newKubectl(t, srv, t.TempDir())
+	k.printsAll(args("api-versions"), "coordination.k8s.io/v1beta1\n", "internal.apiserver.k8s.io/v1alpha1\n", "resource.k8s.io/v1beta1\n", "scheduling.k8s.io/v1alpha3\n")
+	k.printsAll(args("explain leasecandidates"), "GROUP:      coordination.k8s.io", "VERSION:    v1beta1")
+	k.printsAll(args("explain resourceclaims.spec.devices.requests.deviceClassName --api-version=resource.k8s.io/v1beta1"), "FIELD: deviceClassName <string>")
+
+	k.okWith(leaseCandidate, "create", "-f", "-")
+	k.printsAll(args("get leasecandidates"), "NAME   LEASENAME   BINARYVERSION   EMULATIONVERSION   AGE", "c      l           1.37.0")
+	k.okWith(strings.Replace(leaseCandidate, `"l"`, `"other"`, 1), "apply", "-f", "-", "--server-side", "--force-conflicts")
+	k.prints("other", "get", "leasecandidates.v1beta1.coordination.k8s.io", "c", "-o", "jsonpath={.spec.leaseName}")
+	k.ok(args("delete leasecandidates c")...)
+
+	// One object, whichever version it is asked for in.
+	k.okWith(taintRule, "create", "-f", "-")
+	for _, version := range []string{"v1alpha3", "v1beta2", "v1"} {
+		k.prints("resource.k8s.io/"+version, "get", "devicetaintrules."+version+".resource.k8s.io", "broken", "-o", "jsonpath={.apiVersion}")
+	}
+}
+
+// TestKubectlWithoutBetas finds none of them where they are off.
+func TestKubectlWithoutBetas(t *testing.T) {
+	t.Parallel()
+	srv := testserver.New(t, testserver.Options{Flags: []string{"--runtime-config=api/beta=false"}})
+	k := newKubectl(t, srv, t.TempDir())
+	if out := k.ok("api-versions"); strings.Contains(out, "beta") || strings.Contains(out, "alpha") {
+		t.Errorf("there are\n%s", out)
+	}
+	k.fails(1, `the server doesn't have a resource type "leasecandidates"`, "get", "leasecandidates")
+	k.failsWith(taintRule, 1, `no matches for kind "DeviceTaintRule" in version "resource.k8s.io/v1alpha3"`, "create", "-f", "-")
+}
