@@ -24,7 +24,11 @@ type Gate string
 const (
 	CompositePodGroup                            Gate = "CompositePodGroup"
 	DeclarativeValidationBeta                    Gate = "DeclarativeValidationBeta"
+	DRAConsumableCapacity                        Gate = "DRAConsumableCapacity"
+	DRAFractionalCapacityRange                   Gate = "DRAFractionalCapacityRange"
+	DRAListTypeAttributes                        Gate = "DRAListTypeAttributes"
 	DRAPartitionableDevicesType                  Gate = "DRAPartitionableDevicesType"
+	DRAResourceClaimGranularStatusAuthorization  Gate = "DRAResourceClaimGranularStatusAuthorization"
 	InPlacePodVerticalScalingSchedulerPreemption Gate = "InPlacePodVerticalScalingSchedulerPreemption"
 	PodGroupPreemptionPolicy                     Gate = "PodGroupPreemptionPolicy"
 	StrictIPCIDRValidation                       Gate = "StrictIPCIDRValidation"
