@@ -164,6 +164,10 @@ type Row[T any] struct {
 	// Validate reports what is wrong with an object, metadata aside: a new one,
 	// where old is nil, and one that is to replace old. Neither may be changed.
 	Validate func(f validation.Field, obj, old *T)
+	// Permit and PermitStatus report what the writer may not set, valid as it is: that
+	// depends on other objects, or on the authorizer. They run before Validate and
+	// ValidateStatus.
+	Permit, PermitStatus func(op *Operation, f validation.Field, obj, old *T)
 	// Warnings returns what the client should know of an object that is stored
 	// all the same. old is nil on creation.
 	Warnings func(op *Operation, obj, old *T) []string
