@@ -2,7 +2,8 @@
 // claims them. It allocates none.
 //
 // Imports: apis/builtin, apis/builtin/declarative/resource,
-// apis/builtin/validation.
+// apis/builtin/podspec, apis/builtin/validation, authorizer, cel/environment,
+// cel/library, feature, request.
 package resource
 
 import (
@@ -14,10 +15,12 @@ import (
 
 // V1 is resource.k8s.io/v1.
 func V1() builtin.Group {
+	rules := &selectors{}
 	return builtin.Group{GroupVersion: resourcev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[resourcev1.DeviceClass]{
 			Name: "deviceclasses", Kind: "DeviceClass", Generation: true, ReturnDeleted: true,
-			Validate: validateDeviceClass, Columns: deviceClassColumns(),
+			ValidateName: anyName,
+			Expensive:    true, Validate: rules.validateDeviceClass, Columns: deviceClassColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
 			Name: "devicetaintrules", Kind: "DeviceTaintRule",
@@ -29,17 +32,19 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
 			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultClaim, PrepareStatus: prepareClaimStatus, Validate: validateClaim,
-			ValidateStatus: validateClaimStatus, Columns: claimColumns(),
+			Default: defaultClaim, PrepareStatus: prepareClaimStatus,
+			Expensive: true, Permit: permitClaim, Validate: rules.validateClaim,
+			PermitStatus: permitClaimStatus, ValidateStatus: validateClaimStatus, Columns: claimColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
 			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
-			Default: defaultClaimTemplate, Validate: validateClaimTemplate, Columns: claimTemplateColumns(),
+			Default: defaultClaimTemplate, Expensive: true, Permit: permitClaimTemplate, Validate: rules.validateClaimTemplate, Columns: claimTemplateColumns(),
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel,
-			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: prepareSliceUpdate, Validate: validateSlice, Columns: sliceColumns(),
+			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: countSliceUpdate, Validate: validateSlice,
+			Warnings: sliceWarnings, Columns: sliceColumns(),
 		}),
 	}}
 }
