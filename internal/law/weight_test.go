@@ -3,6 +3,7 @@ package law
 import (
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,6 +15,12 @@ func heavy(path string) (reason string) {
 	switch {
 	case path == "k8s.io/api/scheduling/v1alpha3":
 		return "" // k8s.io/api/batch/v1 imports it
+	case slices.Contains([]string{
+		// They have kinds that no stable version has, or whose fields differ.
+		"k8s.io/api/apiserverinternal/v1alpha1", "k8s.io/api/certificates/v1beta1", "k8s.io/api/coordination/v1beta1",
+		"k8s.io/api/lifecycle/v1alpha1", "k8s.io/api/resource/v1alpha3", "k8s.io/api/resource/v1beta1", "k8s.io/api/scheduling/v1beta1",
+	}, path):
+		return ""
 	case regexp.MustCompile(`^k8s\.io/api/[a-z]+/v[0-9]+(alpha|beta)[0-9]+$`).MatchString(path):
 		return "to name a version a schema.GroupVersion is enough"
 	case inside(path, "k8s.io/client-go/util/jsonpath"), inside(path, "k8s.io/client-go/third_party"):

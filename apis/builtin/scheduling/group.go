@@ -1,7 +1,8 @@
 // Package scheduling declares the resource of scheduling.k8s.io. It schedules
 // nothing.
 //
-// Imports: apis/builtin.
+// Imports: apis/builtin, apis/builtin/declarative/scheduling/v1alpha3,
+// apis/builtin/declarative/scheduling/v1beta1, apis/builtin/validation.
 package scheduling
 
 import (
