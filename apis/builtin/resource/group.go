@@ -43,7 +43,7 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel,
-			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: countSliceUpdate, Validate: validateSlice,
+			Default: defaultSlice, Prepare: prepareSlice, PrepareUpdate: countSliceUpdate, Expensive: true, Validate: validateSlice,
 			Warnings: sliceWarnings, Columns: sliceColumns(),
 		}),
 	}}
