@@ -20,14 +20,13 @@ const maxValidValues = 10
 // validateCapacities: how capacities are requested is said of devices that several
 // requests share.
 func validateCapacities(f validation.Field, device *resourcev1.Device) {
-	shared := device.AllowMultipleAllocations != nil && *device.AllowMultipleAllocations
 	for name, capacity := range device.Capacity {
 		validateQualifiedName(f, name)
 		if capacity.RequestPolicy == nil {
 			continue
 		}
 		at := f.Key(shortened(string(name))).Child("requestPolicy")
-		if shared {
+		if isTrue(device.AllowMultipleAllocations) {
 			validateRequestPolicy(at, capacity.RequestPolicy, capacity.Value)
 		} else {
 			at.Forbidden("allowMultipleAllocations must be true")

@@ -26,7 +26,7 @@ func validateDevice(f validation.Field, device, old *resourcev1.Device, ownNodes
 		validateQualifiedName(at, name)
 		validateAttribute(at.Key(shortened(string(name))), &attribute)
 	}
-	if old == nil || validation.Changed(device.Capacity, old.Capacity) {
+	if old == nil || isTrue(device.AllowMultipleAllocations) != isTrue(old.AllowMultipleAllocations) || validation.Changed(device.Capacity, old.Capacity) {
 		validateCapacities(f.Child("capacity"), device)
 	}
 	if old == nil || validation.Changed(device.Taints, old.Taints) {

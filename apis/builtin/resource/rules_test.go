@@ -333,6 +333,8 @@ func TestUpdateSlice(t *testing.T) {
 	old := slice()
 	old.Spec.Devices[0].Taints = []resourcev1.DeviceTaint{{Key: "bad key", Effect: resourcev1.DeviceTaintEffectNone}}
 	old.Spec.Devices[0].Capacity["memory"] = resourcev1.DeviceCapacity{RequestPolicy: &resourcev1.CapacityRequestPolicy{}}
+	old.Spec.Devices[1].AllowMultipleAllocations = new(true)
+	old.Spec.Devices[1].Capacity["memory"] = resourcev1.DeviceCapacity{RequestPolicy: &resourcev1.CapacityRequestPolicy{}}
 	runRules(t, validateSlice, old.DeepCopy, old, []ruleTest[resourcev1.ResourceSlice]{
 		{"nothing", func(s *resourcev1.ResourceSlice) { s.Spec.Pool.Generation++ }, nil},
 		{"another place", func(s *resourcev1.ResourceSlice) { slices.Reverse(s.Spec.Devices) }, nil},
@@ -340,6 +342,8 @@ func TestUpdateSlice(t *testing.T) {
 			[]string{"spec.devices[0].taints[0].key: Invalid value: \"bad key\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"}},
 		{"a capacity", func(s *resourcev1.ResourceSlice) { s.Spec.Devices[0].Capacity["more"] = resourcev1.DeviceCapacity{} },
 			[]string{"spec.devices[0].capacity[memory].requestPolicy: Forbidden: allowMultipleAllocations must be true"}},
+		{"no more sharing", func(s *resourcev1.ResourceSlice) { s.Spec.Devices[1].AllowMultipleAllocations = nil },
+			[]string{"spec.devices[1].capacity[memory].requestPolicy: Forbidden: allowMultipleAllocations must be true"}},
 		{"what it is of", func(s *resourcev1.ResourceSlice) {
 			s.Spec.Driver, s.Spec.Pool.Name, s.Spec.NodeName = "e.example.com", "r", new("m")
 		}, []string{

@@ -72,7 +72,7 @@ func validateDevices(f validation.Field, spec *resourcev1.ResourceSliceSpec, old
 		return
 	}
 	before := devicesOf(old)
-	ownNodes := spec.PerDeviceNodeSelection != nil && *spec.PerDeviceNodeSelection
+	ownNodes := isTrue(spec.PerDeviceNodeSelection)
 	names := validation.NewSeen[string](len(spec.Devices))
 	for i := range spec.Devices {
 		device := &spec.Devices[i]
