@@ -234,17 +234,18 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 		if k.Status {
 			p.keepStatus(obj, old)
 		}
-		k.dropDisabled(env, obj, old)
 		if k.prepareUpdate != nil {
 			k.prepareUpdate(&Operation{Context: ctx, Env: env}, obj, old)
 		}
+		k.dropDisabled(env, obj, old)
 	}
-	if k.validate != nil {
+	rules := permitted(env, k.permit, k.validate)
+	if rules != nil {
 		s.Validate = func(ctx context.Context, obj codec.Object) field.ErrorList {
-			return env.validator.Validate(ctx, func(f validation.Field) { k.validate(f, obj, nil) })
+			return env.validator.Validate(ctx, func(f validation.Field) { rules(f, obj, nil) })
 		}
 	}
-	s.ValidateUpdate = validateUpdate(env, k.validate)
+	s.ValidateUpdate = validateUpdate(env, rules)
 	k.warn(env, s)
 	s.GracePeriod, s.Held, s.OnMark = k.gracePeriod, k.held, k.onMark
 	if k.begin != nil {
@@ -290,7 +291,7 @@ func (k *kindRow) statusStrategy(env *Env, main *registry.Strategy) *registry.St
 			k.prepareStatus(&Operation{Context: ctx, Env: env}, obj, old)
 		}
 	}
-	s.ValidateUpdate = validateUpdate(env, k.validateStatus)
+	s.ValidateUpdate = validateUpdate(env, permitted(env, k.permitStatus, k.validateStatus))
 	s.WarningsOnUpdate = nil
 	return &s
 }
@@ -306,6 +307,19 @@ func beginRemovals(begin registry.Begin) registry.Begin {
 			return registry.Transaction{}, nil
 		}
 		return begin(ctx, nil, old, dryRun)
+	}
+}
+
+// permitted returns rules with those of a Permit hook before them.
+func permitted(env *Env, permit func(op *Operation, f validation.Field, obj, old codec.Object), rules func(f validation.Field, obj, old codec.Object)) func(f validation.Field, obj, old codec.Object) {
+	if permit == nil {
+		return rules
+	}
+	return func(f validation.Field, obj, old codec.Object) {
+		permit(&Operation{Context: f.Context(), Env: env}, f, obj, old)
+		if rules != nil {
+			rules(f, obj, old)
+		}
 	}
 }
 

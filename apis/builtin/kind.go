@@ -31,6 +31,8 @@ type kindRow struct {
 	prepareStatus  func(op *Operation, obj, old codec.Object)
 	validate       func(f validation.Field, obj, old codec.Object)
 	validateStatus func(f validation.Field, obj, old codec.Object)
+	permit         func(op *Operation, f validation.Field, obj, old codec.Object)
+	permitStatus   func(op *Operation, f validation.Field, obj, old codec.Object)
 	warnings       func(op *Operation, obj, old codec.Object) []string
 	gracePeriod    func(obj codec.Object, asked *int64) int64
 	held           func(obj codec.Object) bool
@@ -62,7 +64,8 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 		defaults: onOne[T, P](row.Default), onMark: onOne[T, P](row.OnMark),
 		prepareUpdate: onTwo[T, P](row.PrepareUpdate), prepareStatus: onTwo[T, P](row.PrepareStatus),
 		validate: rulesOf[T, P](row.Validate), validateStatus: rulesOf[T, P](row.ValidateStatus),
-		gated: untypedGated[T, P](row.Gated),
+		gated:  untypedGated[T, P](row.Gated),
+		permit: permitOf[T, P](row.Permit), permitStatus: permitOf[T, P](row.PermitStatus),
 	}
 	if row.Columns != nil {
 		k.table = Table[T, P](row.Columns)
@@ -134,6 +137,15 @@ func rulesOf[T any, P object[T]](f func(validation.Field, *T, *T)) func(validati
 		return nil
 	}
 	return func(at validation.Field, obj, old codec.Object) { f(at, typed[T, P](obj), typed[T, P](old)) }
+}
+
+func permitOf[T any, P object[T]](f func(*Operation, validation.Field, *T, *T)) func(*Operation, validation.Field, codec.Object, codec.Object) {
+	if f == nil {
+		return nil
+	}
+	return func(op *Operation, at validation.Field, obj, old codec.Object) {
+		f(op, at, typed[T, P](obj), typed[T, P](old))
+	}
 }
 
 // typed returns the object of a row; nil for nil, which stands for an object that

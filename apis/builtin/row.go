@@ -197,7 +197,8 @@ type Row[T any] struct {
 
 	// Authorize returns why the user may not write what is in an object, an API error.
 	Authorize func(op *Operation, obj, old *T) error
-	// Gated are fields of features that can be off. They are dropped before Prepare.
+	// Gated are fields of features that can be off. They are dropped before Prepare and after
+	// PrepareUpdate, which may count what is dropped as a change.
 	Gated []Gated[T]
 	// Prepare completes an object that is to be new, and PrepareUpdate one that
 	// is to replace old: what a client may not set, or can leave out.
@@ -206,6 +207,10 @@ type Row[T any] struct {
 	// Validate reports what is wrong with an object, metadata aside: a new one,
 	// where old is nil, and one that is to replace old. Neither may be changed.
 	Validate func(f validation.Field, obj, old *T)
+	// Permit and PermitStatus report what the writer may not set, valid as it is: that
+	// depends on other objects, or on the authorizer. They run before Validate and
+	// ValidateStatus.
+	Permit, PermitStatus func(op *Operation, f validation.Field, obj, old *T)
 	// Warnings returns what the client should know of an object that is stored
 	// all the same. old is nil on creation.
 	Warnings func(op *Operation, obj, old *T) []string

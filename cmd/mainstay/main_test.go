@@ -74,7 +74,7 @@ func TestCommandLine(t *testing.T) {
 		{"two not built yet", []string{"serve", "--etcd-servers-overrides=x", "--oidc-issuer-url=y"}, 2, nil, []string{"--etcd-servers-overrides is not supported yet", "--oidc-issuer-url is not supported yet"}},
 		{"underscores", []string{"serve", "--audit_policy_file=x"}, 2, nil, []string{"--audit-policy-file is not supported yet"}},
 		{"flow control", inDir("--enable-priority-and-fairness"), 2, nil, []string{"--enable-priority-and-fairness is not supported yet"}},
-		{"RBAC", inDir("--authorization-mode=RBAC"), 2, nil, []string{"--authorization-mode=RBAC is not supported yet"}},
+		{"a mode not built yet", inDir("--authorization-mode=Node,RBAC"), 2, nil, []string{"--authorization-mode=Node is not supported yet"}},
 		{"an unknown gate", inDir("--feature-gates=Nope=true"), 2, nil, []string{"mainstay: --feature-gates: unrecognized feature gate: Nope\n"}},
 		{"a locked gate", inDir("--feature-gates=WatchList=false", "--feature-gates=JobManagedBy=false"), 2, nil,
 			[]string{"mainstay: --feature-gates: cannot set feature gate JobManagedBy to false, feature is locked to true\n"}},

@@ -57,6 +57,8 @@ var since137 = map[string]string{
 	"pods.v1/create-faults 1775": "ClusterTrustBundleProjection",
 	"pods.v1/create-faults 1778": "PodCertificateRequest",
 	"pods.v1/extra-cases 41":     "ClusterTrustBundleProjection",
+	"pods.v1/create-faults 511":  "ContainerStopSignals",
+	"pods.v1/extra-cases 63":     "ContainerStopSignals",
 }
 
 // TestCreations prepares for creation what a recorded kube-apiserver created,

@@ -5,9 +5,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/validation/validationtest"
-	"mainstay.dev/mainstay/feature"
 )
 
 func TestLeases(t *testing.T) {
@@ -29,33 +27,4 @@ func TestLeases(t *testing.T) {
 		{Name: "a holder without strategy", Change: func(l *coordinationv1.Lease) { l.Spec.PreferredHolder = new("a") },
 			Want: []string{"spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"}},
 	})
-}
-
-// TestElections: what elections by the server are for is dropped where they are off, but
-// for what stood there before.
-func TestElections(t *testing.T) {
-	t.Parallel()
-	on, err := feature.Defaults().Parse("CoordinatedLeaderElection=true")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease := func() *coordinationv1.Lease {
-		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{Strategy: new(coordinationv1.OldestEmulationVersion), PreferredHolder: new("a")}}
-	}
-	operation := func(gates feature.Gates) *builtin.Operation {
-		return &builtin.Operation{Context: t.Context(), Env: &builtin.Env{Gates: gates}}
-	}
-	created, off, updated, kept := lease(), lease(), lease(), lease()
-	prepareLease(operation(on), created)
-	prepareLease(operation(feature.Defaults()), off)
-	prepareLeaseUpdate(operation(feature.Defaults()), updated, &coordinationv1.Lease{})
-	prepareLeaseUpdate(operation(feature.Defaults()), kept, lease())
-	for name, tt := range map[string]struct {
-		lease *coordinationv1.Lease
-		want  bool
-	}{"created": {created, true}, "created, off": {off, false}, "updated, off": {updated, false}, "there before": {kept, true}} {
-		if got := tt.lease.Spec.Strategy != nil && tt.lease.Spec.PreferredHolder != nil; got != tt.want {
-			t.Errorf("%s: kept is %t", name, got)
-		}
-	}
 }

@@ -102,13 +102,13 @@ func TestNodeStatuses(t *testing.T) {
 	})
 }
 
-// Fields of features that are off are not stored, unless they were before.
+// What kubelets were once configured by is not stored, unless it was before.
 func TestNodeFields(t *testing.T) {
 	t.Parallel()
 	op := &builtin.Operation{Env: &builtin.Env{Gates: feature.Defaults()}}
 	full := func() *corev1.Node {
 		return &corev1.Node{
-			Spec:   corev1.NodeSpec{ConfigSource: &corev1.NodeConfigSource{}, PodPreemptionPolicy: &corev1.NodePodPreemptionPolicy{}},
+			Spec:   corev1.NodeSpec{ConfigSource: &corev1.NodeConfigSource{}},
 			Status: corev1.NodeStatus{Config: &corev1.NodeConfigStatus{}},
 		}
 	}

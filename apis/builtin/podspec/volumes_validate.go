@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
@@ -209,9 +210,15 @@ func validateEphemeralVolume(f validation.Field, volume *corev1.Volume) {
 		f.Required("")
 		return
 	}
-	meta, at := &template.ObjectMeta, f.Child("metadata")
-	at.Child("annotations").Annotations(meta.Annotations)
-	at.Child("labels").Labels(meta.Labels)
+	ValidateClaimMetadata(f.Child("metadata"), &template.ObjectMeta)
+	ValidateClaimSpec(f.Child("spec"), &template.Spec, nil)
+}
+
+// ValidateClaimMetadata has the rules of the metadata of what claims are made from:
+// it has labels and annotations alone.
+func ValidateClaimMetadata(f validation.Field, meta *metav1.ObjectMeta) {
+	f.Child("annotations").Annotations(meta.Annotations)
+	f.Child("labels").Labels(meta.Labels)
 	for _, field := range [...]setField{
 		{"name", meta.Name != ""}, {"generateName", meta.GenerateName != ""}, {"namespace", meta.Namespace != ""},
 		{"selfLink", meta.SelfLink != ""}, {"uID", meta.UID != ""}, {"resourceVersion", meta.ResourceVersion != ""},
@@ -221,8 +228,7 @@ func validateEphemeralVolume(f validation.Field, volume *corev1.Volume) {
 		{"managedFields", len(meta.ManagedFields) > 0},
 	} {
 		if field.set {
-			at.Child(field.name).Forbidden("cannot be set")
+			f.Child(field.name).Forbidden("cannot be set")
 		}
 	}
-	ValidateClaimSpec(f.Child("spec"), &template.Spec, nil)
 }

@@ -11,41 +11,22 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 )
 
-// device is what tells one allocated device from others.
-type device struct{ driver, pool, name, share string }
-
-// prepareClaimStatus drops what drivers said of devices that the claim does
-// not have any more.
+// prepareClaimStatus drops what drivers said of devices that the claim does not have
+// any more.
 func prepareClaimStatus(_ *builtin.Operation, claim, old *resourcev1.ResourceClaim) {
-	gone := allocated(old)
-	for d := range allocated(claim) {
+	gone := allocatedDevices(old)
+	for d := range allocatedDevices(claim) {
 		delete(gone, d)
 	}
 	if len(gone) == 0 {
 		return
 	}
 	claim.Status.Devices = slices.DeleteFunc(claim.Status.Devices, func(d resourcev1.AllocatedDeviceStatus) bool {
-		return gone[device{d.Driver, d.Pool, d.Device, text(d.ShareID)}]
+		return gone[reportedDevice(&d)]
 	})
 	if len(claim.Status.Devices) == 0 {
 		claim.Status.Devices = nil
 	}
-}
-
-func allocated(claim *resourcev1.ResourceClaim) map[device]bool {
-	devices := map[device]bool{}
-	if claim.Status.Allocation == nil {
-		return devices
-	}
-	for i := range claim.Status.Allocation.Devices.Results {
-		result := &claim.Status.Allocation.Devices.Results[i]
-		var share string
-		if result.ShareID != nil {
-			share = string(*result.ShareID)
-		}
-		devices[device{result.Driver, result.Pool, result.Device, share}] = true
-	}
-	return devices
 }
 
 func text(s *string) string {

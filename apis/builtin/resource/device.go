@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
 // Keys of field selectors.
@@ -31,6 +33,23 @@ func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, 
 		}
 		return "", "", fmt.Errorf("field label not supported for %s: %s", gv.WithKind("ResourceSlice"), label)
 	}
+}
+
+// countSliceUpdate counts the generation before fields of features that are off are
+// dropped: as in kube-apiserver, a write of nothing else counts.
+func countSliceUpdate(_ *builtin.Operation, slice, old *resourcev1.ResourceSlice) {
+	if validation.Changed(slice.Spec, old.Spec) {
+		slice.Generation = old.Generation + 1
+	}
+}
+
+// sliceWarnings: names of drivers are compared as they stand.
+func sliceWarnings(_ *builtin.Operation, slice, _ *resourcev1.ResourceSlice) []string {
+	driver := slice.Spec.Driver
+	if driver == strings.ToLower(driver) {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters", driver)}
 }
 
 func sliceColumns() *builtin.Columns[resourcev1.ResourceSlice] {

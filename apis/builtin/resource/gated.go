@@ -94,7 +94,7 @@ func partitionType(u *builtin.Use, slice *resourcev1.ResourceSlice) {
 func gatedClaim() []builtin.Gated[resourcev1.ResourceClaim] {
 	return []builtin.Gated[resourcev1.ResourceClaim]{
 		{Gate: feature.DRAConsumableCapacity, Fields: claimCapacity},
-		{Gate: feature.DRADerivedAttributes, Fields: func(u *builtin.Use, claim *resourcev1.ResourceClaim) { derivedAttributes(u, &claim.Spec) }},
+		{Gate: feature.DRADerivedAttributes, Fields: func(u *builtin.Use, claim *resourcev1.ResourceClaim) { takeDerived(u, &claim.Spec) }},
 		{Gate: feature.DRADeviceBindingConditions, Fields: claimBinding},
 		{Gate: feature.DRADeviceTaints, Fields: claimTolerations},
 		{Gate: feature.DRAOptionalNodeOperations, Fields: claimSkipped},
@@ -107,7 +107,7 @@ func gatedClaimTemplate() []builtin.Gated[resourcev1.ResourceClaimTemplate] {
 	}
 	return []builtin.Gated[resourcev1.ResourceClaimTemplate]{
 		{Gate: feature.DRAConsumableCapacity, Fields: of(wantedCapacity)},
-		{Gate: feature.DRADerivedAttributes, Fields: of(derivedAttributes)},
+		{Gate: feature.DRADerivedAttributes, Fields: of(takeDerived)},
 		{Gate: feature.DRADeviceTaints, Fields: of(tolerations)},
 	}
 }
@@ -131,7 +131,7 @@ func wantedCapacity(u *builtin.Use, spec *resourcev1.ResourceClaimSpec) {
 		func(sub *resourcev1.DeviceSubRequest) { builtin.Take(u, &sub.Capacity) })
 }
 
-func derivedAttributes(u *builtin.Use, spec *resourcev1.ResourceClaimSpec) {
+func takeDerived(u *builtin.Use, spec *resourcev1.ResourceClaimSpec) {
 	eachRequest(spec, func(exactly *resourcev1.ExactDeviceRequest) { builtin.Take(u, &exactly.DerivedAttributes) },
 		func(sub *resourcev1.DeviceSubRequest) { builtin.Take(u, &sub.DerivedAttributes) })
 }

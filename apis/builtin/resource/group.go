@@ -1,8 +1,9 @@
 // Package resource declares the resources of resource.k8s.io: devices, and who
 // claims them. It allocates none.
 //
-// Imports: apis/builtin, apis/builtin/declarative/resource,
-// apis/builtin/validation, codec, feature.
+// Imports: apis/builtin, apis/builtin/declarative/resource, apis/builtin/podspec,
+// apis/builtin/validation, authorizer, cel/environment, cel/library, codec,
+// feature, request.
 package resource
 
 import (
@@ -19,10 +20,12 @@ import (
 func V1() builtin.Group {
 	v1beta2 := schema.GroupVersion{Group: resourcev1.GroupName, Version: "v1beta2"}
 	alsoV1beta2 := builtin.Also{GroupVersion: v1beta2, Deprecated: 36}
+	rules := &selectors{}
 	return builtin.Group{GroupVersion: resourcev1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[resourcev1.DeviceClass]{
 			Name: "deviceclasses", Kind: "DeviceClass", Generation: true, ReturnDeleted: true,
-			Validate: validateDeviceClass, Columns: deviceClassColumns(),
+			ValidateName: anyName,
+			Expensive:    true, Validate: rules.validateDeviceClass, Columns: deviceClassColumns(),
 			Also: []builtin.Also{alsoV1beta2, {GroupVersion: resourcev1beta1.SchemeGroupVersion, Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.DeviceTaintRule]{
@@ -39,19 +42,22 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaim]{
 			Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Gated: gatedClaim(), Default: defaultClaim, PrepareStatus: prepareClaimStatus, Validate: validateClaim,
-			ValidateStatus: validateClaimStatus, Columns: claimColumns(),
+			Gated: gatedClaim(), Default: defaultClaim, PrepareStatus: prepareClaimStatus,
+			Expensive: true, Permit: permitClaim, Validate: rules.validateClaim,
+			PermitStatus: permitClaimStatus, ValidateStatus: validateClaimStatus, Columns: claimColumns(),
 			Also: []builtin.Also{alsoV1beta2, {Version: claimV1beta1(), Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceClaimTemplate]{
 			Name: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Namespaced: true, ReturnDeleted: true,
-			Gated: gatedClaimTemplate(), Default: defaultClaimTemplate, Validate: validateClaimTemplate, Columns: claimTemplateColumns(),
+			Gated: gatedClaimTemplate(), Default: defaultClaimTemplate,
+			Expensive: true, Permit: permitClaimTemplate, Validate: rules.validateClaimTemplate, Columns: claimTemplateColumns(),
 			Also: []builtin.Also{alsoV1beta2, {Version: claimTemplateV1beta1(), Deprecated: 35}},
 		}),
 		builtin.Resource(builtin.Row[resourcev1.ResourceSlice]{
 			Name: "resourceslices", Kind: "ResourceSlice", Generation: true, ReturnDeleted: true,
 			SelectableFields: []string{nodeName, driver}, Fields: sliceFields, FieldLabel: sliceFieldLabel(resourcev1.SchemeGroupVersion),
-			Gated: gatedSlice(), Default: defaultSlice, Validate: validateSlice, Columns: sliceColumns(),
+			Gated: gatedSlice(), Default: defaultSlice, PrepareUpdate: countSliceUpdate,
+			Expensive: true, Validate: validateSlice, Warnings: sliceWarnings, Columns: sliceColumns(),
 			Also: []builtin.Also{
 				{GroupVersion: v1beta2, Deprecated: 36, FieldLabel: sliceFieldLabel(v1beta2)},
 				{Version: sliceV1beta1(), Deprecated: 35, FieldLabel: sliceFieldLabel(resourcev1beta1.SchemeGroupVersion)},

@@ -1,7 +1,8 @@
 // Package scheduling declares the resources of scheduling.k8s.io. It schedules
 // nothing.
 //
-// Imports: apis/builtin, apis/builtin/validation, feature.
+// Imports: apis/builtin, apis/builtin/declarative/scheduling/v1alpha3,
+// apis/builtin/declarative/scheduling/v1beta1, apis/builtin/validation, feature.
 package scheduling
 
 import (
@@ -34,10 +35,11 @@ func V1Beta1() builtin.Group {
 		builtin.Resource(builtin.Row[schedulingv1beta1.PodGroup]{
 			Name: "podgroups", Kind: "PodGroup", Namespaced: true, Gate: feature.GenericWorkload,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Gated: gatedPodGroup(), Default: defaultPodGroup, Columns: podGroupColumns(), Also: v1alpha3,
+			Gated: gatedPodGroup(), Default: defaultPodGroup, Validate: validatePodGroup, ValidateStatus: validatePodGroupStatus, Columns: podGroupColumns(), Also: v1alpha3,
 		}),
 		builtin.Resource(builtin.Row[schedulingv1beta1.Workload]{
-			Name: "workloads", Kind: "Workload", Namespaced: true, Gate: feature.GenericWorkload, Gated: gatedWorkload(), Also: v1alpha3,
+			Name: "workloads", Kind: "Workload", Namespaced: true, Gate: feature.GenericWorkload, Gated: gatedWorkload(),
+			Validate: validateWorkload, Also: v1alpha3,
 		}),
 	}}
 }
@@ -48,7 +50,7 @@ func V1Alpha3() builtin.Group {
 		builtin.Resource(builtin.Row[schedulingv1alpha3.CompositePodGroup]{
 			Name: "compositepodgroups", Kind: "CompositePodGroup", Namespaced: true, Gate: feature.CompositePodGroup,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultCompositePodGroup, Columns: compositePodGroupColumns(),
+			Default: defaultCompositePodGroup, Validate: validateCompositePodGroup, ValidateStatus: validateCompositePodGroupStatus, Columns: compositePodGroupColumns(),
 		}),
 	}}
 }
