@@ -228,7 +228,7 @@ func acceptable() map[string]string {
 		"ResourceClaimTemplate": `{"spec":` + claim + `}`, "ResourceClaimTemplate.resource.k8s.io/v1beta1": `{"spec":` + flatClaim + `}`,
 		"DeviceClass": `{"spec":{}}`, "Workload": `{"spec":{"podGroupTemplates":[{"name":"pg","schedulingPolicy":{"basic":{}}}]}}`,
 		"PodGroup":          `{"spec":{"schedulingPolicy":{"basic":{}}}}`,
-		"CompositePodGroup": `{"spec":{"schedulingPolicy":{"basic":{}}}}`,
+		"CompositePodGroup": `{"spec":{"workloadRef":{"workloadName":"w","templateName":"t"},"schedulingPolicy":{"basic":{}}}}`,
 	}
 }
 
