@@ -119,7 +119,7 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 	if len(errs) > 0 {
 		return s.invalid(obj, errs)
 	}
-	warnFinalizers(ctx, obj, nil)
+	strategy.warnFinalizers(ctx, obj, nil)
 	if strategy.WarningsOnCreate != nil {
 		warn(ctx, strategy.WarningsOnCreate(ctx, obj))
 	}

@@ -273,7 +273,7 @@ func TestCreateAsksAdmission(t *testing.T) {
 
 func TestFinalizerWarnings(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, nil, nil)
+	e := newEnv(t, &registry.Strategy{Finalizers: registry.WarnOfFinalizers}, nil)
 	e.create(pod("p", finalizers("bare.example.com", "example.com/good", "orphan")))
 	warning := func(name string) string {
 		return `metadata.finalizers: "` + name + `": prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers`
@@ -290,9 +290,9 @@ func TestFinalizerWarnings(t *testing.T) {
 	}
 }
 
-func TestQualifiedFinalizers(t *testing.T) {
+func TestRefuseFinalizers(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, &registry.Strategy{QualifiedFinalizers: true}, nil)
+	e := newEnv(t, &registry.Strategy{Finalizers: registry.RefuseFinalizers}, nil)
 	refusal := func(place string) string {
 		return `Pod "p" is invalid: ` + place + `: Invalid value: "bare.example.com": name is neither a standard finalizer name nor is it fully qualified`
 	}
@@ -303,9 +303,9 @@ func TestQualifiedFinalizers(t *testing.T) {
 	wantStatus(t, err, 422, refusal("metadata.finalizers[2]"))
 
 	// What has one already, of an older server, stays editable.
-	e.Strategy.QualifiedFinalizers = false
+	e.Strategy.Finalizers = registry.AcceptFinalizers
 	e.create(pod("old", finalizers("bare.example.com")))
-	e.Strategy.QualifiedFinalizers = true
+	e.Strategy.Finalizers = registry.RefuseFinalizers
 	if _, err := e.change(e.Store, "old", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, noOptions()); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -9,6 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
+)
+
+// FinalizerPolicy is what is done about new finalizers without a domain, which may
+// clash with another writer's.
+type FinalizerPolicy int
+
+const (
+	// AcceptFinalizers says nothing.
+	AcceptFinalizers FinalizerPolicy = iota
+	// WarnOfFinalizers warns the client.
+	WarnOfFinalizers
+	// RefuseFinalizers refuses the object.
+	RefuseFinalizers
 )
 
 // standardFinalizers need no domain.
@@ -34,7 +50,7 @@ func unqualifiedFinalizers(obj, old codec.Object) iter.Seq2[int, string] {
 }
 
 func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
-	if !s.QualifiedFinalizers {
+	if s.Finalizers != RefuseFinalizers {
 		return nil
 	}
 	var errs field.ErrorList
@@ -42,4 +58,13 @@ func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), finalizer, "name is neither a standard finalizer name nor is it fully qualified"))
 	}
 	return errs
+}
+
+func (s *Strategy) warnFinalizers(ctx context.Context, obj, old codec.Object) {
+	if s.Finalizers != WarnOfFinalizers {
+		return
+	}
+	for _, finalizer := range unqualifiedFinalizers(obj, old) {
+		request.AddWarning(ctx, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers", finalizer))
+	}
 }

@@ -43,9 +43,8 @@ type Strategy struct {
 	// more on each update for which SpecChanged is true. Otherwise it stays what
 	// the client created the object with.
 	Generation bool
-	// QualifiedFinalizers refuses new finalizers without a domain; otherwise they are
-	// warned of.
-	QualifiedFinalizers bool
+	// Finalizers says what is done about new finalizers without a domain.
+	Finalizers FinalizerPolicy
 	// SpecChanged reports whether obj differs from old in what generation counts.
 	// It is called after PrepareForUpdate.
 	SpecChanged func(obj, old codec.Object) bool

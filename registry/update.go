@@ -157,7 +157,7 @@ func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old c
 	if len(errs) > 0 {
 		return s.invalid(obj, errs)
 	}
-	warnFinalizers(ctx, obj, old)
+	strategy.warnFinalizers(ctx, obj, old)
 	if strategy.WarningsOnUpdate != nil {
 		warn(ctx, strategy.WarningsOnUpdate(ctx, obj, old))
 	}

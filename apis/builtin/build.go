@@ -210,7 +210,10 @@ func (k *kindRow) strategy(env *Env) *registry.Strategy {
 		Namespaced: k.Namespaced, ValidateName: k.ValidateName,
 		Generation:          k.Generation && (k.GenerationGate == "" || env.Gates.Enabled(k.GenerationGate)),
 		AllowCreateOnUpdate: k.CreateOnUpdate, RequireResourceVersion: k.RequireResourceVersion,
-		ExactGenerateName: k.ExactGenerateName, OrphanByDefault: k.OrphanByDefault, QualifiedFinalizers: !k.AnyFinalizer,
+		ExactGenerateName: k.ExactGenerateName, OrphanByDefault: k.OrphanByDefault, Finalizers: registry.RefuseFinalizers,
+	}
+	if k.AnyFinalizer {
+		s.Finalizers = registry.AcceptFinalizers
 	}
 	s.SpecChanged = k.specChanged
 	if s.SpecChanged == nil {

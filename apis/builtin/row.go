@@ -174,7 +174,7 @@ type Row[T any] struct {
 
 	// CreateOnUpdate lets PUT create. RequireResourceVersion refuses a PUT
 	// without one. ReturnDeleted answers a deletion with the object instead of
-	// a Status. AnyFinalizer accepts finalizers without a domain, with a warning.
+	// a Status. AnyFinalizer accepts finalizers without a domain.
 	// Without withholds verbs.
 	CreateOnUpdate, RequireResourceVersion, ReturnDeleted bool
 	AnyFinalizer                                          bool
