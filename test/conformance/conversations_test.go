@@ -71,6 +71,12 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 	verdict := newVerdict(t, name)
 	for _, scenario := range recording.Scenarios {
 		results := replayer.Replay(t.Context(), scenario, NewMemory())
+		if scenario.Name == withinASecond && !verdict.asListed(results) {
+			if err := replayer.CleanUp(t.Context(), scenario); err != nil {
+				t.Error(err)
+			}
+			results = replayer.Replay(t.Context(), scenario, NewMemory())
+		}
 		verdict.judge(t, results)
 		if err := replayer.CleanUp(t.Context(), scenario); err != nil {
 			t.Error(err)
@@ -78,6 +84,10 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 	}
 	verdict.finish(t)
 }
+
+// withinASecond is a scenario in which a time that the server sets, in whole seconds, makes a write of what would be none,
+// unless it is the second of the write before. It gets a second chance.
+const withinASecond = "certificatesigningrequests.certificates.k8s.io_v1/rich"
 
 // elsewhere are the folders of recordings that other tests replay.
 var elsewhere = []string{"expired/", "webhook/", "validation/", "validation-beta/"}

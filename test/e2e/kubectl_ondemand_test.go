@@ -24,8 +24,8 @@ func TestKubectlOnDemand(t *testing.T) {
 
 	k.okWith(leaseCandidate, "create", "-f", "-")
 	k.printsAll(args("get leasecandidates"), "NAME   LEASENAME   BINARYVERSION   EMULATIONVERSION   AGE", "c      l           1.37.0")
-	k.okWith(strings.Replace(leaseCandidate, `"l"`, `"other"`, 1), "apply", "-f", "-", "--server-side", "--force-conflicts")
-	k.prints("other", "get", "leasecandidates.v1beta1.coordination.k8s.io", "c", "-o", "jsonpath={.spec.leaseName}")
+	k.okWith(strings.ReplaceAll(leaseCandidate, "1.37.0", "1.38.0"), "apply", "-f", "-", "--server-side", "--force-conflicts")
+	k.prints("1.38.0", "get", "leasecandidates.v1beta1.coordination.k8s.io", "c", "-o", "jsonpath={.spec.binaryVersion}")
 	k.ok(args("delete leasecandidates c")...)
 
 	// One object, whichever version it is asked for in.

@@ -114,7 +114,7 @@ func hostileWrites(widget string) []hostileRequest {
 		{"a quantity in a rule", patch, widget + "/w", mergeT, `{"cpu":"1e999999999"}`, 422, ""},
 		{"a quantity in an annotation", post, "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "application/json",
 			`{"metadata":{"name":"h","annotations":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":\"Pods\",\"pods\":{\"metricName\":\"m\",\"targetAverageValue\":\"1e-999999999\"}}]"}},
-			"spec":{"scaleTargetRef":{"kind":"D","name":"d"},"maxReplicas":3}}`, 201, ""},
+			"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`, 201, ""},
 		{"lists merged strategically", patch, inDefault + "pods/p", strategic, containers(20_000, `,"image":"j"`), 422, ""},
 		{"deletions from a list", patch, inDefault + "pods/p?dryRun=All", strategic, `{"spec":{"containers":[{"name":"z","image":"i"},` + repeated(50_000, `{"name":"c%d","$patch":"delete"}`) + `]}}`, 422, ""},
 		{"an order of a list", patch, inDefault + "pods/p?dryRun=All", strategic, `{"spec":{"$setElementOrder/containers":[` + repeated(50_000, `{"name":"c%d"}`) + `]}}`, 200, ""},
