@@ -1,13 +1,12 @@
 package controlplane
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/local"
 )
 
@@ -16,15 +15,12 @@ import (
 // nowhere else.
 func (i *instance) admission() admission.Chain {
 	return admission.Chain{
-		plugin.NamespaceLifecycle{Namespaces: namespaces{local.For[*corev1.Namespace](i.local, corev1.SchemeGroupVersion.WithResource("namespaces"))}},
+		plugin.NamespaceLifecycle{Namespaces: stored[*corev1.Namespace](i, corev1.SchemeGroupVersion, "namespaces")},
+		plugin.DefaultTolerationSeconds{},
 	}
 }
 
-// namespaces finds namespaces for admission.
-type namespaces struct {
-	*local.Client[*corev1.Namespace]
-}
-
-func (n namespaces) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	return n.Get(ctx, types.NamespacedName{Name: name})
+// stored is how plugins look up objects.
+func stored[T codec.Object](i *instance, gv schema.GroupVersion, resource string) *local.Client[T] {
+	return local.For[T](i.local, gv.WithResource(resource))
 }
