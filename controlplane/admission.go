@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/admission"
@@ -16,6 +17,7 @@ import (
 func (i *instance) admission() admission.Chain {
 	return admission.Chain{
 		plugin.NamespaceLifecycle{Namespaces: stored[*corev1.Namespace](i, corev1.SchemeGroupVersion, "namespaces")},
+		plugin.Priority{Classes: stored[*schedulingv1.PriorityClass](i, schedulingv1.SchemeGroupVersion, "priorityclasses")},
 		plugin.DefaultTolerationSeconds{},
 	}
 }
