@@ -1,6 +1,10 @@
 package controlplane
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,18 +15,133 @@ import (
 	"mainstay.dev/mainstay/local"
 )
 
-// admission is the list of plugins, in order of execution: all that mutate, then,
-// on the final object, all that validate. A new one has its place here, and
-// nowhere else.
-func (i *instance) admission() admission.Chain {
-	return admission.Chain{
-		plugin.NamespaceLifecycle{Namespaces: stored[*corev1.Namespace](i, corev1.SchemeGroupVersion, "namespaces")},
-		plugin.Priority{Classes: stored[*schedulingv1.PriorityClass](i, schedulingv1.SchemeGroupVersion, "priorityclasses")},
-		plugin.DefaultTolerationSeconds{},
+// admissionPlugin is an admission plugin of kube-apiserver.
+type admissionPlugin struct {
+	name string
+	// onDemand: it takes part only where --enable-admission-plugins names it.
+	onDemand bool
+	// open returns the plugin for a control plane, or nil where a feature gate has
+	// it off. A nil func: the plugin is not built yet.
+	open func(*instance) admission.Plugin
+}
+
+// admissionPlugins are the plugins of kube-apiserver v1.37 in its order of
+// execution: all that mutate, then, on the final object, all that validate. A new
+// one has its place here, and nowhere else.
+func admissionPlugins() []admissionPlugin {
+	const onDemand = true
+	return []admissionPlugin{
+		{"AlwaysAdmit", onDemand, nil},
+		{"NamespaceAutoProvision", onDemand, nil},
+		{"NamespaceLifecycle", false, func(i *instance) admission.Plugin {
+			return plugin.NamespaceLifecycle{Namespaces: namespaces(i)}
+		}},
+		{"NamespaceExists", onDemand, nil},
+		{"LimitPodHardAntiAffinityTopology", onDemand, nil},
+		{"LimitRanger", false, nil},
+		{"ServiceAccount", false, nil},
+		{"NodeRestriction", onDemand, nil},
+		{"TaintNodesByCondition", false, nil},
+		{"AlwaysPullImages", onDemand, nil},
+		{"ImagePolicyWebhook", onDemand, nil},
+		{"PodSecurity", false, nil},
+		{"PodNodeSelector", onDemand, nil},
+		{"Priority", false, func(i *instance) admission.Plugin {
+			return plugin.Priority{Classes: stored[*schedulingv1.PriorityClass](i, schedulingv1.SchemeGroupVersion, "priorityclasses")}
+		}},
+		{"DefaultTolerationSeconds", false, func(*instance) admission.Plugin { return plugin.DefaultTolerationSeconds{} }},
+		{"PodTolerationRestriction", onDemand, nil},
+		{"EventRateLimit", onDemand, nil},
+		{"ExtendedResourceToleration", onDemand, nil},
+		{"DefaultStorageClass", false, nil},
+		{"StorageObjectInUseProtection", false, nil},
+		{"PodGroupProtection", false, nil},
+		{"OwnerReferencesPermissionEnforcement", onDemand, nil},
+		{"PersistentVolumeClaimResize", false, nil},
+		{"RuntimeClass", false, nil},
+		{"CertificateApproval", false, nil},
+		{"CertificateSigning", false, nil},
+		{"ClusterTrustBundleAttest", false, nil},
+		{"CertificateSubjectRestriction", false, nil},
+		{"DefaultIngressClass", false, nil},
+		{"DenyServiceExternalIPs", onDemand, nil},
+		{"PodTopologyLabels", false, nil},
+		{"PodGroupWorkloadExists", false, nil},
+		{"NodeDeclaredFeatureValidator", false, nil},
+		{"JobValidation", false, nil},
+		{"PodResizeValidator", false, nil},
+		{"MutatingAdmissionPolicy", false, nil},
+		{"MutatingAdmissionWebhook", false, nil},
+		{"ValidatingAdmissionPolicy", false, nil},
+		{"ValidatingAdmissionWebhook", false, nil},
+		{"ResourceQuota", false, nil},
+		{"AlwaysDeny", onDemand, nil},
 	}
+}
+
+// AdmissionPlugins are the names of the plugins that can be switched on, in
+// order of execution.
+func AdmissionPlugins() []string {
+	var names []string
+	for _, p := range admissionPlugins() {
+		if p.open != nil {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// checkAdmission reports plugins that are not there, and those that are to be on
+// and off.
+func (o Options) checkAdmission() error {
+	known := make(map[string]admissionPlugin)
+	for _, p := range admissionPlugins() {
+		known[p.name] = p
+	}
+	var errs []error
+	for _, name := range o.EnableAdmissionPlugins {
+		switch p, ok := known[name]; {
+		case !ok:
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins: there is no admission plugin %q", name))
+		case p.open == nil:
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s is not supported yet", name))
+		case slices.Contains(o.DisableAdmissionPlugins, name):
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins both name %s", name))
+		}
+	}
+	for _, name := range o.DisableAdmissionPlugins {
+		if _, ok := known[name]; !ok {
+			errs = append(errs, fmt.Errorf("--disable-admission-plugins: there is no admission plugin %q", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// has reports whether a plugin takes part.
+func (o Options) has(p admissionPlugin) bool {
+	return p.open != nil && !slices.Contains(o.DisableAdmissionPlugins, p.name) &&
+		(!p.onDemand || slices.Contains(o.EnableAdmissionPlugins, p.name))
+}
+
+// admission is the chain of the plugins that take part.
+func (i *instance) admission() admission.Chain {
+	var chain admission.Chain
+	for _, p := range admissionPlugins() {
+		if !i.options.has(p) {
+			continue
+		}
+		if opened := p.open(i); opened != nil {
+			chain = append(chain, opened)
+		}
+	}
+	return chain
 }
 
 // stored is how plugins look up objects.
 func stored[T codec.Object](i *instance, gv schema.GroupVersion, resource string) *local.Client[T] {
 	return local.For[T](i.local, gv.WithResource(resource))
+}
+
+func namespaces(i *instance) *local.Client[*corev1.Namespace] {
+	return stored[*corev1.Namespace](i, corev1.SchemeGroupVersion, "namespaces")
 }
