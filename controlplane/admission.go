@@ -41,7 +41,7 @@ func admissionPlugins() []admissionPlugin {
 		{"LimitRanger", false, nil},
 		{"ServiceAccount", false, nil},
 		{"NodeRestriction", onDemand, nil},
-		{"TaintNodesByCondition", false, nil},
+		{"TaintNodesByCondition", false, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
 		{"AlwaysPullImages", onDemand, nil},
 		{"ImagePolicyWebhook", onDemand, nil},
 		{"PodSecurity", false, nil},
