@@ -54,7 +54,7 @@ func admissionPlugins() []admissionPlugin {
 		{"EventRateLimit", onDemand, nil},
 		{"ExtendedResourceToleration", onDemand, nil},
 		{"DefaultStorageClass", false, nil},
-		{"StorageObjectInUseProtection", false, nil},
+		{"StorageObjectInUseProtection", false, func(*instance) admission.Plugin { return plugin.StorageObjectInUseProtection{} }},
 		{"PodGroupProtection", false, nil},
 		{"OwnerReferencesPermissionEnforcement", onDemand, nil},
 		{"PersistentVolumeClaimResize", false, nil},
