@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/admission"
@@ -53,7 +54,9 @@ func admissionPlugins() []admissionPlugin {
 		{"PodTolerationRestriction", onDemand, nil},
 		{"EventRateLimit", onDemand, nil},
 		{"ExtendedResourceToleration", onDemand, nil},
-		{"DefaultStorageClass", false, nil},
+		{"DefaultStorageClass", false, func(i *instance) admission.Plugin {
+			return plugin.DefaultStorageClass{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
+		}},
 		{"StorageObjectInUseProtection", false, func(*instance) admission.Plugin { return plugin.StorageObjectInUseProtection{} }},
 		{"PodGroupProtection", false, nil},
 		{"OwnerReferencesPermissionEnforcement", onDemand, nil},
