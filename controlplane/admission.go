@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -66,7 +67,9 @@ func admissionPlugins() []admissionPlugin {
 		{"CertificateSigning", false, nil},
 		{"ClusterTrustBundleAttest", false, nil},
 		{"CertificateSubjectRestriction", false, nil},
-		{"DefaultIngressClass", false, nil},
+		{"DefaultIngressClass", false, func(i *instance) admission.Plugin {
+			return plugin.DefaultIngressClass{Classes: stored[*networkingv1.IngressClass](i, networkingv1.SchemeGroupVersion, "ingressclasses")}
+		}},
 		{"DenyServiceExternalIPs", onDemand, nil},
 		{"PodTopologyLabels", false, nil},
 		{"PodGroupWorkloadExists", false, nil},
