@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -62,7 +63,9 @@ func admissionPlugins() []admissionPlugin {
 		{"PodGroupProtection", false, nil},
 		{"OwnerReferencesPermissionEnforcement", onDemand, nil},
 		{"PersistentVolumeClaimResize", false, nil},
-		{"RuntimeClass", false, nil},
+		{"RuntimeClass", false, func(i *instance) admission.Plugin {
+			return plugin.RuntimeClass{Classes: stored[*nodev1.RuntimeClass](i, nodev1.SchemeGroupVersion, "runtimeclasses")}
+		}},
 		{"CertificateApproval", false, nil},
 		{"CertificateSigning", false, nil},
 		{"ClusterTrustBundleAttest", false, nil},
