@@ -62,7 +62,9 @@ func admissionPlugins() []admissionPlugin {
 		{"StorageObjectInUseProtection", false, func(*instance) admission.Plugin { return plugin.StorageObjectInUseProtection{} }},
 		{"PodGroupProtection", false, nil},
 		{"OwnerReferencesPermissionEnforcement", onDemand, nil},
-		{"PersistentVolumeClaimResize", false, nil},
+		{"PersistentVolumeClaimResize", false, func(i *instance) admission.Plugin {
+			return plugin.PersistentVolumeClaimResize{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
+		}},
 		{"RuntimeClass", false, func(i *instance) admission.Plugin {
 			return plugin.RuntimeClass{Classes: stored[*nodev1.RuntimeClass](i, nodev1.SchemeGroupVersion, "runtimeclasses")}
 		}},
