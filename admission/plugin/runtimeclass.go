@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -40,7 +41,7 @@ func (p RuntimeClass) Mutate(ctx context.Context, a *admission.Attributes) error
 		return err
 	}
 	if overhead := overheadOf(class); overhead != nil {
-		if pod.Spec.Overhead != nil && !sameResources(overhead, pod.Spec.Overhead) {
+		if pod.Spec.Overhead != nil && !equality.Semantic.DeepEqual(overhead, pod.Spec.Overhead) {
 			return refuse(a, errOverheadDiffers())
 		}
 		pod.Spec.Overhead = overhead.DeepCopy()
@@ -77,18 +78,6 @@ func errOverheadDiffers() error {
 	return errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 }
 
-func sameResources(a, b corev1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, quantity := range a {
-		if other, ok := b[name]; !ok || quantity.Cmp(other) != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // schedule adds what a class asks of nodes to what a pod asks of them.
 func schedule(a *admission.Attributes, spec *corev1.PodSpec, scheduling *nodev1.Scheduling) error {
 	if scheduling == nil {
@@ -122,7 +111,7 @@ func (p RuntimeClass) Validate(ctx context.Context, a *admission.Attributes) err
 	switch {
 	case overhead == nil && pod.Spec.Overhead != nil:
 		return refuse(a, errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
-	case overhead != nil && !sameResources(overhead, pod.Spec.Overhead):
+	case overhead != nil && !equality.Semantic.DeepEqual(overhead, pod.Spec.Overhead):
 		return refuse(a, errOverheadDiffers())
 	}
 	return nil
