@@ -68,10 +68,10 @@ func admissionPlugins() []admissionPlugin {
 		{"RuntimeClass", false, func(i *instance) admission.Plugin {
 			return plugin.RuntimeClass{Classes: stored[*nodev1.RuntimeClass](i, nodev1.SchemeGroupVersion, "runtimeclasses")}
 		}},
-		{"CertificateApproval", false, nil},
-		{"CertificateSigning", false, nil},
-		{"ClusterTrustBundleAttest", false, nil},
-		{"CertificateSubjectRestriction", false, nil},
+		{"CertificateApproval", false, func(i *instance) admission.Plugin { return plugin.CertificateApproval{Authorizer: i.authorizer} }},
+		{"CertificateSigning", false, func(i *instance) admission.Plugin { return plugin.CertificateSigning{Authorizer: i.authorizer} }},
+		{"ClusterTrustBundleAttest", false, func(i *instance) admission.Plugin { return plugin.ClusterTrustBundleAttest{Authorizer: i.authorizer} }},
+		{"CertificateSubjectRestriction", false, func(*instance) admission.Plugin { return plugin.CertificateSubjectRestriction{} }},
 		{"DefaultIngressClass", false, func(i *instance) admission.Plugin {
 			return plugin.DefaultIngressClass{Classes: stored[*networkingv1.IngressClass](i, networkingv1.SchemeGroupVersion, "ingressclasses")}
 		}},

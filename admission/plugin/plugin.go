@@ -2,7 +2,7 @@
 // order is in the server's list, not here. What they look up is read when they
 // decide, at its newest state, and only where the request can need it.
 //
-// Imports: admission, rest.
+// Imports: admission, authorizer, request, rest.
 package plugin
 
 import (
@@ -63,14 +63,14 @@ func objectOf[T any](a *admission.Attributes, group, resource string) *T {
 	if !isFor(a, group, resource, "") {
 		return nil
 	}
-	obj, _ := a.Object.(any).(*T)
+	obj, _ := any(a.Object).(*T)
 	return obj
 }
 
 // oldOf returns the current object of a request, and nil where it is of another
 // kind or there is none.
 func oldOf[T any](a *admission.Attributes) *T {
-	obj, _ := a.Old.(any).(*T)
+	obj, _ := any(a.Old).(*T)
 	return obj
 }
 
