@@ -76,7 +76,7 @@ func admissionPlugins() []admissionPlugin {
 			return plugin.DefaultIngressClass{Classes: stored[*networkingv1.IngressClass](i, networkingv1.SchemeGroupVersion, "ingressclasses")}
 		}},
 		{"DenyServiceExternalIPs", onDemand, nil},
-		{"PodTopologyLabels", false, nil},
+		{"PodTopologyLabels", false, func(i *instance) admission.Plugin { return plugin.PodTopologyLabels{Nodes: nodes(i)} }},
 		{"PodGroupWorkloadExists", false, nil},
 		{"NodeDeclaredFeatureValidator", false, nil},
 		{"JobValidation", false, nil},
@@ -155,4 +155,8 @@ func stored[T codec.Object](i *instance, gv schema.GroupVersion, resource string
 
 func namespaces(i *instance) *local.Client[*corev1.Namespace] {
 	return stored[*corev1.Namespace](i, corev1.SchemeGroupVersion, "namespaces")
+}
+
+func nodes(i *instance) *local.Client[*corev1.Node] {
+	return stored[*corev1.Node](i, corev1.SchemeGroupVersion, "nodes")
 }
