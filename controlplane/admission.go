@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/local"
 )
 
@@ -76,7 +77,12 @@ func admissionPlugins() []admissionPlugin {
 			return plugin.DefaultIngressClass{Classes: stored[*networkingv1.IngressClass](i, networkingv1.SchemeGroupVersion, "ingressclasses")}
 		}},
 		{"DenyServiceExternalIPs", onDemand, nil},
-		{"PodTopologyLabels", false, func(i *instance) admission.Plugin { return plugin.PodTopologyLabels{Nodes: nodes(i)} }},
+		{"PodTopologyLabels", false, func(i *instance) admission.Plugin {
+			if !i.rows.Gates.Enabled(feature.PodTopologyLabelsAdmission) {
+				return nil
+			}
+			return plugin.PodTopologyLabels{Nodes: nodes(i)}
+		}},
 		{"PodGroupWorkloadExists", false, nil},
 		{"NodeDeclaredFeatureValidator", false, nil},
 		{"JobValidation", false, nil},
