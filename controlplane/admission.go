@@ -42,7 +42,9 @@ func admissionPlugins() []admissionPlugin {
 		}},
 		{"NamespaceExists", onDemand, nil},
 		{"LimitPodHardAntiAffinityTopology", onDemand, nil},
-		{"LimitRanger", false, nil},
+		{"LimitRanger", false, func(i *instance) admission.Plugin {
+			return plugin.LimitRanger{LimitRanges: stored[*corev1.LimitRange](i, corev1.SchemeGroupVersion, "limitranges")}
+		}},
 		{"ServiceAccount", false, nil},
 		{"NodeRestriction", onDemand, nil},
 		{"TaintNodesByCondition", false, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
