@@ -86,9 +86,9 @@ func admissionPlugins() []admissionPlugin {
 			return plugin.PodTopologyLabels{Nodes: nodes(i)}
 		}},
 		{"PodGroupWorkloadExists", false, nil},
-		{"NodeDeclaredFeatureValidator", false, nil},
+		{"NodeDeclaredFeatureValidator", false, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
 		{"JobValidation", false, nil},
-		{"PodResizeValidator", false, nil},
+		{"PodResizeValidator", false, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
 		{"MutatingAdmissionPolicy", false, nil},
 		{"MutatingAdmissionWebhook", false, nil},
 		{"ValidatingAdmissionPolicy", false, nil},
