@@ -156,15 +156,17 @@ func (i *instance) admission() admission.Chain {
 	return chain
 }
 
-// stored is how plugins look up objects.
+// stored is how plugins look up objects. They are read far more often than
+// written.
 func stored[T codec.Object](i *instance, gv schema.GroupVersion, resource string) *local.Client[T] {
-	return local.For[T](i.local, gv.WithResource(resource))
+	return local.For[T](i.local, gv.WithResource(resource)).Keeping()
 }
 
 func namespaces(i *instance) *local.Client[*corev1.Namespace] {
 	return stored[*corev1.Namespace](i, corev1.SchemeGroupVersion, "namespaces")
 }
 
+// nodes are written by their kubelets all the time.
 func nodes(i *instance) *local.Client[*corev1.Node] {
-	return stored[*corev1.Node](i, corev1.SchemeGroupVersion, "nodes")
+	return local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes"))
 }
