@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/rest"
 )
 
 // admissionPlugin is an admission plugin of kube-apiserver.
@@ -35,36 +36,38 @@ type admissionPlugin struct {
 func admissionPlugins() []admissionPlugin {
 	const onDemand = true
 	return []admissionPlugin{
-		{"AlwaysAdmit", onDemand, nil},
-		{"NamespaceAutoProvision", onDemand, nil},
+		{"AlwaysAdmit", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysAdmit{} }},
+		{"NamespaceAutoProvision", onDemand, func(i *instance) admission.Plugin { return plugin.NamespaceAutoProvision{Namespaces: namespaces(i)} }},
 		{"NamespaceLifecycle", false, func(i *instance) admission.Plugin {
 			return plugin.NamespaceLifecycle{Namespaces: namespaces(i)}
 		}},
-		{"NamespaceExists", onDemand, nil},
-		{"LimitPodHardAntiAffinityTopology", onDemand, nil},
+		{"NamespaceExists", onDemand, func(i *instance) admission.Plugin { return plugin.NamespaceExists{Namespaces: namespaces(i)} }},
+		{"LimitPodHardAntiAffinityTopology", onDemand, func(*instance) admission.Plugin { return plugin.LimitPodHardAntiAffinityTopology{} }},
 		{"LimitRanger", false, func(i *instance) admission.Plugin {
 			return plugin.LimitRanger{LimitRanges: stored[*corev1.LimitRange](i, corev1.SchemeGroupVersion, "limitranges")}
 		}},
 		{"ServiceAccount", false, nil},
 		{"NodeRestriction", onDemand, nil},
 		{"TaintNodesByCondition", false, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
-		{"AlwaysPullImages", onDemand, nil},
+		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},
 		{"ImagePolicyWebhook", onDemand, nil},
 		{"PodSecurity", false, nil},
-		{"PodNodeSelector", onDemand, nil},
+		{"PodNodeSelector", onDemand, func(i *instance) admission.Plugin { return plugin.PodNodeSelector{Namespaces: namespaces(i)} }},
 		{"Priority", false, func(i *instance) admission.Plugin {
 			return plugin.Priority{Classes: stored[*schedulingv1.PriorityClass](i, schedulingv1.SchemeGroupVersion, "priorityclasses")}
 		}},
 		{"DefaultTolerationSeconds", false, func(*instance) admission.Plugin { return plugin.DefaultTolerationSeconds{} }},
-		{"PodTolerationRestriction", onDemand, nil},
+		{"PodTolerationRestriction", onDemand, func(i *instance) admission.Plugin { return plugin.PodTolerationRestriction{Namespaces: namespaces(i)} }},
 		{"EventRateLimit", onDemand, nil},
-		{"ExtendedResourceToleration", onDemand, nil},
+		{"ExtendedResourceToleration", onDemand, func(*instance) admission.Plugin { return plugin.ExtendedResourceToleration{} }},
 		{"DefaultStorageClass", false, func(i *instance) admission.Plugin {
 			return plugin.DefaultStorageClass{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
 		}},
 		{"StorageObjectInUseProtection", false, func(*instance) admission.Plugin { return plugin.StorageObjectInUseProtection{} }},
 		{"PodGroupProtection", false, nil},
-		{"OwnerReferencesPermissionEnforcement", onDemand, nil},
+		{"OwnerReferencesPermissionEnforcement", onDemand, func(i *instance) admission.Plugin {
+			return plugin.OwnerReferencesPermissionEnforcement{Authorizer: i.authorizer, ResourcesOf: i.resourcesOf}
+		}},
 		{"PersistentVolumeClaimResize", false, func(i *instance) admission.Plugin {
 			return plugin.PersistentVolumeClaimResize{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
 		}},
@@ -78,7 +81,7 @@ func admissionPlugins() []admissionPlugin {
 		{"DefaultIngressClass", false, func(i *instance) admission.Plugin {
 			return plugin.DefaultIngressClass{Classes: stored[*networkingv1.IngressClass](i, networkingv1.SchemeGroupVersion, "ingressclasses")}
 		}},
-		{"DenyServiceExternalIPs", onDemand, nil},
+		{"DenyServiceExternalIPs", onDemand, func(*instance) admission.Plugin { return plugin.DenyServiceExternalIPs{} }},
 		{"PodTopologyLabels", false, func(i *instance) admission.Plugin {
 			if !i.rows.Gates.Enabled(feature.PodTopologyLabelsAdmission) {
 				return nil
@@ -94,7 +97,7 @@ func admissionPlugins() []admissionPlugin {
 		{"ValidatingAdmissionPolicy", false, nil},
 		{"ValidatingAdmissionWebhook", false, nil},
 		{"ResourceQuota", false, nil},
-		{"AlwaysDeny", onDemand, nil},
+		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}
 }
 
@@ -169,4 +172,18 @@ func namespaces(i *instance) *local.Client[*corev1.Namespace] {
 // nodes are written by their kubelets all the time.
 func nodes(i *instance) *local.Client[*corev1.Node] {
 	return local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes"))
+}
+
+// resourcesOf returns the resources of a kind in a version, without subresources.
+func (i *instance) resourcesOf(gvk schema.GroupVersionKind) []*rest.Resource {
+	var resources []*rest.Resource
+	group, _ := i.catalog.Group(gvk.Group)
+	for _, version := range group.Versions {
+		for _, r := range version.Resources {
+			if version.GroupVersion == gvk.GroupVersion() && r.Subresource == "" && r.Version.GVK.Kind == gvk.Kind {
+				resources = append(resources, r)
+			}
+		}
+	}
+	return resources
 }

@@ -139,3 +139,21 @@ func BenchmarkAdmission(b *testing.B) {
 		})
 	}
 }
+
+// TestPluginsOnDemand: those that are off by default take part where they are named.
+func TestPluginsOnDemand(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.Identity.Authenticator = byHeader{}
+	c, err := New(env, "/plugins", Options{EnableAdmissionPlugins: []string{"NamespaceAutoProvision", "DenyServiceExternalIPs", "OwnerReferencesPermissionEnforcement"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	as(t, c, "admin", "POST", "/api/v1/namespaces/new/configmaps", `{"metadata":{"name":"a"}}`, 201, "")
+	as(t, c, "admin", "GET", "/api/v1/namespaces/new", "", 200, `"phase":"Active"`)
+	as(t, c, "admin", "POST", "/api/v1/namespaces/new/services", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}],"externalIPs":["192.0.2.1"]}}`, 403, "Use of external IPs is denied by admission control")
+	owner := `{"metadata":{"name":%q,"ownerReferences":[{"apiVersion":"v1","kind":%q,"name":"a","uid":"u","blockOwnerDeletion":true}]}}`
+	as(t, c, "admin", "POST", "/api/v1/namespaces/new/configmaps", fmt.Sprintf(owner, "b", "ConfigMap"), 201, "")
+	as(t, c, "admin", "POST", "/api/v1/namespaces/new/configmaps", fmt.Sprintf(owner, "c", "Nope"), 403, "cannot find RESTMapping for APIVersion v1 Kind Nope")
+}

@@ -26,7 +26,7 @@ func (cluster) Get(_ context.Context, asked types.NamespacedName) (*corev1.Names
 	case "dying":
 		phase = corev1.NamespaceTerminating
 	case "broken":
-		return nil, errors.New("disk trouble")
+		return nil, errDisk
 	default:
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
 	}
