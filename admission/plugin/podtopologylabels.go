@@ -27,7 +27,8 @@ func (p PodTopologyLabels) Mutate(ctx context.Context, a *admission.Attributes) 
 	if pod := objectOf[corev1.Pod](a, "", "pods"); pod != nil && pod.Spec.NodeName != "" {
 		return p.label(ctx, pod.Spec.NodeName, &pod.Labels)
 	}
-	if binding, ok := a.Object.(*corev1.Binding); ok && isFor(a, "", "pods", "binding") && binding.Target.Kind == "Node" {
+	binding, ok := a.Object.(*corev1.Binding)
+	if ok && isFor(a, "", "pods", "binding") && binding.Target.Kind == "Node" && binding.Target.Name != "" {
 		return p.label(ctx, binding.Target.Name, &binding.Labels)
 	}
 	return nil

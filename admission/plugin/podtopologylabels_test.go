@@ -51,5 +51,7 @@ func TestPodTopologyLabels(t *testing.T) {
 	if err := p.Mutate(t.Context(), creating(pods(), podNamed("x", func(s *corev1.PodSpec) { s.NodeName = "n" }))); !errors.Is(err, errDisk) {
 		t.Errorf("error %v", err)
 	}
-	mutated(t, p, creating(resource("", "pods", "binding"), &corev1.Binding{Target: corev1.ObjectReference{Name: "n"}}), "") // as kube-apiserver: only of the kind Node
+	for _, target := range []corev1.ObjectReference{{Name: "n"}, {Kind: "Node"}} { // as in kube-apiserver the kind must be named; validation asks for the name
+		mutated(t, p, creating(resource("", "pods", "binding"), &corev1.Binding{Target: target}), "")
+	}
 }
