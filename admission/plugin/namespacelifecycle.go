@@ -36,11 +36,10 @@ func (NamespaceLifecycle) Handles(op admission.Operation) bool {
 // kube-apiserver it decides before the object itself is looked at.
 func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
 	resource := a.Resource.GroupResource()
-	isNamespace := resource == schema.GroupResource{Resource: "namespaces"}
 	switch {
-	case isNamespace && a.Operation == admission.Delete && slices.Contains(immortal[:], a.Name):
+	case isNamespace(a) && a.Operation == admission.Delete && slices.Contains(immortal[:], a.Name):
 		return apierrors.NewForbidden(resource, a.Name, fmt.Errorf("this namespace may not be deleted"))
-	case isNamespace, a.Namespace == "", a.Operation == admission.Delete, isAccessReview(resource):
+	case isNamespace(a), a.Namespace == "", a.Operation == admission.Delete, isAccessReview(resource):
 		return nil
 	}
 	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
