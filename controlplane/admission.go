@@ -34,69 +34,69 @@ type admissionPlugin struct {
 // execution: all that mutate, then, on the final object, all that validate. A new
 // one has its place here, and nowhere else.
 func admissionPlugins() []admissionPlugin {
-	const onDemand = true
+	const onDemand, byDefault = true, false
 	return []admissionPlugin{
 		{"AlwaysAdmit", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysAdmit{} }},
 		{"NamespaceAutoProvision", onDemand, func(i *instance) admission.Plugin { return plugin.NamespaceAutoProvision{Namespaces: namespaces(i)} }},
-		{"NamespaceLifecycle", false, func(i *instance) admission.Plugin {
+		{"NamespaceLifecycle", byDefault, func(i *instance) admission.Plugin {
 			return plugin.NamespaceLifecycle{Namespaces: namespaces(i)}
 		}},
 		{"NamespaceExists", onDemand, func(i *instance) admission.Plugin { return plugin.NamespaceExists{Namespaces: namespaces(i)} }},
 		{"LimitPodHardAntiAffinityTopology", onDemand, func(*instance) admission.Plugin { return plugin.LimitPodHardAntiAffinityTopology{} }},
-		{"LimitRanger", false, func(i *instance) admission.Plugin {
+		{"LimitRanger", byDefault, func(i *instance) admission.Plugin {
 			return plugin.LimitRanger{LimitRanges: stored[*corev1.LimitRange](i, corev1.SchemeGroupVersion, "limitranges")}
 		}},
-		{"ServiceAccount", false, nil},
+		{"ServiceAccount", byDefault, nil},
 		{"NodeRestriction", onDemand, nil},
-		{"TaintNodesByCondition", false, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
+		{"TaintNodesByCondition", byDefault, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
 		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},
 		{"ImagePolicyWebhook", onDemand, nil},
-		{"PodSecurity", false, nil},
+		{"PodSecurity", byDefault, nil},
 		{"PodNodeSelector", onDemand, func(i *instance) admission.Plugin { return plugin.PodNodeSelector{Namespaces: namespaces(i)} }},
-		{"Priority", false, func(i *instance) admission.Plugin {
+		{"Priority", byDefault, func(i *instance) admission.Plugin {
 			return plugin.Priority{Classes: stored[*schedulingv1.PriorityClass](i, schedulingv1.SchemeGroupVersion, "priorityclasses")}
 		}},
-		{"DefaultTolerationSeconds", false, func(*instance) admission.Plugin { return plugin.DefaultTolerationSeconds{} }},
+		{"DefaultTolerationSeconds", byDefault, func(*instance) admission.Plugin { return plugin.DefaultTolerationSeconds{} }},
 		{"PodTolerationRestriction", onDemand, func(i *instance) admission.Plugin { return plugin.PodTolerationRestriction{Namespaces: namespaces(i)} }},
 		{"EventRateLimit", onDemand, nil},
 		{"ExtendedResourceToleration", onDemand, func(*instance) admission.Plugin { return plugin.ExtendedResourceToleration{} }},
-		{"DefaultStorageClass", false, func(i *instance) admission.Plugin {
+		{"DefaultStorageClass", byDefault, func(i *instance) admission.Plugin {
 			return plugin.DefaultStorageClass{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
 		}},
-		{"StorageObjectInUseProtection", false, func(*instance) admission.Plugin { return plugin.StorageObjectInUseProtection{} }},
-		{"PodGroupProtection", false, nil},
+		{"StorageObjectInUseProtection", byDefault, func(*instance) admission.Plugin { return plugin.StorageObjectInUseProtection{} }},
+		{"PodGroupProtection", byDefault, nil},
 		{"OwnerReferencesPermissionEnforcement", onDemand, func(i *instance) admission.Plugin {
 			return plugin.OwnerReferencesPermissionEnforcement{Authorizer: i.authorizer, ResourcesOf: i.resourcesOf}
 		}},
-		{"PersistentVolumeClaimResize", false, func(i *instance) admission.Plugin {
+		{"PersistentVolumeClaimResize", byDefault, func(i *instance) admission.Plugin {
 			return plugin.PersistentVolumeClaimResize{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
 		}},
-		{"RuntimeClass", false, func(i *instance) admission.Plugin {
+		{"RuntimeClass", byDefault, func(i *instance) admission.Plugin {
 			return plugin.RuntimeClass{Classes: stored[*nodev1.RuntimeClass](i, nodev1.SchemeGroupVersion, "runtimeclasses")}
 		}},
-		{"CertificateApproval", false, func(i *instance) admission.Plugin { return plugin.CertificateApproval{Authorizer: i.authorizer} }},
-		{"CertificateSigning", false, func(i *instance) admission.Plugin { return plugin.CertificateSigning{Authorizer: i.authorizer} }},
-		{"ClusterTrustBundleAttest", false, func(i *instance) admission.Plugin { return plugin.ClusterTrustBundleAttest{Authorizer: i.authorizer} }},
-		{"CertificateSubjectRestriction", false, func(*instance) admission.Plugin { return plugin.CertificateSubjectRestriction{} }},
-		{"DefaultIngressClass", false, func(i *instance) admission.Plugin {
+		{"CertificateApproval", byDefault, func(i *instance) admission.Plugin { return plugin.CertificateApproval{Authorizer: i.authorizer} }},
+		{"CertificateSigning", byDefault, func(i *instance) admission.Plugin { return plugin.CertificateSigning{Authorizer: i.authorizer} }},
+		{"ClusterTrustBundleAttest", byDefault, func(i *instance) admission.Plugin { return plugin.ClusterTrustBundleAttest{Authorizer: i.authorizer} }},
+		{"CertificateSubjectRestriction", byDefault, func(*instance) admission.Plugin { return plugin.CertificateSubjectRestriction{} }},
+		{"DefaultIngressClass", byDefault, func(i *instance) admission.Plugin {
 			return plugin.DefaultIngressClass{Classes: stored[*networkingv1.IngressClass](i, networkingv1.SchemeGroupVersion, "ingressclasses")}
 		}},
 		{"DenyServiceExternalIPs", onDemand, func(*instance) admission.Plugin { return plugin.DenyServiceExternalIPs{} }},
-		{"PodTopologyLabels", false, func(i *instance) admission.Plugin {
+		{"PodTopologyLabels", byDefault, func(i *instance) admission.Plugin {
 			if !i.rows.Gates.Enabled(feature.PodTopologyLabelsAdmission) {
 				return nil
 			}
 			return plugin.PodTopologyLabels{Nodes: nodes(i)}
 		}},
-		{"PodGroupWorkloadExists", false, nil},
-		{"NodeDeclaredFeatureValidator", false, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
-		{"JobValidation", false, nil},
-		{"PodResizeValidator", false, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
-		{"MutatingAdmissionPolicy", false, nil},
-		{"MutatingAdmissionWebhook", false, nil},
-		{"ValidatingAdmissionPolicy", false, nil},
-		{"ValidatingAdmissionWebhook", false, nil},
-		{"ResourceQuota", false, nil},
+		{"PodGroupWorkloadExists", byDefault, nil},
+		{"NodeDeclaredFeatureValidator", byDefault, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
+		{"JobValidation", byDefault, nil},
+		{"PodResizeValidator", byDefault, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
+		{"MutatingAdmissionPolicy", byDefault, nil},
+		{"MutatingAdmissionWebhook", byDefault, nil},
+		{"ValidatingAdmissionPolicy", byDefault, nil},
+		{"ValidatingAdmissionWebhook", byDefault, nil},
+		{"ResourceQuota", byDefault, nil},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}
 }

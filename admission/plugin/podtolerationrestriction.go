@@ -56,7 +56,8 @@ func (p PodTolerationRestriction) Mutate(ctx context.Context, a *admission.Attri
 	return p.Validate(ctx, a)
 }
 
-// Validate implements admission.Validator.
+// Validate implements admission.Validator. As in kube-apiserver a refusal is no API
+// error: the client gets 500.
 func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Attributes) error {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil || len(pod.Spec.Tolerations) == 0 {
