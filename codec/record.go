@@ -128,6 +128,19 @@ func (r *Record) Shared() (Object, error) {
 	return r.decode()
 }
 
+// Kept is Shared for an object that is looked at often and seldom written: the
+// record keeps it decoded, which takes memory for as long as there is the record.
+func (r *Record) Kept() (Object, error) {
+	if d := r.object.Load(); d != nil && !d.asWritten {
+		return d.Object, nil
+	}
+	obj, err := r.decode()
+	if err == nil {
+		r.object.Store(&decoded{Object: obj})
+	}
+	return obj, err
+}
+
 // Object returns a copy of the object in the hub version that is the caller's.
 func (r *Record) Object() (Object, error) {
 	if r.value == nil {

@@ -220,3 +220,29 @@ func TestUntypedRecordSelectors(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordKeeps: what is kept is decoded once, until it is forgotten.
+func TestRecordKeeps(t *testing.T) {
+	t.Parallel()
+	record := storedPod(t)
+	record.Forget()
+	kept := func() codec.Object {
+		t.Helper()
+		obj, err := record.Kept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj
+	}
+	first := kept()
+	if kept() != first {
+		t.Error("it was decoded again")
+	}
+	if mine, err := record.Object(); err != nil || mine == first {
+		t.Errorf("the caller's own object is the shared one: %v", err)
+	}
+	record.Forget()
+	if kept() == first {
+		t.Error("it was not forgotten")
+	}
+}

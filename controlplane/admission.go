@@ -1,30 +1,189 @@
 package controlplane
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/rest"
 )
 
-// admission is the list of plugins, in order of execution: all that mutate, then,
-// on the final object, all that validate. A new one has its place here, and
-// nowhere else.
-func (i *instance) admission() admission.Chain {
-	return admission.Chain{
-		plugin.NamespaceLifecycle{Namespaces: namespaces{local.For[*corev1.Namespace](i.local, corev1.SchemeGroupVersion.WithResource("namespaces"))}},
+// admissionPlugin is an admission plugin of kube-apiserver.
+type admissionPlugin struct {
+	name string
+	// onDemand: it takes part only where --enable-admission-plugins names it.
+	onDemand bool
+	// open returns the plugin for a control plane, or nil where a feature gate has
+	// it off. A nil func: the plugin is not built yet.
+	open func(*instance) admission.Plugin
+}
+
+// admissionPlugins are the plugins of kube-apiserver v1.37 in its order of
+// execution: all that mutate, then, on the final object, all that validate. A new
+// one has its place here, and nowhere else.
+func admissionPlugins() []admissionPlugin {
+	const onDemand, byDefault = true, false
+	return []admissionPlugin{
+		{"AlwaysAdmit", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysAdmit{} }},
+		{"NamespaceAutoProvision", onDemand, func(i *instance) admission.Plugin { return plugin.NamespaceAutoProvision{Namespaces: namespaces(i)} }},
+		{"NamespaceLifecycle", byDefault, func(i *instance) admission.Plugin {
+			return plugin.NamespaceLifecycle{Namespaces: namespaces(i)}
+		}},
+		{"NamespaceExists", onDemand, func(i *instance) admission.Plugin { return plugin.NamespaceExists{Namespaces: namespaces(i)} }},
+		{"LimitPodHardAntiAffinityTopology", onDemand, func(*instance) admission.Plugin { return plugin.LimitPodHardAntiAffinityTopology{} }},
+		{"LimitRanger", byDefault, func(i *instance) admission.Plugin {
+			return plugin.LimitRanger{LimitRanges: stored[*corev1.LimitRange](i, corev1.SchemeGroupVersion, "limitranges")}
+		}},
+		{"ServiceAccount", byDefault, nil},
+		{"NodeRestriction", onDemand, nil},
+		{"TaintNodesByCondition", byDefault, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
+		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},
+		{"ImagePolicyWebhook", onDemand, nil},
+		{"PodSecurity", byDefault, nil},
+		{"PodNodeSelector", onDemand, func(i *instance) admission.Plugin { return plugin.PodNodeSelector{Namespaces: namespaces(i)} }},
+		{"Priority", byDefault, func(i *instance) admission.Plugin {
+			return plugin.Priority{Classes: stored[*schedulingv1.PriorityClass](i, schedulingv1.SchemeGroupVersion, "priorityclasses")}
+		}},
+		{"DefaultTolerationSeconds", byDefault, func(*instance) admission.Plugin { return plugin.DefaultTolerationSeconds{} }},
+		{"PodTolerationRestriction", onDemand, func(i *instance) admission.Plugin { return plugin.PodTolerationRestriction{Namespaces: namespaces(i)} }},
+		{"EventRateLimit", onDemand, nil},
+		{"ExtendedResourceToleration", onDemand, func(*instance) admission.Plugin { return plugin.ExtendedResourceToleration{} }},
+		{"DefaultStorageClass", byDefault, func(i *instance) admission.Plugin {
+			return plugin.DefaultStorageClass{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
+		}},
+		{"StorageObjectInUseProtection", byDefault, func(*instance) admission.Plugin { return plugin.StorageObjectInUseProtection{} }},
+		{"PodGroupProtection", byDefault, nil},
+		{"OwnerReferencesPermissionEnforcement", onDemand, func(i *instance) admission.Plugin {
+			return plugin.OwnerReferencesPermissionEnforcement{Authorizer: i.authorizer, ResourcesOf: i.resourcesOf}
+		}},
+		{"PersistentVolumeClaimResize", byDefault, func(i *instance) admission.Plugin {
+			return plugin.PersistentVolumeClaimResize{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
+		}},
+		{"RuntimeClass", byDefault, func(i *instance) admission.Plugin {
+			return plugin.RuntimeClass{Classes: stored[*nodev1.RuntimeClass](i, nodev1.SchemeGroupVersion, "runtimeclasses")}
+		}},
+		{"CertificateApproval", byDefault, func(i *instance) admission.Plugin { return plugin.CertificateApproval{Authorizer: i.authorizer} }},
+		{"CertificateSigning", byDefault, func(i *instance) admission.Plugin { return plugin.CertificateSigning{Authorizer: i.authorizer} }},
+		{"ClusterTrustBundleAttest", byDefault, func(i *instance) admission.Plugin { return plugin.ClusterTrustBundleAttest{Authorizer: i.authorizer} }},
+		{"CertificateSubjectRestriction", byDefault, func(*instance) admission.Plugin { return plugin.CertificateSubjectRestriction{} }},
+		{"DefaultIngressClass", byDefault, func(i *instance) admission.Plugin {
+			return plugin.DefaultIngressClass{Classes: stored[*networkingv1.IngressClass](i, networkingv1.SchemeGroupVersion, "ingressclasses")}
+		}},
+		{"DenyServiceExternalIPs", onDemand, func(*instance) admission.Plugin { return plugin.DenyServiceExternalIPs{} }},
+		{"PodTopologyLabels", byDefault, func(i *instance) admission.Plugin {
+			if !i.rows.Gates.Enabled(feature.PodTopologyLabelsAdmission) {
+				return nil
+			}
+			return plugin.PodTopologyLabels{Nodes: nodes(i)}
+		}},
+		{"PodGroupWorkloadExists", byDefault, nil},
+		{"NodeDeclaredFeatureValidator", byDefault, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
+		{"JobValidation", byDefault, nil},
+		{"PodResizeValidator", byDefault, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
+		{"MutatingAdmissionPolicy", byDefault, nil},
+		{"MutatingAdmissionWebhook", byDefault, nil},
+		{"ValidatingAdmissionPolicy", byDefault, nil},
+		{"ValidatingAdmissionWebhook", byDefault, nil},
+		{"ResourceQuota", byDefault, nil},
+		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}
 }
 
-// namespaces finds namespaces for admission.
-type namespaces struct {
-	*local.Client[*corev1.Namespace]
+// AdmissionPlugins are the names of the plugins that can be switched on, in
+// order of execution.
+func AdmissionPlugins() []string {
+	var names []string
+	for _, p := range admissionPlugins() {
+		if p.open != nil {
+			names = append(names, p.name)
+		}
+	}
+	return names
 }
 
-func (n namespaces) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	return n.Get(ctx, types.NamespacedName{Name: name})
+// checkAdmission reports plugins that are not there, and those that are to be on
+// and off.
+func (o Options) checkAdmission() error {
+	known := make(map[string]admissionPlugin)
+	for _, p := range admissionPlugins() {
+		known[p.name] = p
+	}
+	var errs []error
+	for _, name := range o.EnableAdmissionPlugins {
+		switch p, ok := known[name]; {
+		case !ok:
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins: there is no admission plugin %q", name))
+		case p.open == nil:
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s is not supported yet", name))
+		case slices.Contains(o.DisableAdmissionPlugins, name):
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins both name %s", name))
+		}
+	}
+	for _, name := range o.DisableAdmissionPlugins {
+		if _, ok := known[name]; !ok {
+			errs = append(errs, fmt.Errorf("--disable-admission-plugins: there is no admission plugin %q", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// has reports whether a plugin takes part.
+func (o Options) has(p admissionPlugin) bool {
+	return p.open != nil && !slices.Contains(o.DisableAdmissionPlugins, p.name) &&
+		(!p.onDemand || slices.Contains(o.EnableAdmissionPlugins, p.name))
+}
+
+// admission is the chain of the plugins that take part.
+func (i *instance) admission() admission.Chain {
+	var chain admission.Chain
+	for _, p := range admissionPlugins() {
+		if !i.options.has(p) {
+			continue
+		}
+		if opened := p.open(i); opened != nil {
+			chain = append(chain, opened)
+		}
+	}
+	return chain
+}
+
+// stored is how plugins look up objects. They are read far more often than
+// written.
+func stored[T codec.Object](i *instance, gv schema.GroupVersion, resource string) *local.Client[T] {
+	return local.For[T](i.local, gv.WithResource(resource)).Keeping()
+}
+
+func namespaces(i *instance) *local.Client[*corev1.Namespace] {
+	return stored[*corev1.Namespace](i, corev1.SchemeGroupVersion, "namespaces")
+}
+
+// nodes are written by their kubelets all the time.
+func nodes(i *instance) *local.Client[*corev1.Node] {
+	return local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes"))
+}
+
+// resourcesOf returns the resources of a kind in a version, without subresources.
+func (i *instance) resourcesOf(gvk schema.GroupVersionKind) []*rest.Resource {
+	var resources []*rest.Resource
+	group, _ := i.catalog.Group(gvk.Group)
+	for _, version := range group.Versions {
+		for _, r := range version.Resources {
+			if version.GroupVersion == gvk.GroupVersion() && r.Subresource == "" && r.Version.GVK.Kind == gvk.Kind {
+				resources = append(resources, r)
+			}
+		}
+	}
+	return resources
 }

@@ -47,6 +47,10 @@ type Options struct {
 	// nothing is said.
 	DenyPrivileged bool
 
+	// EnableAdmissionPlugins are plugins that take part besides those that do by
+	// default, DisableAdmissionPlugins those that do not.
+	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+
 	ServiceClusterIPRange []netip.Prefix    // one or two; none: 10.0.0.0/24
 	ServiceNodePortRange  utilnet.PortRange // empty: 30000-32767
 	// EndpointReconciler says who publishes the endpoints of the service
@@ -137,7 +141,7 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization())...)
+	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization(), o.checkAdmission())...)
 }
 
 // Gates returns the feature gates that are on. The options must have been checked.

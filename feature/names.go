@@ -48,6 +48,7 @@ const (
 	PodCertificateRequest                          Gate = "PodCertificateRequest"
 	PodDeletionCost                                Gate = "PodDeletionCost"
 	PodGroupPreemptionPolicy                       Gate = "PodGroupPreemptionPolicy"
+	PodTopologyLabelsAdmission                     Gate = "PodTopologyLabelsAdmission"
 	ResourceHealthStatusMessage                    Gate = "ResourceHealthStatusMessage"
 	RestartAllContainersOnContainerExits           Gate = "RestartAllContainersOnContainerExits"
 	SELinuxMount                                   Gate = "SELinuxMount"

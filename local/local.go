@@ -51,6 +51,7 @@ type Client[T codec.Object] struct {
 	access      *Access
 	resource    schema.GroupVersionResource
 	subresource string
+	keeps       bool
 }
 
 // For returns a client for a resource. The resource is looked for when it is used.
@@ -60,7 +61,15 @@ func For[T codec.Object](access *Access, resource schema.GroupVersionResource) *
 
 // Subresource returns a client for a subresource of the resource.
 func (c *Client[T]) Subresource(name string) *Client[T] {
-	return &Client[T]{access: c.access, resource: c.resource, subresource: name}
+	return &Client[T]{access: c.access, resource: c.resource, subresource: name, keeps: c.keeps}
+}
+
+// Keeping returns a client for few objects that are read often and seldom written,
+// such as classes: what it reads stays decoded in memory.
+func (c *Client[T]) Keeping() *Client[T] {
+	keeping := *c
+	keeping.keeps = true
+	return &keeping
 }
 
 // find returns the resource, and its storage as an S.

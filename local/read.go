@@ -25,7 +25,7 @@ func (c *Client[T]) Get(ctx context.Context, name types.NamespacedName) (T, erro
 		var none T
 		return none, err
 	}
-	return typed[T](resource, record)
+	return c.read(resource, record)
 }
 
 // List returns the selected objects of a namespace, or of all where that is empty.
@@ -48,7 +48,7 @@ func (c *Client[T]) List(ctx context.Context, namespace string, options rest.Lis
 				yield(none, err)
 				return
 			}
-			if obj, err := typed[T](resource, record); !yield(obj, err) || err != nil {
+			if obj, err := c.read(resource, record); !yield(obj, err) || err != nil {
 				return
 			}
 		}
@@ -67,10 +67,19 @@ func (c *Client[T]) Collection() (Collection, error) {
 	return storage, err
 }
 
-// typed returns the object of a record in the version of a resource.
-func typed[T codec.Object](resource *rest.Resource, record *codec.Record) (T, error) {
-	var none T
+// read returns the object of a record in the version of a resource.
+func (c *Client[T]) read(resource *rest.Resource, record *codec.Record) (T, error) {
+	if c.keeps {
+		obj, err := record.Kept()
+		return typed[T](resource, record, obj, err)
+	}
 	obj, err := record.Shared()
+	return typed[T](resource, record, obj, err)
+}
+
+// typed returns the decoded object of a record in the version of a resource.
+func typed[T codec.Object](resource *rest.Resource, record *codec.Record, obj codec.Object, err error) (T, error) {
+	var none T
 	if err != nil {
 		return none, fmt.Errorf("read %s %s: %w", resource.FullName(), record.Name(), err)
 	}

@@ -80,6 +80,7 @@ func result[T codec.Object](resource *rest.Resource) func(*codec.Record, error) 
 			var none T
 			return none, err
 		}
-		return typed[T](resource, record)
+		obj, err := record.Shared()
+		return typed[T](resource, record, obj, err)
 	}
 }

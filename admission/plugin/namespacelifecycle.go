@@ -1,7 +1,3 @@
-// Package plugin holds the built-in admission plugins, one file each. Their
-// order is in the server's list, not here.
-//
-// Imports: admission.
 package plugin
 
 import (
@@ -13,20 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/admission"
 )
 
-// Namespaces finds namespaces. The answer is shared and must not be changed.
-type Namespaces interface {
-	// Namespace returns the newest state of a namespace, or a NotFound API
-	// error.
-	Namespace(ctx context.Context, name string) (*corev1.Namespace, error)
-}
-
 // NamespaceLifecycle refuses to create in namespaces that do not exist or are
 // going away, and to delete those that a cluster cannot be without.
-type NamespaceLifecycle struct{ Namespaces Namespaces }
+type NamespaceLifecycle struct{ Namespaces Getter[*corev1.Namespace] }
 
 var _ admission.Mutator = NamespaceLifecycle{}
 
@@ -46,14 +36,13 @@ func (NamespaceLifecycle) Handles(op admission.Operation) bool {
 // kube-apiserver it decides before the object itself is looked at.
 func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
 	resource := a.Resource.GroupResource()
-	isNamespace := resource == schema.GroupResource{Resource: "namespaces"}
 	switch {
-	case isNamespace && a.Operation == admission.Delete && slices.Contains(immortal[:], a.Name):
+	case isNamespace(a) && a.Operation == admission.Delete && slices.Contains(immortal[:], a.Name):
 		return apierrors.NewForbidden(resource, a.Name, fmt.Errorf("this namespace may not be deleted"))
-	case isNamespace, a.Namespace == "", a.Operation == admission.Delete, isAccessReview(resource):
+	case isNamespace(a), a.Namespace == "", a.Operation == admission.Delete, isAccessReview(resource):
 		return nil
 	}
-	namespace, err := p.Namespaces.Namespace(ctx, a.Namespace)
+	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
 	if err != nil {
 		return err
 	}

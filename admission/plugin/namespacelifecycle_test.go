@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
@@ -18,14 +19,14 @@ import (
 // cluster has an active and a dying namespace.
 type cluster struct{}
 
-func (cluster) Namespace(_ context.Context, name string) (*corev1.Namespace, error) {
-	phase := corev1.NamespaceActive
+func (cluster) Get(_ context.Context, asked types.NamespacedName) (*corev1.Namespace, error) {
+	name, phase := asked.Name, corev1.NamespaceActive
 	switch name {
 	case "active":
 	case "dying":
 		phase = corev1.NamespaceTerminating
 	case "broken":
-		return nil, errors.New("disk trouble")
+		return nil, errDisk
 	default:
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
 	}

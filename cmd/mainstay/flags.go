@@ -39,6 +39,7 @@ func newServeFlags() *serveFlags {
 	f.section("Serving", f.serving)
 	f.section("TLS", f.tls)
 	f.section("Authentication and authorization", f.auth)
+	f.section("Admission", f.admission)
 	f.section("Requests", f.requests)
 	f.section("Stopping", f.stopping)
 	f.section("Aggregation", f.aggregation)
@@ -153,6 +154,12 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")
 	asBool(flags, "allow-privileged")
+}
+
+func (f *serveFlags) admission(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that take part besides those that do by default, comma-separated; their order does not matter: "+strings.Join(controlplane.AdmissionPlugins(), ", "))
+	flags.StringSliceVar(&c.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plugins that do not take part, comma-separated")
 }
 
 func (f *serveFlags) requests(flags *pflag.FlagSet) {

@@ -124,7 +124,7 @@ func ValidateContainerResource(f validation.Field, name corev1.ResourceName) {
 		if !isBasic(name) && name != corev1.ResourceEphemeralStorage && !IsHugePages(name) {
 			f.Invalid(string(name), "must be a standard resource for containers")
 		}
-	} else if !isNative(name) && !isExtended(name) {
+	} else if !isNative(name) && !IsExtended(name) {
 		f.Invalid(string(name), "doesn't follow extended resource name standard")
 	}
 }
@@ -144,9 +144,9 @@ func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// isExtended reports whether a resource is one of somebody else's, which quotas
+// IsExtended reports whether a resource is one of somebody else's, which quotas
 // have below "requests.".
-func isExtended(name corev1.ResourceName) bool {
+func IsExtended(name corev1.ResourceName) bool {
 	if isNative(name) || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) {
 		return false
 	}
@@ -180,7 +180,7 @@ func isCounted(name corev1.ResourceName) bool {
 }
 
 // isCount reports whether there are no fractions of a resource.
-func isCount(name corev1.ResourceName) bool { return isCounted(name) || isExtended(name) }
+func isCount(name corev1.ResourceName) bool { return isCounted(name) || IsExtended(name) }
 
 func (c *container) validateResizePolicies(f validation.Field) {
 	seen := validation.NewSeen[corev1.ResourceName](len(c.ResizePolicy))

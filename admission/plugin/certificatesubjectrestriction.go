@@ -1,0 +1,49 @@
+package plugin
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/request"
+)
+
+// CertificateSubjectRestriction refuses to ask for client certificates of a group
+// that may do everything.
+type CertificateSubjectRestriction struct{ onCreate }
+
+var _ admission.Validator = CertificateSubjectRestriction{}
+
+// Name implements admission.Plugin.
+func (CertificateSubjectRestriction) Name() string { return "CertificateSubjectRestriction" }
+
+// Validate implements admission.Validator.
+func (CertificateSubjectRestriction) Validate(_ context.Context, a *admission.Attributes) error {
+	const signer = certificatesv1.KubeAPIServerClientSignerName
+	csr := objectOf[certificatesv1.CertificateSigningRequest](a, certificatesv1.GroupName, "certificatesigningrequests")
+	if csr == nil || csr.Spec.SignerName != signer {
+		return nil
+	}
+	asked, err := readRequest(csr.Spec.Request)
+	if err != nil {
+		return refuse(a, fmt.Errorf("failed to parse CSR: %w", err))
+	}
+	if slices.Contains(asked.Subject.Organization, request.GroupMasters) {
+		return refuse(a, fmt.Errorf("use of %s signer with %s group is not allowed", signer, request.GroupMasters))
+	}
+	return nil
+}
+
+func readRequest(text []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
+	}
+	return x509.ParseCertificateRequest(block.Bytes)
+}

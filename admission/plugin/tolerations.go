@@ -1,0 +1,66 @@
+package plugin
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// mergeTolerations returns all tolerations of two lists, in order, but for those
+// that another one covers.
+func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
+	all := make([]corev1.Toleration, 0, len(first)+len(second))
+	all = append(append(all, first...), second...)
+	merged := make([]corev1.Toleration, 0, len(all))
+	for i := range all {
+		if !coveredBy(merged, &all[i], false) && !coveredBy(all[i+1:], &all[i], true) {
+			merged = append(merged, all[i])
+		}
+	}
+	return merged
+}
+
+// coveredBy reports whether one of a list covers a toleration. An equal one does
+// not where another is asked for.
+func coveredBy(list []corev1.Toleration, t *corev1.Toleration, another bool) bool {
+	for i := range list {
+		if equalTolerations(&list[i], t) {
+			if !another {
+				return true
+			}
+			continue
+		}
+		if covers(&list[i], t) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether a toleration tolerates all that another, different one
+// does. As in kube-apiserver one of equality with an operator that is left out
+// covers only what names the operator.
+func covers(wide, t *corev1.Toleration) bool {
+	everyKey := wide.Key == "" && wide.Operator == corev1.TolerationOpExists
+	if t.Key != wide.Key && !everyKey || t.Effect != wide.Effect && wide.Effect != "" || !lastsAsLong(wide, t) {
+		return false
+	}
+	switch wide.Operator {
+	case corev1.TolerationOpEqual, "":
+		return t.Operator == corev1.TolerationOpEqual && t.Value == wide.Value
+	case corev1.TolerationOpExists:
+		return true
+	}
+	return false
+}
+
+func lastsAsLong(wide, t *corev1.Toleration) bool {
+	if wide.Effect != corev1.TaintEffectNoExecute || wide.TolerationSeconds == nil {
+		return true
+	}
+	return t.TolerationSeconds != nil && *t.TolerationSeconds <= *wide.TolerationSeconds
+}
+
+func equalTolerations(a, b *corev1.Toleration) bool {
+	as, bs := a.TolerationSeconds, b.TolerationSeconds
+	sameTime := (as == nil) == (bs == nil) && (as == nil || *as == *bs)
+	return sameTime && a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect
+}
