@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/discovery"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/request"
@@ -33,7 +34,9 @@ func (i *instance) chain(final http.Handler) http.Handler {
 			Logger:        i.env.Logger,
 			OnError:       onError,
 		}),
-		filters.RefuseImpersonation(onError),
+		filters.Impersonate(filters.ImpersonateConfig{
+			Authorizer: i.authorizer, Constrained: i.env.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
+		}),
 		filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError),
 		filters.Authorize(i.authorizer, i.env.Logger, onError),
 	)

@@ -7,6 +7,7 @@ const (
 	ClusterTrustBundle                             Gate = "ClusterTrustBundle"
 	ClusterTrustBundleProjection                   Gate = "ClusterTrustBundleProjection"
 	CompositePodGroup                              Gate = "CompositePodGroup"
+	ConstrainedImpersonation                       Gate = "ConstrainedImpersonation"
 	ContainerRestartRules                          Gate = "ContainerRestartRules"
 	ContainerStopSignals                           Gate = "ContainerStopSignals"
 	CoordinatedLeaderElection                      Gate = "CoordinatedLeaderElection"

@@ -129,7 +129,7 @@ func TestCertificates(t *testing.T) {
 				if got.Credential != request.CredentialCertificate {
 					t.Errorf("by %s", got.Credential)
 				}
-				if id := got.User.Extra[credentialID]; len(id) != 1 || !strings.HasPrefix(id[0], "X509SHA256=") || len(id[0]) != len("X509SHA256=")+64 {
+				if id := got.User.Extra[request.ExtraCredentialID]; len(id) != 1 || !strings.HasPrefix(id[0], "X509SHA256=") || len(id[0]) != len("X509SHA256=")+64 {
 					t.Errorf("the credential ID is %q", id)
 				}
 				got.User.Extra = nil
