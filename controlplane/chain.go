@@ -29,13 +29,13 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError}),
 		filters.CORS(i.options.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
-			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens()},
+			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
 			Anonymous:     i.anonymous(),
 			Logger:        i.env.Logger,
 			OnError:       onError,
 		}),
 		filters.Impersonate(filters.ImpersonateConfig{
-			Authorizer: i.authorizer, Constrained: i.env.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
+			Authorizer: i.authorizer, Constrained: i.rows.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
 		}),
 		filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError),
 		filters.Authorize(i.authorizer, i.env.Logger, onError),
@@ -52,9 +52,6 @@ func (i *instance) anonymous() bool {
 	}
 	return !i.options.ClosedToPublic
 }
-
-// tokens are what verifies bearer tokens, in order; none is verified yet.
-func (i *instance) tokens() authn.Tokens { return authn.Tokens{} }
 
 // longRunning reports whether a request lasts as long as its client wants: of a
 // subresource of this control plane's own, its storage says so.

@@ -56,6 +56,7 @@ const (
 	StorageVersionMigrator                         Gate = "StorageVersionMigrator"
 	StrictIPCIDRValidation                         Gate = "StrictIPCIDRValidation"
 	TaintTolerationComparisonOperators             Gate = "TaintTolerationComparisonOperators"
+	TokenRequestServiceAccountUIDValidation        Gate = "TokenRequestServiceAccountUIDValidation"
 	TopologyAwareWorkloadScheduling                Gate = "TopologyAwareWorkloadScheduling"
 	UserNamespacesHostNetworkSupport               Gate = "UserNamespacesHostNetworkSupport"
 	VolumeBindMountOptions                         Gate = "VolumeBindMountOptions"

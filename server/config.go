@@ -75,6 +75,10 @@ type Config struct {
 	// HTTP2Server selects the HTTP/2 server: HTTP2Mainstay (or "") or HTTP2NetHTTP.
 	HTTP2Server  string
 	ClientCAFile string
+	// ServiceAccountSigningKeyFile signs service account tokens; "": the data
+	// directory's own. ServiceAccountKeyFiles verify more of them.
+	ServiceAccountSigningKeyFile string
+	ServiceAccountKeyFiles       []string
 	// RequestHeader configures front proxies; ProxyClientCertFile is this
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig

@@ -5,13 +5,12 @@
 // a value: it shares nothing with another one in the same process but the process.
 //
 // Imports: codec, controlplane, endpoints, feature, filters, filters/authn, http2, openapi,
-// pki, registry, request, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// pki, registry, request, serviceaccount, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // telemetry.
 package server
 
 import (
 	"context"
-	"crypto"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -29,6 +28,7 @@ import (
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
@@ -50,7 +50,7 @@ type Host struct {
 	// What open adds, in its order.
 	dir        *dataDir
 	authority  *pki.Authority
-	signer     crypto.Signer // of service account tokens
+	tokenKeys  *serviceaccount.Keys
 	reloader   *fileReloader
 	certs      *certificates
 	clientCA   *clientCA
@@ -156,7 +156,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
-		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, Signer: h.signer,
+		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
 	}
 	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {
 		return err
