@@ -40,7 +40,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/go-jose/go-jose/v4 v4.1.8 // indirect
+require github.com/go-jose/go-jose/v4 v4.1.8
 
 require (
 	cel.dev/expr v0.25.2 // indirect
