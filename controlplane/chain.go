@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,7 +31,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.CORS(i.options.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
 			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
-			Anonymous:     i.anonymous(),
+			Anonymous:     i.anonymous().Allows,
 			Logger:        i.env.Logger,
 			OnError:       onError,
 		}),
@@ -42,15 +43,16 @@ func (i *instance) chain(final http.Handler) http.Handler {
 	)
 }
 
-// anonymous is whether requests without credentials pass. As kube-apiserver,
-// they do not where everything is allowed to everyone.
-func (i *instance) anonymous() bool {
-	for _, mode := range i.options.AuthorizationModes {
-		if mode == modeAlwaysAllow {
-			return false
-		}
+// anonymous says which requests without credentials pass. As kube-apiserver, none
+// does where everything is allowed to everyone.
+func (i *instance) anonymous() *authn.AnonymousConfig {
+	switch {
+	case slices.Contains(i.options.AuthorizationModes, modeAlwaysAllow):
+		return &authn.AnonymousConfig{}
+	case i.env.Identity.Anonymous != nil:
+		return i.env.Identity.Anonymous
 	}
-	return !i.options.ClosedToPublic
+	return &authn.AnonymousConfig{Enabled: !i.options.ClosedToPublic}
 }
 
 // longRunning reports whether a request lasts as long as its client wants: of a

@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
@@ -81,6 +82,11 @@ type Identity struct {
 	// ProxyCertificate returns the client certificate for aggregated servers; nil:
 	// none is presented.
 	ProxyCertificate func() (*tls.Certificate, error)
+	// StaticTokens and ProviderTokens return whose bearer token it is, nil for tokens
+	// of others; a function that is nil knows none.
+	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)
+	// Anonymous says which requests need no credentials; nil: Options.ClosedToPublic.
+	Anonymous *authn.AnonymousConfig
 	// TokenKeys sign and verify service account tokens.
 	TokenKeys *serviceaccount.Keys
 }

@@ -56,6 +56,7 @@ type Options struct {
 	ServiceAccountMaxTokenExpiration time.Duration // 0: any
 	WithoutTokenExtension            bool          // --service-account-extend-token-expiration=false
 	WithoutTokenLookup               bool          // --service-account-lookup=false
+	BootstrapTokens                  bool          // --enable-bootstrap-token-auth
 
 	ServiceClusterIPRange []netip.Prefix    // one or two; none: 10.0.0.0/24
 	ServiceNodePortRange  utilnet.PortRange // empty: 30000-32767

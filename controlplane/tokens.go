@@ -36,15 +36,26 @@ func (i *instance) issuer() *serviceaccount.Issuer {
 
 // openTokens makes what verifies bearer tokens, in order.
 func (i *instance) openTokens() error {
+	secrets := local.For[*corev1.Secret](i.local, corev1.SchemeGroupVersion.WithResource("secrets"))
 	accounts := authn.NewServiceAccounts(authn.ServiceAccountConfig{
 		Keys: i.env.Identity.TokenKeys, Issuers: i.options.ServiceAccountIssuers, Audiences: i.options.APIAudiences,
 		Accounts:      local.For[*corev1.ServiceAccount](i.local, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
 		Pods:          local.For[*corev1.Pod](i.local, corev1.SchemeGroupVersion.WithResource("pods")),
-		Secrets:       local.For[*corev1.Secret](i.local, corev1.SchemeGroupVersion.WithResource("secrets")),
+		Secrets:       secrets,
 		Nodes:         local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes")),
 		WithoutLookup: i.options.WithoutTokenLookup, Metrics: i.env.Metrics.Tokens,
 	})
-	i.tokens = authn.Tokens{accounts}
+	add := func(user func(context.Context, string) (*request.User, error)) {
+		if user != nil {
+			i.tokens = append(i.tokens, authn.AnyAudience{User: user, Audiences: i.options.APIAudiences})
+		}
+	}
+	add(i.env.Identity.StaticTokens)
+	i.tokens = append(i.tokens, accounts)
+	if i.options.BootstrapTokens {
+		add(authn.BootstrapTokens{Secrets: secrets}.User)
+	}
+	add(i.env.Identity.ProviderTokens)
 	return nil
 }
 

@@ -14,8 +14,9 @@ import (
 // AuthenticateConfig configures Authenticate.
 type AuthenticateConfig struct {
 	Authenticator authn.Authenticator
-	// Anonymous lets requests without credentials pass as system:anonymous.
-	Anonymous bool
+	// Anonymous reports whether requests for a path pass without credentials, as
+	// system:anonymous.
+	Anonymous func(path string) bool
 	Logger    *slog.Logger
 	OnError   ErrorWriter
 }
@@ -27,7 +28,7 @@ func Authenticate(config AuthenticateConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			found, err := config.Authenticator.Authenticate(r)
-			if found == nil && err == nil && config.Anonymous {
+			if found == nil && err == nil && config.Anonymous(r.URL.Path) {
 				found = anonymous
 			}
 			if found == nil {

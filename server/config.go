@@ -79,6 +79,12 @@ type Config struct {
 	// directory's own. ServiceAccountKeyFiles verify more of them.
 	ServiceAccountSigningKeyFile string
 	ServiceAccountKeyFiles       []string
+	// TokenAuthFile lists bearer tokens; "": there are none.
+	TokenAuthFile string
+	// OpenID Connect providers are those of AuthenticationConfigFile, or the one of
+	// OIDC.
+	AuthenticationConfigFile string
+	OIDC                     OIDCConfig
 	// RequestHeader configures front proxies; ProxyClientCertFile is this
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
@@ -211,7 +217,7 @@ func (c Config) check() error {
 	if err := c.checkEtcd(); err != nil {
 		problem("%w", err)
 	}
-	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check())...)
+	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication())...)
 }
 
 // hosts returns the names and addresses of the serving certificate.

@@ -26,6 +26,9 @@ func (h *Host) openPKI() error {
 	if err = h.openTokenKeys(); err != nil {
 		return err
 	}
+	if err = h.openTokenUsers(); err != nil {
+		return err
+	}
 	if h.certs, err = newCertificates(h.config.TLS, h.reloader); err != nil {
 		return err
 	}

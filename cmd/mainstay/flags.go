@@ -159,10 +159,27 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.Var(opposite(&c.WithoutTokenLookup), "service-account-lookup", "take tokens of secrets only while the secret and the service account are there")
 	asBool(flags, "service-account-extend-token-expiration")
 	asBool(flags, "service-account-lookup")
+	flags.StringVar(&c.TokenAuthFile, "token-auth-file", "", "bearer tokens, read at the start: lines of TOKEN,USER,UID or TOKEN,USER,UID,\"GROUP,...\"")
+	flags.BoolVar(&c.BootstrapTokens, "enable-bootstrap-token-auth", false, "take the tokens of secrets of the type bootstrap.kubernetes.io/token in kube-system")
+	f.oidc(flags)
 	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: RBAC, AlwaysAllow, AlwaysDeny (default RBAC)")
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")
 	asBool(flags, "allow-privileged")
+}
+
+func (f *serveFlags) oidc(flags *pflag.FlagSet) {
+	c, o := &f.config, &f.config.OIDC
+	flags.StringVar(&c.AuthenticationConfigFile, "authentication-config", "", "AuthenticationConfiguration of apiserver.config.k8s.io/v1: OpenID Connect providers instead of the oidc flags, and who may be anonymous; followed when it changes")
+	flags.StringVar(&o.IssuerURL, "oidc-issuer-url", "", "https URL of an OpenID Connect provider whose tokens are taken")
+	flags.StringVar(&o.ClientID, "oidc-client-id", "", "audience of the provider's tokens for this server")
+	flags.StringVar(&o.CAFile, "oidc-ca-file", "", "authorities that sign the provider's certificate (default: the operating system's)")
+	flags.StringVar(&o.UsernameClaim, "oidc-username-claim", "", "claim that is the user (default sub)")
+	flags.StringVar(&o.UsernamePrefix, "oidc-username-prefix", "", "prefix of users, - for none (default: the issuer and #, but for the claim email)")
+	flags.StringVar(&o.GroupsClaim, "oidc-groups-claim", "", "claim that is the group or the groups (default: none)")
+	flags.StringVar(&o.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups")
+	flags.StringSliceVar(&o.SigningAlgs, "oidc-signing-algs", nil, "algorithms of the provider's tokens, comma-separated: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512 (default RS256)")
+	flags.StringToStringVar(&o.RequiredClaims, "oidc-required-claim", nil, "claim that tokens must have, as NAME=VALUE; may be repeated")
 }
 
 func (f *serveFlags) requests(flags *pflag.FlagSet) {

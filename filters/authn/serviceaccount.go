@@ -120,7 +120,7 @@ func (s *ServiceAccounts) grant(ctx context.Context, claims *serviceaccount.Clai
 	if len(wanted) == 0 {
 		wanted = s.config.Audiences
 	}
-	granted := slices.DeleteFunc(slices.Clone(has), func(a string) bool { return !slices.Contains(wanted, a) })
+	granted := common(has, wanted)
 	if len(granted) == 0 {
 		return nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", has, wanted)
 	}
