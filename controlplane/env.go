@@ -85,6 +85,8 @@ type Identity struct {
 	// StaticTokens and ProviderTokens return whose bearer token it is, nil for tokens
 	// of others; a function that is nil knows none.
 	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)
+	// TokenWebhook is asked whose token it is that nobody else knows; nil: none is.
+	TokenWebhook *authn.WebhookTokens
 	// Anonymous says which requests need no credentials; nil: Options.ClosedToPublic.
 	Anonymous *authn.AnonymousConfig
 	// TokenKeys sign and verify service account tokens.

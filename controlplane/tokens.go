@@ -56,6 +56,9 @@ func (i *instance) openTokens() error {
 		add(authn.BootstrapTokens{Secrets: secrets}.User)
 	}
 	add(i.env.Identity.ProviderTokens)
+	if webhook := i.env.Identity.TokenWebhook; webhook != nil {
+		i.tokens = append(i.tokens, webhook.For(i.options.APIAudiences))
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"mainstay.dev/mainstay/egress/kubeconfig"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authn/oidc"
 	"mainstay.dev/mainstay/request"
@@ -79,6 +80,9 @@ func (c Config) checkAuthentication() error {
 	if c.AuthenticationConfigFile != "" && c.OIDC.isSet() {
 		errs = append(errs, errors.New("--authentication-config and the oidc-* flags are mutually exclusive"))
 	}
+	if version := c.TokenWebhookVersion; version != "v1" && version != "v1beta1" {
+		errs = append(errs, fmt.Errorf("--authentication-token-webhook-version is %q; it must be v1 or v1beta1", version))
+	}
 	return errors.Join(append(errs, c.OIDC.check())...)
 }
 
@@ -87,6 +91,7 @@ type tokenUsers struct {
 	static    authn.StaticTokens
 	providers atomic.Pointer[oidc.Authenticators] // nil: none
 	anonymous *authn.AnonymousConfig              // nil: by flag
+	webhook   *authn.WebhookTokens                // nil: none
 }
 
 // providerUser returns whose token of a provider it is.
@@ -97,8 +102,8 @@ func (u *tokenUsers) providerUser(ctx context.Context, token string) (*request.U
 	return nil, nil
 }
 
-// openTokenUsers reads the files of tokens and providers. That of providers is followed
-// when it changes; that of tokens is read once, as by kube-apiserver.
+// openTokenUsers reads the files of tokens, of their webhook and of providers. That of
+// providers is followed when it changes; the others are read once, as by kube-apiserver.
 func (h *Host) openTokenUsers() error {
 	h.tokenUsers = &tokenUsers{}
 	var err error
@@ -107,6 +112,20 @@ func (h *Host) openTokenUsers() error {
 			return err
 		}
 	}
+	if file := h.config.TokenWebhookConfigFile; file != "" {
+		client, url, err := kubeconfig.Client(file)
+		if err != nil {
+			return fmt.Errorf("--authentication-token-webhook-config-file: %w", err)
+		}
+		h.tokenUsers.webhook = authn.NewWebhookTokens(authn.WebhookConfig{
+			Client: client, URL: url, Version: h.config.TokenWebhookVersion, CacheTTL: h.config.TokenWebhookCacheTTL,
+		})
+	}
+	return h.openProviders()
+}
+
+// openProviders reads which providers there are.
+func (h *Host) openProviders() error {
 	switch {
 	case h.config.AuthenticationConfigFile != "":
 		return h.openAuthenticationConfig(h.config.AuthenticationConfigFile)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -173,5 +174,32 @@ anonymous: %s
 	}
 	if code, _ := fetch(t, client(t, nil), s.URL+"/livez"); code != http.StatusOK {
 		t.Errorf("/livez: %d", code)
+	}
+}
+
+// TestTokenWebhook: a webhook is asked for tokens that nobody else knows, and is not
+// believed when it cannot be asked.
+func TestTokenWebhook(t *testing.T) {
+	t.Parallel()
+	webhook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review authenticationv1.TokenReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || r.Header.Get("Authorization") != "Bearer mine" {
+			t.Errorf("%v, %q", err, r.Header)
+		}
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token == "good", User: authenticationv1.UserInfo{Username: "jane"}}
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(webhook.Close)
+	file := writeFile(t, "kubeconfig", fmt.Sprintf(`
+current-context: w
+contexts: [{name: w, context: {cluster: w, user: w}}]
+clusters: [{name: w, cluster: {server: %q}}]
+users: [{name: w, user: {token: mine}}]
+`, webhook.URL))
+	s := start(t, Config{Options: everybody(), TokenWebhookConfigFile: file})
+	for token, want := range map[string]string{"good": "jane[system:authenticated]", "bad": ""} {
+		if got := whoami(t, s, token); got != want {
+			t.Errorf("%s: %q, want %q", token, got, want)
+		}
 	}
 }

@@ -29,6 +29,8 @@ const (
 	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
 	DefaultEtcdCompactionInterval  = 5 * time.Minute
 	DefaultMaxStreamsPerConnection = 100
+	DefaultTokenWebhookVersion     = "v1beta1"
+	DefaultTokenWebhookCacheTTL    = 2 * time.Minute
 	// NoLimit as a maximum means none.
 	NoLimit = controlplane.NoLimit
 	// AnyPort as Config.SecurePort selects a free port.
@@ -85,6 +87,11 @@ type Config struct {
 	// OIDC.
 	AuthenticationConfigFile string
 	OIDC                     OIDCConfig
+	// TokenWebhookConfigFile is the kubeconfig of a webhook that is sent TokenReviews;
+	// "": there is none.
+	TokenWebhookConfigFile string
+	TokenWebhookVersion    string        // "": v1beta1
+	TokenWebhookCacheTTL   time.Duration // 0: 2m, less: nothing is remembered
 	// RequestHeader configures front proxies; ProxyClientCertFile is this
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
@@ -165,6 +172,8 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
 	setDefault(&c.HTTP2Server, HTTP2Mainstay)
 	setDefault(&c.Version, "unknown")
+	setDefault(&c.TokenWebhookVersion, DefaultTokenWebhookVersion)
+	setDefault(&c.TokenWebhookCacheTTL, DefaultTokenWebhookCacheTTL)
 	if c.Expensive == nil {
 		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 	}
