@@ -32,6 +32,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.Authenticate(filters.AuthenticateConfig{
 			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
 			Anonymous:     i.anonymous().Allows,
+			Metrics:       i.env.Metrics.Authentication,
 			Logger:        i.env.Logger,
 			OnError:       onError,
 		}),

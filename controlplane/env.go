@@ -95,11 +95,12 @@ type Identity struct {
 
 // Metrics are the metrics of control planes. All of a host share one.
 type Metrics struct {
-	Storage     *storage.Metrics
-	Following   *reflector.Metrics
-	Conversions *conversion.Metrics
-	Aggregation *aggregated.Metrics
-	Tokens      *authn.ServiceAccountMetrics
+	Storage        *storage.Metrics
+	Following      *reflector.Metrics
+	Conversions    *conversion.Metrics
+	Aggregation    *aggregated.Metrics
+	Authentication *authn.RequestMetrics
+	Tokens         *authn.ServiceAccountMetrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -116,6 +117,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Aggregation, err = aggregated.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
