@@ -71,6 +71,12 @@ func TestFileAndBootstrapTokens(t *testing.T) {
 			t.Errorf("%s, without flags: %q", token, got)
 		}
 	}
+	_, metrics := fetch(t, s.admin, s.URL+"/metrics")
+	for _, line := range []string{`authentication_attempts{result="error"} 1`, `authentication_attempts{result="success"} `, `authenticated_user_requests{username="other"} `} {
+		if !strings.Contains(metrics, "\n"+line) {
+			t.Errorf("/metrics has no line %s", line)
+		}
+	}
 	if got := exchange(t, s.admin, "DELETE", s.URL+"/api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef", "", nil); got != "200" {
 		t.Fatal(got)
 	}

@@ -18,6 +18,7 @@ var creating = []kubectlBehaviour{
 	{"autoscales a deployment", autoscale},
 	{"prints what it would create", createDryClient},
 	{"makes a token of a service account", createToken},
+	{"acts as another user", actAs},
 }
 
 func createFromFlags(t *testing.T, k *kubectl) {
@@ -137,4 +138,13 @@ func createToken(t *testing.T, k *kubectl) {
 	k.prints("system:serviceaccount:"+k.namespace+":robot", "create", "-f", review, "-o", "jsonpath={.status.user.username}")
 	k.ok("delete", "secret", "lease")
 	k.prints("[invalid bearer token, service account token has been invalidated]", "create", "-f", review, "-o", "jsonpath={.status.error}")
+}
+
+// actAs: whoever may impersonate has no more than the rights of the other user.
+func actAs(t *testing.T, k *kubectl) {
+	k.prints(`jane ["a","b","system:authenticated"]`, "auth", "whoami", "--as=jane", "--as-group=a", "--as-group=b",
+		"-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}")
+	k.fails(1, `User "jane" cannot list resource "secrets"`, "get", "secrets", "--as=jane")
+	k.ok("create", "rolebinding", "jane", "--clusterrole=edit", "--user=jane")
+	k.ok("get", "secrets", "--as=jane")
 }
