@@ -232,7 +232,8 @@ func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRe
 	if err != nil {
 		return "", apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
 	}
-	return token, request.Annotate(ctx, issuedCredentialID, serviceaccount.CredentialID(claims.ID))
+	_ = request.Annotate(ctx, issuedCredentialID, serviceaccount.CredentialID(claims.ID)) // or there is no room for it
+	return token, nil
 }
 
 func isSubset(some, of []string) bool {

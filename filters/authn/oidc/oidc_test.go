@@ -282,3 +282,21 @@ func TestAllAlgorithms(t *testing.T) {
 		t.Error("public keys are taken for secrets")
 	}
 }
+
+// FuzzUser: nothing that a client sends makes the parser panic or is somebody's token.
+func FuzzUser(f *testing.F) {
+	i := oidctest.New(f)
+	authenticators, err := open(f, i, bySubject)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good := i.Token(f, map[string]any{"uid": "u"})
+	signed := good[:strings.LastIndexByte(good, '.')]
+	f.Add(good)
+	f.Add("a.b.c")
+	f.Fuzz(func(t *testing.T, token string) {
+		if user, err := authenticators.User(t.Context(), token); user != nil && !strings.HasPrefix(token, signed) {
+			t.Errorf("%q is %v's, %v", token, user, err)
+		}
+	})
+}
