@@ -128,3 +128,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkVerify(b *testing.B) {
+	keys, err := NewKeys(newEC(b, elliptic.P256()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	token, err := keys.Sign(&Claims{Claims: jwt.Claims{Issuer: "i"}, Bound: &Bound{Namespace: "n"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := keys.Verify(Parse(token)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
