@@ -2,11 +2,13 @@ package controlplane
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/discovery"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/request"
@@ -28,30 +30,31 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError}),
 		filters.CORS(i.options.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
-			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens()},
-			Anonymous:     i.anonymous(),
+			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
+			Anonymous:     i.anonymous().Allows,
+			Metrics:       i.env.Metrics.Authentication,
 			Logger:        i.env.Logger,
 			OnError:       onError,
 		}),
-		filters.RefuseImpersonation(onError),
+		filters.Impersonate(filters.ImpersonateConfig{
+			Authorizer: i.authorizer, Constrained: i.rows.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
+		}),
 		filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError),
 		filters.Authorize(i.authorizer, i.env.Logger, onError),
 	)
 }
 
-// anonymous is whether requests without credentials pass. As kube-apiserver,
-// they do not where everything is allowed to everyone.
-func (i *instance) anonymous() bool {
-	for _, mode := range i.options.AuthorizationModes {
-		if mode == modeAlwaysAllow {
-			return false
-		}
+// anonymous says which requests without credentials pass. As kube-apiserver, none
+// does where everything is allowed to everyone.
+func (i *instance) anonymous() *authn.AnonymousConfig {
+	switch {
+	case slices.Contains(i.options.AuthorizationModes, modeAlwaysAllow):
+		return &authn.AnonymousConfig{}
+	case i.env.Identity.Anonymous != nil:
+		return i.env.Identity.Anonymous
 	}
-	return !i.options.ClosedToPublic
+	return &authn.AnonymousConfig{Enabled: !i.options.ClosedToPublic}
 }
-
-// tokens are what verifies bearer tokens, in order; none is verified yet.
-func (i *instance) tokens() authn.Tokens { return authn.Tokens{} }
 
 // longRunning reports whether a request lasts as long as its client wants: of a
 // subresource of this control plane's own, its storage says so.

@@ -10,7 +10,8 @@
 // apis/custom, apis/custom/conversion, authorizer, codec,
 // controllers/clusterroles, discovery, egress, endpoints, endpoints/apply,
 // feature, filters, filters/authn, filters/authz, filters/authz/rbac, local,
-// openapi, registry, request, rest, route, storage, storage/cache,
+// openapi, registry, request, rest, route, serviceaccount, storage,
+// storage/cache,
 // storage/factory, storage/kv, storage/reflector, telemetry.
 package controlplane
 

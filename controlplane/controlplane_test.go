@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -21,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/embedded"
@@ -75,10 +75,14 @@ func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys, err := serviceaccount.NewKeys(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &Env{
 		Backend: backend, Feed: feed, Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
 		Identity: Identity{
-			Authenticator: administrator{}, Signer: crypto.Signer(signer),
+			Authenticator: administrator{}, TokenKeys: keys,
 			ClusterAuthentication: func() (map[string]string, error) { return map[string]string{"client-ca-file": ""}, nil },
 		},
 		Address: "127.0.0.1:6443", PublicURL: "https://127.0.0.1:6443", Port: 6443,

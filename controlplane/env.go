@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"crypto"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -18,6 +17,8 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
@@ -81,16 +82,25 @@ type Identity struct {
 	// ProxyCertificate returns the client certificate for aggregated servers; nil:
 	// none is presented.
 	ProxyCertificate func() (*tls.Certificate, error)
-	// Signer signs service account tokens.
-	Signer crypto.Signer
+	// StaticTokens and ProviderTokens return whose bearer token it is, nil for tokens
+	// of others; a function that is nil knows none.
+	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)
+	// TokenWebhook is asked whose token it is that nobody else knows; nil: none is.
+	TokenWebhook *authn.WebhookTokens
+	// Anonymous says which requests need no credentials; nil: Options.ClosedToPublic.
+	Anonymous *authn.AnonymousConfig
+	// TokenKeys sign and verify service account tokens.
+	TokenKeys *serviceaccount.Keys
 }
 
 // Metrics are the metrics of control planes. All of a host share one.
 type Metrics struct {
-	Storage     *storage.Metrics
-	Following   *reflector.Metrics
-	Conversions *conversion.Metrics
-	Aggregation *aggregated.Metrics
+	Storage        *storage.Metrics
+	Following      *reflector.Metrics
+	Conversions    *conversion.Metrics
+	Aggregation    *aggregated.Metrics
+	Authentication *authn.RequestMetrics
+	Tokens         *authn.ServiceAccountMetrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -109,6 +119,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	if m.Aggregation, err = aggregated.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
+	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -116,7 +132,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 func (e *Env) check() error {
 	for name, missing := range map[string]bool{
 		"Backend": e.Backend == nil, "TypeConverter": e.TypeConverter == nil, "Identity.Authenticator": e.Identity.Authenticator == nil,
-		"Port": e.Port == 0, "Identity.ClusterAuthentication": e.Identity.ClusterAuthentication == nil, "Identity.Signer": e.Identity.Signer == nil,
+		"Port": e.Port == 0, "Identity.ClusterAuthentication": e.Identity.ClusterAuthentication == nil, "Identity.TokenKeys": e.Identity.TokenKeys == nil,
 		"Drain": e.Drain == nil, "Tunnels": e.Tunnels == nil, "Requests": e.Requests == nil, "Health": e.Health == nil,
 		"Metrics": e.Metrics == nil, "Logger": e.Logger == nil,
 	} {

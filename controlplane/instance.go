@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
@@ -42,6 +43,7 @@ type instance struct {
 	authorizer authorizer.Authorizer
 	rbac       *rbac.Authorizer       // part of it; nil: another mode decides
 	roles      []*reflector.Reflector // keep rbac up to date
+	tokens     authn.Tokens
 	// local is how code inside this control plane reads and writes objects.
 	local *local.Access
 
@@ -77,7 +79,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openRBAC, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err

@@ -1,14 +1,10 @@
 package controlplane
 
 import (
-	"crypto/ecdsa"
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,9 +19,6 @@ const (
 	openIDKeysPath          = "/openid/v1/jwks"
 )
 
-// defaultIssuer is the issuer of service account tokens.
-const defaultIssuer = "https://kubernetes.default.svc.cluster.local"
-
 // openIDConfiguration has its fields in kube-apiserver's order.
 type openIDConfiguration struct {
 	Issuer        string   `json:"issuer"`
@@ -35,30 +28,25 @@ type openIDConfiguration struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// webKey is a JSON Web Key (RFC 7517) on an elliptic curve.
-type webKey struct {
-	Use       string `json:"use"`
-	Type      string `json:"kty"`
-	ID        string `json:"kid"`
-	Curve     string `json:"crv"`
-	Algorithm string `json:"alg"`
-	X         string `json:"x"`
-	Y         string `json:"y"`
-}
-
-// installOpenID serves the issuer and the public key of service account tokens.
+// installOpenID serves the issuer and the public keys of service account tokens, if
+// others can find them: the issuer has to be an https URL.
 func (i *instance) installOpenID() error {
-	key, err := newWebKey(i.env.Identity.Signer.Public())
-	if err != nil {
-		return fmt.Errorf("publish the key of service account tokens: %w", err)
+	issuer := i.options.ServiceAccountIssuers[0]
+	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" {
+		i.env.Logger.Warn("OpenID discovery is not served, as the issuer of service account tokens is no https URL", "issuer", issuer)
+		return nil
 	}
-	keys, err := json.Marshal(map[string][]webKey{"keys": {key}})
+	keys, err := i.env.Identity.TokenKeys.Document()
 	if err != nil {
-		return fmt.Errorf("publish the key of service account tokens: %w", err)
+		return fmt.Errorf("publish the keys of service account tokens: %w", err)
+	}
+	uri := i.options.ServiceAccountJWKSURI
+	if uri == "" {
+		uri = i.env.PublicURL + openIDKeysPath
 	}
 	configuration, err := json.Marshal(openIDConfiguration{
-		Issuer: defaultIssuer, KeysURI: i.env.PublicURL + openIDKeysPath,
-		ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"}, Algorithms: []string{key.Algorithm},
+		Issuer: issuer, KeysURI: uri, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"},
+		Algorithms: i.env.Identity.TokenKeys.Algorithms(),
 	})
 	if err != nil {
 		return fmt.Errorf("publish the issuer of service account tokens: %w", err)
@@ -66,29 +54,6 @@ func (i *instance) installOpenID() error {
 	i.paths.handle(openIDConfigurationPath, openIDHandler("application/json", configuration))
 	i.paths.handle(openIDKeysPath, openIDHandler("application/jwk-set+json", keys))
 	return nil
-}
-
-func newWebKey(public any) (webKey, error) {
-	key, ok := public.(*ecdsa.PublicKey)
-	if !ok {
-		return webKey{}, fmt.Errorf("the key is a %T, not an ECDSA key", public)
-	}
-	der, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		return webKey{}, err
-	}
-	point, err := key.Bytes() // 4, x, y
-	if err != nil {
-		return webKey{}, err
-	}
-	if key.Curve.Params().Name != "P-256" || len(point) != 65 {
-		return webKey{}, errors.New("the key is not on the curve P-256")
-	}
-	id, encoding := sha256.Sum256(der), base64.RawURLEncoding
-	return webKey{
-		Use: "sig", Type: "EC", ID: encoding.EncodeToString(id[:]), Curve: "P-256", Algorithm: "ES256",
-		X: encoding.EncodeToString(point[1:33]), Y: encoding.EncodeToString(point[33:]),
-	}, nil
 }
 
 // openIDHandler serves a document of one media type, and 406 to clients that do not

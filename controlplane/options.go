@@ -50,6 +50,16 @@ type Options struct {
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// ServiceAccountIssuers are those of service account tokens: the first one issues
+	// them, all are taken. None: https://kubernetes.default.svc.cluster.local.
+	ServiceAccountIssuers []string
+	// APIAudiences are those of tokens for this server; none: the issuers.
+	APIAudiences                     []string
+	ServiceAccountJWKSURI            string        // "": on this server
+	ServiceAccountMaxTokenExpiration time.Duration // 0: any
+	WithoutTokenExtension            bool          // --service-account-extend-token-expiration=false
+	WithoutTokenLookup               bool          // --service-account-lookup=false
+	BootstrapTokens                  bool          // --enable-bootstrap-token-auth
 
 	ServiceClusterIPRange []netip.Prefix    // one or two; none: 10.0.0.0/24
 	ServiceNodePortRange  utilnet.PortRange // empty: 30000-32767
@@ -91,6 +101,12 @@ func (o Options) WithDefaults() Options {
 	setDefault(&o.MaxMutatingInFlight, DefaultMaxMutatingInFlight)
 	setDefault(&o.EtcdHealthTimeout, DefaultStorageCheckTimeout)
 	setDefault(&o.EtcdReadyTimeout, DefaultStorageCheckTimeout)
+	if len(o.ServiceAccountIssuers) == 0 {
+		o.ServiceAccountIssuers = []string{defaultIssuer}
+	}
+	if len(o.APIAudiences) == 0 {
+		o.APIAudiences = o.ServiceAccountIssuers
+	}
 	if len(o.ServiceClusterIPRange) == 0 {
 		o.ServiceClusterIPRange = []netip.Prefix{netip.MustParsePrefix(DefaultServiceClusterIPRange)}
 	}
@@ -141,7 +157,7 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization(), o.checkAdmission())...)
+	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission())...)
 }
 
 // Gates returns the feature gates that are on. The options must have been checked.

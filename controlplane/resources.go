@@ -54,7 +54,8 @@ func (i *instance) rowEnv() *builtin.Env {
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
 		Storage:           i.openRow,
 		Authorizer:        i.authorizer,
-		AuthenticateToken: i.tokens().AuthenticateToken,
+		AuthenticateToken: i.authenticateToken,
+		Tokens:            i.issuer(),
 		Rules:             i.reviewRules,
 	}
 	if i.rbac != nil {

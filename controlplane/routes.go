@@ -28,7 +28,7 @@ func Routes(host map[string]http.Handler) ([]Route, error) {
 	for _, path := range indexPaths(host) {
 		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
 	}
-	env := (&instance{env: &Env{}}).rowEnv()
+	env := (&instance{env: &Env{}, options: Options{}.WithDefaults()}).rowEnv()
 	env.Storage = nil
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {

@@ -52,6 +52,9 @@ func (c *call) createNamed(s rest.NamedCreater) error {
 	if err != nil {
 		return err
 	}
+	if obj, err = c.recordCreation(obj, c.fieldManager(options.FieldManager)); err != nil {
+		return err
+	}
 	ctx := c.r.Context()
 	asked := c.request(ctx, admission.Create, c.info.Name, options, options.DryRun)
 	if obj, err = c.mutate(ctx, &asked, obj, nil); err != nil {

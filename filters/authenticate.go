@@ -3,6 +3,7 @@ package filters
 import (
 	"log/slog"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -14,8 +15,10 @@ import (
 // AuthenticateConfig configures Authenticate.
 type AuthenticateConfig struct {
 	Authenticator authn.Authenticator
-	// Anonymous lets requests without credentials pass as system:anonymous.
-	Anonymous bool
+	// Anonymous reports whether requests for a path pass without credentials, as
+	// system:anonymous.
+	Anonymous func(path string) bool
+	Metrics   *authn.RequestMetrics
 	Logger    *slog.Logger
 	OnError   ErrorWriter
 }
@@ -26,10 +29,12 @@ func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			began := time.Now()
 			found, err := config.Authenticator.Authenticate(r)
-			if found == nil && err == nil && config.Anonymous {
+			if found == nil && err == nil && config.Anonymous(r.URL.Path) {
 				found = anonymous
 			}
+			config.Metrics.Observe(found, err, time.Since(began))
 			if found == nil {
 				if err != nil {
 					config.Logger.LogAttrs(r.Context(), telemetry.Verbosity(2), "unable to authenticate the request",

@@ -52,7 +52,7 @@ func TestAuthenticate(t *testing.T) {
 			})
 			r := httptest.NewRequest("GET", "/version", nil)
 			r.Header.Set("Authorization", "Bearer secret")
-			got := get(t, final, r, Authenticate(AuthenticateConfig{Authenticator: tt.authenticator, Anonymous: tt.anonymous, Logger: quiet(), OnError: writeError}))
+			got := get(t, final, r, Authenticate(AuthenticateConfig{Authenticator: tt.authenticator, Anonymous: func(string) bool { return tt.anonymous }, Logger: quiet(), OnError: writeError}))
 			if tt.user != "" {
 				if got.Code != 200 || got.Body.String() != tt.user {
 					t.Errorf("answered %d %s, want %s", got.Code, got.Body, tt.user)

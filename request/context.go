@@ -25,6 +25,10 @@ const (
 	GroupAuthenticated   = "system:authenticated"
 	// GroupMasters is authorized for everything.
 	GroupMasters = "system:masters"
+	// GroupNodes holds the kubelets; each is a user with the name of its node behind
+	// NodePrefix.
+	GroupNodes = "system:nodes"
+	NodePrefix = "system:node:"
 )
 
 // scope is what the filters record of a request: one allocation and one context
@@ -33,6 +37,7 @@ type scope struct {
 	info             *Info
 	user             *User
 	authentication   *Authentication
+	impersonation    *Impersonation
 	auditID          string
 	received         time.Time
 	original         *http.Request

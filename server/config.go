@@ -29,6 +29,8 @@ const (
 	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
 	DefaultEtcdCompactionInterval  = 5 * time.Minute
 	DefaultMaxStreamsPerConnection = 100
+	DefaultTokenWebhookVersion     = "v1beta1"
+	DefaultTokenWebhookCacheTTL    = 2 * time.Minute
 	// NoLimit as a maximum means none.
 	NoLimit = controlplane.NoLimit
 	// AnyPort as Config.SecurePort selects a free port.
@@ -75,6 +77,21 @@ type Config struct {
 	// HTTP2Server selects the HTTP/2 server: HTTP2Mainstay (or "") or HTTP2NetHTTP.
 	HTTP2Server  string
 	ClientCAFile string
+	// ServiceAccountSigningKeyFile signs service account tokens; "": the data
+	// directory's own. ServiceAccountKeyFiles verify more of them.
+	ServiceAccountSigningKeyFile string
+	ServiceAccountKeyFiles       []string
+	// TokenAuthFile lists bearer tokens; "": there are none.
+	TokenAuthFile string
+	// OpenID Connect providers are those of AuthenticationConfigFile, or the one of
+	// OIDC.
+	AuthenticationConfigFile string
+	OIDC                     OIDCConfig
+	// TokenWebhookConfigFile is the kubeconfig of a webhook that is sent TokenReviews;
+	// "": there is none.
+	TokenWebhookConfigFile string
+	TokenWebhookVersion    string        // "": v1beta1
+	TokenWebhookCacheTTL   time.Duration // 0: 2m, less: nothing is remembered
 	// RequestHeader configures front proxies; ProxyClientCertFile is this
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
@@ -155,6 +172,8 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
 	setDefault(&c.HTTP2Server, HTTP2Mainstay)
 	setDefault(&c.Version, "unknown")
+	setDefault(&c.TokenWebhookVersion, DefaultTokenWebhookVersion)
+	setDefault(&c.TokenWebhookCacheTTL, DefaultTokenWebhookCacheTTL)
 	if c.Expensive == nil {
 		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 	}
@@ -207,7 +226,7 @@ func (c Config) check() error {
 	if err := c.checkEtcd(); err != nil {
 		problem("%w", err)
 	}
-	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check())...)
+	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication())...)
 }
 
 // hosts returns the names and addresses of the serving certificate.

@@ -4,14 +4,13 @@
 // stands in package controlplane; a host opens one, and can open more. A host is
 // a value: it shares nothing with another one in the same process but the process.
 //
-// Imports: codec, controlplane, endpoints, feature, filters, filters/authn, http2, openapi,
-// pki, registry, request, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// Imports: codec, controlplane, egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authn/oidc, http2, openapi,
+// pki, registry, request, serviceaccount, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // telemetry.
 package server
 
 import (
 	"context"
-	"crypto"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -27,8 +26,10 @@ import (
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authn/oidc"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
@@ -43,6 +44,8 @@ type Host struct {
 	slis     *prometheus.Registry // of /metrics/slis
 	requests *telemetry.Requests
 	drain    *filters.Drain
+	// providerMetrics are those of OpenID Connect.
+	providerMetrics *oidc.Metrics
 
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
@@ -50,7 +53,8 @@ type Host struct {
 	// What open adds, in its order.
 	dir        *dataDir
 	authority  *pki.Authority
-	signer     crypto.Signer // of service account tokens
+	tokenKeys  *serviceaccount.Keys
+	tokenUsers *tokenUsers
 	reloader   *fileReloader
 	certs      *certificates
 	clientCA   *clientCA
@@ -93,9 +97,13 @@ func New(config Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	providers, err := oidc.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
 	h := &Host{
 		config: config, logger: config.Logger, registry: registry, slis: prometheus.NewRegistry(),
-		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), reloader: &fileReloader{logger: config.Logger},
+		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), providerMetrics: providers, reloader: &fileReloader{logger: config.Logger},
 	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
@@ -156,7 +164,8 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
-		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, Signer: h.signer,
+		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
+		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
 	}
 	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {
 		return err

@@ -23,7 +23,10 @@ func (h *Host) openPKI() error {
 	if h.authority, err = pki.Open(h.dir.pki()); err != nil {
 		return err
 	}
-	if h.signer, err = pki.SigningKey(h.dir.pki()); err != nil {
+	if err = h.openTokenKeys(); err != nil {
+		return err
+	}
+	if err = h.openTokenUsers(); err != nil {
 		return err
 	}
 	if h.certs, err = newCertificates(h.config.TLS, h.reloader); err != nil {

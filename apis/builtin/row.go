@@ -4,7 +4,7 @@
 // this package turns rows into REST storage. It serves nothing itself.
 //
 // Imports: apis/builtin/validation, authorizer, codec, feature, registry,
-// request, rest, storage.
+// request, rest, serviceaccount, storage.
 package builtin
 
 import (
@@ -25,6 +25,7 @@ import (
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -83,6 +84,9 @@ type Env struct {
 	// audiences it is good; none wanted means the server's own. It is nil where
 	// the token is nobody's; err may then say why.
 	AuthenticateToken func(ctx context.Context, token string, audiences []string) (*request.Authentication, error)
+	// Tokens are how tokens of service accounts are issued. It is required where
+	// these are asked for.
+	Tokens *serviceaccount.Issuer
 	// Rules lists what a user may do in a namespace, as far as that can be
 	// listed.
 	Rules func(ctx context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus

@@ -150,6 +150,22 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.RequestHeader.GroupHeaders, "requestheader-group-headers", nil, "headers that hold groups of a front proxy's user, like X-Remote-Group")
 	flags.StringSliceVar(&c.RequestHeader.ExtraHeadersPrefix, "requestheader-extra-headers-prefix", nil, "beginnings of headers that hold more of a front proxy's user, like X-Remote-Extra-")
 	flags.Var(opposite(&c.ClosedToPublic), "anonymous-auth", "take requests without credentials for system:anonymous instead of refusing them")
+	flags.StringArrayVar(&c.ServiceAccountIssuers, "service-account-issuer", nil, "issuer of service account tokens, which other programs find by it if it is an https URL; may be repeated: the first one issues tokens, all are taken (default https://kubernetes.default.svc.cluster.local)")
+	flags.StringVar(&c.ServiceAccountSigningKeyFile, "service-account-signing-key-file", "", "private RSA or ECDSA key that signs service account tokens (default: the data directory's own)")
+	flags.StringArrayVar(&c.ServiceAccountKeyFiles, "service-account-key-file", nil, "RSA or ECDSA keys that verify service account tokens, besides the one that signs them; may be repeated")
+	flags.StringVar(&c.ServiceAccountJWKSURI, "service-account-jwks-uri", "", "https URL of the keys of service account tokens in OpenID discovery (default: on this server)")
+	flags.StringSliceVar(&c.APIAudiences, "api-audiences", nil, "audiences of tokens for this server, comma-separated (default: the issuers of service account tokens)")
+	flags.DurationVar(&c.ServiceAccountMaxTokenExpiration, "service-account-max-token-expiration", 0, "longest time that a service account token may be asked for, from 1h on; 0 is any time")
+	flags.Var(opposite(&c.WithoutTokenExtension), "service-account-extend-token-expiration", "let the tokens that pods are given last for a year, and count the use of those that should have been renewed")
+	flags.Var(opposite(&c.WithoutTokenLookup), "service-account-lookup", "take tokens of secrets only while the secret and the service account are there")
+	asBool(flags, "service-account-extend-token-expiration")
+	asBool(flags, "service-account-lookup")
+	flags.StringVar(&c.TokenAuthFile, "token-auth-file", "", "bearer tokens, read at the start: lines of TOKEN,USER,UID or TOKEN,USER,UID,\"GROUP,...\"")
+	flags.BoolVar(&c.BootstrapTokens, "enable-bootstrap-token-auth", false, "take the tokens of secrets of the type bootstrap.kubernetes.io/token in kube-system")
+	flags.StringVar(&c.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that is asked, by TokenReviews, whose a bearer token is that nobody else knows")
+	flags.StringVar(&c.TokenWebhookVersion, "authentication-token-webhook-version", server.DefaultTokenWebhookVersion, "version of these TokenReviews: v1 or v1beta1")
+	flags.Var(&zeroIsNever{&c.TokenWebhookCacheTTL, server.DefaultTokenWebhookCacheTTL}, "authentication-token-webhook-cache-ttl", "how long its answers are remembered; 0 is not at all")
+	f.oidc(flags)
 	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: RBAC, AlwaysAllow, AlwaysDeny (default RBAC)")
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")
@@ -160,6 +176,20 @@ func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that take part besides those that do by default, comma-separated; their order does not matter: "+strings.Join(controlplane.AdmissionPlugins(), ", "))
 	flags.StringSliceVar(&c.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plugins that do not take part, comma-separated")
+}
+
+func (f *serveFlags) oidc(flags *pflag.FlagSet) {
+	c, o := &f.config, &f.config.OIDC
+	flags.StringVar(&c.AuthenticationConfigFile, "authentication-config", "", "AuthenticationConfiguration of apiserver.config.k8s.io/v1: OpenID Connect providers instead of the oidc flags, and who may be anonymous; followed when it changes")
+	flags.StringVar(&o.IssuerURL, "oidc-issuer-url", "", "https URL of an OpenID Connect provider whose tokens are taken")
+	flags.StringVar(&o.ClientID, "oidc-client-id", "", "audience of the provider's tokens for this server")
+	flags.StringVar(&o.CAFile, "oidc-ca-file", "", "authorities that sign the provider's certificate (default: the operating system's)")
+	flags.StringVar(&o.UsernameClaim, "oidc-username-claim", "", "claim that is the user (default sub)")
+	flags.StringVar(&o.UsernamePrefix, "oidc-username-prefix", "", "prefix of users, - for none (default: the issuer and #, but for the claim email)")
+	flags.StringVar(&o.GroupsClaim, "oidc-groups-claim", "", "claim that is the group or the groups (default: none)")
+	flags.StringVar(&o.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups")
+	flags.StringSliceVar(&o.SigningAlgs, "oidc-signing-algs", nil, "algorithms of the provider's tokens, comma-separated: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512 (default RS256)")
+	flags.StringToStringVar(&o.RequiredClaims, "oidc-required-claim", nil, "claim that tokens must have, as NAME=VALUE; may be repeated")
 }
 
 func (f *serveFlags) requests(flags *pflag.FlagSet) {

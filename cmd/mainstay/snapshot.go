@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/egress/kubeconfig"
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/storage/kv/etcd"
@@ -235,8 +236,8 @@ func lockStore(dataDir string) (store string, release func() error, err error) {
 }
 
 // copyRunning copies the store of a running server.
-func copyRunning(ctx context.Context, kubeconfig string, w io.Writer, shown *progress) error {
-	client, at, err := kubeconfigClient(kubeconfig)
+func copyRunning(ctx context.Context, file string, w io.Writer, shown *progress) error {
+	client, at, err := kubeconfig.Client(file)
 	if err != nil {
 		return err
 	}

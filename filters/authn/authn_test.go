@@ -129,7 +129,7 @@ func TestCertificates(t *testing.T) {
 				if got.Credential != request.CredentialCertificate {
 					t.Errorf("by %s", got.Credential)
 				}
-				if id := got.User.Extra[credentialID]; len(id) != 1 || !strings.HasPrefix(id[0], "X509SHA256=") || len(id[0]) != len("X509SHA256=")+64 {
+				if id := got.User.Extra[request.ExtraCredentialID]; len(id) != 1 || !strings.HasPrefix(id[0], "X509SHA256=") || len(id[0]) != len("X509SHA256=")+64 {
 					t.Errorf("the credential ID is %q", id)
 				}
 				got.User.Extra = nil
@@ -264,11 +264,11 @@ func TestAuthenticateToken(t *testing.T) {
 	verifiers := Tokens{tokens{"one": "jane"}}
 	for token, want := range map[string]string{"one": "jane", "nonsense": "", "bad": ""} {
 		found, err := verifiers.AuthenticateToken(t.Context(), token, []string{"api"})
-		if (found == nil) != (want == "") || found != nil && found.User.Name != want || (err != nil) != (token == "bad") {
+		if (found == nil) != (want == "") || found != nil && found.User.Name != want || (err != nil) != (want == "") {
 			t.Errorf("%s: %+v, %v", token, found, err)
 		}
 	}
-	if found, err := (Tokens{}).AuthenticateToken(t.Context(), "one", nil); found != nil || err != nil {
+	if found, err := (Tokens{}).AuthenticateToken(t.Context(), "one", nil); found != nil || err == nil {
 		t.Errorf("without verifiers: %+v, %v", found, err)
 	}
 }

@@ -15,9 +15,6 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-// credentialID is the extra field that tells which credential was used.
-const credentialID = "authentication.kubernetes.io/credential-id"
-
 // uidAttribute is the attribute of a certificate's subject that holds the UID
 // of its user.
 var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
@@ -138,7 +135,7 @@ func userOf(cert *x509.Certificate) (*request.User, error) {
 		Name:   cert.Subject.CommonName,
 		UID:    uid,
 		Groups: cert.Subject.Organization,
-		Extra:  map[string][]string{credentialID: {"X509SHA256=" + hex.EncodeToString(sum[:])}},
+		Extra:  map[string][]string{request.ExtraCredentialID: {"X509SHA256=" + hex.EncodeToString(sum[:])}},
 	}), nil
 }
 

@@ -99,7 +99,7 @@ func (h *RequestHeaders) take(header http.Header) *request.User {
 			if user.Extra == nil {
 				user.Extra = map[string][]string{}
 			}
-			key := extraKey(name[len(prefix):])
+			key := ExtraKey(name[len(prefix):])
 			user.Extra[key] = append(user.Extra[key], values...)
 			delete(header, name)
 		}
@@ -116,9 +116,10 @@ func first(header http.Header, names []string) string {
 	return ""
 }
 
-// extraKey reads a key out of a header's name, which does not tell upper case
-// from lower case; bytes that cannot be there are percent-encoded.
-func extraKey(escaped string) string {
+// ExtraKey reads a key of extra out of a header's name, which does not tell upper
+// case from lower case; bytes that cannot be there are percent-encoded. Escapes that
+// are none are kept as they are.
+func ExtraKey(escaped string) string {
 	lower := strings.ToLower(escaped)
 	if key, err := url.PathUnescape(lower); err == nil {
 		return key

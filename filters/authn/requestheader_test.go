@@ -80,5 +80,5 @@ func TestHeaderNames(t *testing.T) {
 func FuzzExtraKey(f *testing.F) {
 	f.Add("Example.com%2fid")
 	f.Add("%")
-	f.Fuzz(func(_ *testing.T, name string) { extraKey(name) })
+	f.Fuzz(func(_ *testing.T, name string) { ExtraKey(name) })
 }

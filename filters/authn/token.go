@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
 	"mainstay.dev/mainstay/request"
 )
 
@@ -37,10 +39,13 @@ func (t Tokens) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return found, nil
 }
 
-// AuthenticateToken returns whose token it is, nil where no verifier takes it;
-// the error may then say why. Audiences are as in TokenVerifier.
+// errInvalidToken is the first that clients are told of a token that no verifier takes.
+var errInvalidToken = errors.New("invalid bearer token")
+
+// AuthenticateToken returns whose token it is, nil with an error that says why where no
+// verifier takes it. Audiences are as in TokenVerifier.
 func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences []string) (*request.Authentication, error) {
-	var errs []error
+	errs := []error{errInvalidToken}
 	for _, verifier := range t {
 		user, granted, err := verifier.Verify(ctx, token, audiences)
 		if user != nil {
@@ -50,7 +55,7 @@ func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences [
 			errs = append(errs, err)
 		}
 	}
-	return nil, errors.Join(errs...)
+	return nil, utilerrors.NewAggregate(errs) // clients know its form
 }
 
 // bearer returns the token of the Authorization header, whose scheme may be

@@ -3,12 +3,16 @@ package conformance
 import (
 	"flag"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
+	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -68,6 +72,7 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	replayer.ClientOf = func(subject string) (*http.Client, error) { return clientOf(srv, subject) }
 	verdict := newVerdict(t, name)
 	for _, scenario := range recording.Scenarios {
 		results := replayer.Replay(t.Context(), scenario, NewMemory())
@@ -88,6 +93,30 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 // withinASecond is a scenario in which a time that the server sets, in whole seconds, makes a write of what would be none,
 // unless it is the second of the write before. It gets a second chance.
 const withinASecond = "certificatesigningrequests.certificates.k8s.io_v1/rich"
+
+// clientOf returns a client with a certificate that the server's own authority signs.
+func clientOf(srv *testserver.Server, subject string) (*http.Client, error) {
+	authority, err := pki.Open(filepath.Join(srv.Dir(), "pki"))
+	if err != nil {
+		return nil, err
+	}
+	var name string
+	var groups []string
+	for part := range strings.FieldsSeq(subject) {
+		if group, ok := strings.CutPrefix(part, "O="); ok {
+			groups = append(groups, group)
+		} else {
+			name = strings.TrimPrefix(part, "CN=")
+		}
+	}
+	cert, key, err := authority.Client("test-"+name, name, groups...)
+	if err != nil {
+		return nil, err
+	}
+	config := rest.AnonymousClientConfig(srv.RESTConfig())
+	config.CertData, config.KeyData = cert, key
+	return newClient(config)
+}
 
 // elsewhere are the folders of recordings that other tests replay.
 var elsewhere = []string{"expired/", "webhook/", "validation/", "validation-beta/"}

@@ -23,6 +23,9 @@ type Replayer struct {
 	// Compare compares an answer that is no watch. Nil compares everything.
 	Compare func(c *Comparison, step Step, got answer)
 
+	// ClientOf returns a client with the certificate of a user, "CN=name O=group ...". Nil: no step needs one.
+	ClientOf func(subject string) (*http.Client, error)
+
 	base      string
 	client    *http.Client // with the administrator's certificate
 	anonymous *http.Client // with none
@@ -186,14 +189,26 @@ func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memor
 	if err != nil {
 		return nil, err
 	}
-	client := *r.client
-	if step.Request.Headers[remark] == withoutCertificate {
-		client = *r.anonymous
+	from, err := r.clientOf(step.Request.Headers[remark])
+	if err != nil {
+		return nil, err
 	}
+	client := *from
 	if !isWatch(step) {
 		client.Timeout = stepTimeout
 	}
 	return client.Do(req.WithContext(ctx))
+}
+
+// clientOf returns the client that a remark speaks of.
+func (r *Replayer) clientOf(remark string) (*http.Client, error) {
+	if subject, ok := strings.CutPrefix(remark, withCertificate); ok {
+		return r.ClientOf(subject)
+	}
+	if remark == withoutCertificate {
+		return r.anonymous, nil
+	}
+	return r.client, nil
 }
 
 func (r *Replayer) compareNow(c *Comparison, scenario Scenario, step Step, resp *http.Response) {

@@ -15,8 +15,13 @@ import (
 // withoutCertificate is the remark in a request's headers that the client sent no certificate.
 const withoutCertificate = "no client certificate"
 
+// withCertificate begins the remark that the client sent a certificate of its own, whose subject follows.
+const withCertificate = "client certificate "
+
 // remark is the name under which a recording keeps it; it is not a header.
 const remark = "(client)"
+
+const impersonateGroup = "Impersonate-Group"
 
 // withoutHeader is the recorded value of a header that the client left out.
 const withoutHeader = "-"
@@ -125,6 +130,8 @@ func newHTTPRequest(base, path string, r Request, body []byte, memory *Memory) (
 		switch {
 		case value == withoutHeader:
 			req.Header.Del(name)
+		case name == impersonateGroup: // one header each, recorded as one
+			req.Header[name] = strings.Split(value, ", ")
 		case name != remark:
 			req.Header.Set(name, memory.RewriteText(value))
 		}

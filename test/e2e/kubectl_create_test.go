@@ -17,6 +17,8 @@ var creating = []kubectlBehaviour{
 	{"exposes a deployment", expose},
 	{"autoscales a deployment", autoscale},
 	{"prints what it would create", createDryClient},
+	{"makes a token of a service account", createToken},
+	{"acts as another user", actAs},
 }
 
 func createFromFlags(t *testing.T, k *kubectl) {
@@ -122,4 +124,27 @@ func autoscale(t *testing.T, k *kubectl) {
 func createDryClient(t *testing.T, k *kubectl) {
 	k.printsAll(args("create deployment web --image=nginx --dry-run=client -o yaml"), "kind: Deployment", "image: nginx")
 	k.fails(1, "not found", "get", "deployment", "web")
+}
+
+// createToken: the token is good until its account is gone.
+func createToken(t *testing.T, k *kubectl) {
+	k.ok("create", "serviceaccount", "robot")
+	k.ok("create", "secret", "generic", "lease")
+	token := strings.TrimSpace(k.ok("create", "token", "robot", "--duration=20m", "--audience=vault", "--bound-object-kind=Secret", "--bound-object-name=lease"))
+	if strings.Count(token, ".") != 2 {
+		t.Fatalf("no token: %q", token)
+	}
+	review := k.file("review.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nspec: {audiences: [vault], token: "+token+"}\n")
+	k.prints("system:serviceaccount:"+k.namespace+":robot", "create", "-f", review, "-o", "jsonpath={.status.user.username}")
+	k.ok("delete", "secret", "lease")
+	k.prints("[invalid bearer token, service account token has been invalidated]", "create", "-f", review, "-o", "jsonpath={.status.error}")
+}
+
+// actAs: whoever may impersonate has no more than the rights of the other user.
+func actAs(t *testing.T, k *kubectl) {
+	k.prints(`jane ["a","b","system:authenticated"]`, "auth", "whoami", "--as=jane", "--as-group=a", "--as-group=b",
+		"-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}")
+	k.fails(1, `User "jane" cannot list resource "secrets"`, "get", "secrets", "--as=jane")
+	k.ok("create", "rolebinding", "jane", "--clusterrole=edit", "--user=jane")
+	k.ok("get", "secrets", "--as=jane")
 }

@@ -127,10 +127,9 @@ func compareResources(t *testing.T, resources []*rest.Resource, paths map[string
 	}
 }
 
-// toNodes are subresources that are not declared here: streams to nodes, and
-// tokens, which are signed elsewhere.
+// toNodes are subresources that are not declared here: streams to nodes.
 var toNodes = map[string]bool{
-	"v1 nodes/proxy": true, "v1 services/proxy": true, "v1 serviceaccounts/token": true,
+	"v1 nodes/proxy": true, "v1 services/proxy": true,
 	"v1 pods/attach": true, "v1 pods/exec": true, "v1 pods/log": true, "v1 pods/portforward": true, "v1 pods/proxy": true,
 }
 

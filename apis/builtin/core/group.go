@@ -2,7 +2,7 @@
 //
 // Imports: apis/builtin, apis/builtin/core/allocation,
 // apis/builtin/declarative/core, apis/builtin/podspec, apis/builtin/validation,
-// codec, feature, registry, request, rest.
+// codec, feature, registry, request, rest, serviceaccount.
 package core
 
 import (
@@ -61,6 +61,7 @@ func V1() builtin.Group {
 			Name: "serviceaccounts", Kind: "ServiceAccount", ShortNames: []string{"sa"}, Namespaced: true,
 			ReturnDeleted: true, Columns: serviceAccountColumns(),
 			Prepare: prepareServiceAccount, PrepareUpdate: prepareServiceAccountUpdate, Warnings: serviceAccountWarnings,
+			Subresources: []builtin.Subresource{serviceAccountToken()},
 		}),
 		builtin.Resource(events()),
 		builtin.Resource(namespaces()),

@@ -1,4 +1,4 @@
-package main
+package kubeconfig
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ users:
 	return path
 }
 
-func TestKubeconfigClient(t *testing.T) {
+func TestClient(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.URL.Path, " ", r.Header.Get("Authorization"))
@@ -80,7 +80,7 @@ func TestKubeconfigClient(t *testing.T) {
 
 // getWith gets /path with a kubeconfig.
 func getWith(kubeconfig string) (string, error) {
-	client, at, err := kubeconfigClient(kubeconfig)
+	client, at, err := Client(kubeconfig)
 	if err != nil {
 		return "", err
 	}

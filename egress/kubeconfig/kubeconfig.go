@@ -1,4 +1,9 @@
-package main
+// Package kubeconfig reads kubeconfig files, as far as it takes to reach one server: by a
+// client certificate or a token. client-go's reader would bring its plugins, and a
+// megabyte of code.
+//
+// Imports: nothing of ours.
+package kubeconfig
 
 import (
 	"crypto/tls"
@@ -14,29 +19,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeconfig is a kubeconfig file as far as this program reads it: how to reach
-// one server, and the user's certificate or token. client-go's reader would bring
-// its plugins, and a megabyte of code, for one command.
+// kubeconfig is a file, as far as it is read.
 type kubeconfig struct {
-	CurrentContext string                `json:"current-context"`
-	Clusters       []namedKubeconfigPart `json:"clusters"`
-	Users          []namedKubeconfigPart `json:"users"`
-	Contexts       []namedKubeconfigPart `json:"contexts"`
+	CurrentContext string  `json:"current-context"`
+	Clusters       []named `json:"clusters"`
+	Users          []named `json:"users"`
+	Contexts       []named `json:"contexts"`
 }
 
-// namedKubeconfigPart is an entry of one of a kubeconfig's lists; one of its
+// named is an entry of one of a kubeconfig's lists; one of its
 // parts is set.
-type namedKubeconfigPart struct {
-	Name    string            `json:"name"`
-	Cluster kubeconfigCluster `json:"cluster"`
-	User    kubeconfigUser    `json:"user"`
+type named struct {
+	Name    string      `json:"name"`
+	Cluster clusterPart `json:"cluster"`
+	User    userPart    `json:"user"`
 	Context struct {
 		Cluster string `json:"cluster"`
 		User    string `json:"user"`
 	} `json:"context"`
 }
 
-type kubeconfigCluster struct {
+type clusterPart struct {
 	Server     string `json:"server"`
 	CA         string `json:"certificate-authority"`
 	CAData     []byte `json:"certificate-authority-data"`
@@ -45,7 +48,7 @@ type kubeconfigCluster struct {
 	ProxyURL   string `json:"proxy-url"`
 }
 
-type kubeconfigUser struct {
+type userPart struct {
 	Certificate     string `json:"client-certificate"`
 	CertificateData []byte `json:"client-certificate-data"`
 	Key             string `json:"client-key"`
@@ -60,9 +63,9 @@ type kubeconfigUser struct {
 	Impersonate  string `json:"as"`
 }
 
-// kubeconfigClient returns an HTTP client of the server that a kubeconfig's
-// current context names, as its user, and the server's URL.
-func kubeconfigClient(path string) (*http.Client, string, error) {
+// Client returns an HTTP client of the server that the current context of a file names,
+// as its user, and the server's URL.
+func Client(path string) (*http.Client, string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
@@ -75,7 +78,7 @@ func kubeconfigClient(path string) (*http.Client, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("use the kubeconfig %s: %w", path, err)
 	}
-	transport, err := kubeconfigTransport(cluster, user, filepath.Dir(path))
+	transport, err := newTransport(cluster, user, filepath.Dir(path))
 	if err != nil {
 		return nil, "", fmt.Errorf("use the kubeconfig %s: %w", path, err)
 	}
@@ -83,37 +86,37 @@ func kubeconfigClient(path string) (*http.Client, string, error) {
 }
 
 // current returns the parts that the current context names.
-func (c *kubeconfig) current() (kubeconfigCluster, kubeconfigUser, error) {
-	context, ok := kubeconfigPart(c.Contexts, c.CurrentContext)
+func (c *kubeconfig) current() (clusterPart, userPart, error) {
+	context, ok := part(c.Contexts, c.CurrentContext)
 	if !ok {
-		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("there is no context %q, which is its current-context", c.CurrentContext)
+		return clusterPart{}, userPart{}, fmt.Errorf("there is no context %q, which is its current-context", c.CurrentContext)
 	}
-	cluster, ok := kubeconfigPart(c.Clusters, context.Context.Cluster)
+	cluster, ok := part(c.Clusters, context.Context.Cluster)
 	if !ok {
-		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("there is no cluster %q, which context %q names", context.Context.Cluster, context.Name)
+		return clusterPart{}, userPart{}, fmt.Errorf("there is no cluster %q, which context %q names", context.Context.Cluster, context.Name)
 	}
-	user, ok := kubeconfigPart(c.Users, context.Context.User)
+	user, ok := part(c.Users, context.Context.User)
 	if !ok {
-		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("there is no user %q, which context %q names", context.Context.User, context.Name)
+		return clusterPart{}, userPart{}, fmt.Errorf("there is no user %q, which context %q names", context.Context.User, context.Name)
 	}
 	if err := user.User.check(); err != nil {
-		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("user %q: %w", user.Name, err)
+		return clusterPart{}, userPart{}, fmt.Errorf("user %q: %w", user.Name, err)
 	}
 	return cluster.Cluster, user.User, nil
 }
 
-func kubeconfigPart(parts []namedKubeconfigPart, name string) (namedKubeconfigPart, bool) {
+func part(parts []named, name string) (named, bool) {
 	for _, p := range parts {
 		if p.Name == name {
 			return p, true
 		}
 	}
-	return namedKubeconfigPart{}, false
+	return named{}, false
 }
 
 // check refuses what a user of a kubeconfig may ask for and this program does not
 // do.
-func (u *kubeconfigUser) check() error {
+func (u *userPart) check() error {
 	for what, there := range map[string]bool{
 		"exec": u.Exec != nil, "auth-provider": u.AuthProvider != nil, "username": u.Username != "", "as": u.Impersonate != "",
 	} {
@@ -124,9 +127,9 @@ func (u *kubeconfigUser) check() error {
 	return nil
 }
 
-// kubeconfigTransport speaks to the cluster as the user. Files are relative to
+// newTransport speaks to the cluster as the user. Files are relative to
 // dir.
-func kubeconfigTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string) (http.RoundTripper, error) {
+func newTransport(cluster clusterPart, user userPart, dir string) (http.RoundTripper, error) {
 	if at, err := url.Parse(cluster.Server); err != nil || at.Host == "" {
 		return nil, fmt.Errorf("the server %q is not a URL such as https://127.0.0.1:6443", cluster.Server)
 	}

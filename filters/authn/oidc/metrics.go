@@ -1,0 +1,71 @@
+package oidc
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the metrics of providers and of their configuration, by kube-apiserver's
+// names. nil counts nothing. Issuers are told apart by a hash.
+type Metrics struct {
+	latency    *prometheus.HistogramVec
+	lastFetch  *prometheus.GaugeVec
+	reloads    *prometheus.CounterVec
+	lastReload *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_authentication_jwt_authenticator_latency_seconds", Help: "Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
+			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"result", "jwt_issuer_hash"}),
+		lastFetch: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds", Help: "Timestamp of the last successful or failed JWKS fetch split by result, jwt issuer and api server identity for the JWT authenticator.",
+		}, []string{"result", "jwt_issuer_hash"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_authentication_config_controller_automatic_reloads_total", Help: "Total number of automatic reloads of authentication configuration split by status.",
+		}, []string{"status"}),
+		lastReload: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds", Help: "Timestamp of the last automatic reload of authentication configuration split by status.",
+		}, []string{"status"}),
+	}
+	if err := errors.Join(registerer.Register(m.latency), registerer.Register(m.lastFetch), registerer.Register(m.reloads), registerer.Register(m.lastReload)); err != nil {
+		return nil, fmt.Errorf("register metrics of OpenID Connect: %w", err)
+	}
+	return m, nil
+}
+
+func result(err error) string {
+	if err != nil {
+		return "failure"
+	}
+	return "success"
+}
+
+func hash(issuer string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(issuer))) }
+
+func (m *Metrics) observe(issuer string, err error, took time.Duration) {
+	if m != nil {
+		m.latency.WithLabelValues(result(err), hash(issuer)).Observe(took.Seconds())
+	}
+}
+
+func (m *Metrics) fetched(issuer string, err error) {
+	if m != nil {
+		m.lastFetch.WithLabelValues(result(err), hash(issuer)).SetToCurrentTime()
+	}
+}
+
+// Reloaded counts a change of the configuration, which may have been refused.
+func (m *Metrics) Reloaded(err error) {
+	if m != nil {
+		m.reloads.WithLabelValues(result(err)).Inc()
+		m.lastReload.WithLabelValues(result(err)).SetToCurrentTime()
+	}
+}

@@ -1,0 +1,109 @@
+// Package oidctest is an OpenID Connect provider for tests.
+//
+// Imports: nothing of ours.
+package oidctest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Issuer is an OpenID Connect provider whose key can be rotated.
+type Issuer struct {
+	*httptest.Server
+	// Key signs its tokens.
+	Key atomic.Pointer[jose.JSONWebKey]
+	// Fetches counts requests; while it is Down, all are refused.
+	Fetches atomic.Int32
+	Down    atomic.Bool
+	// Claims is the issuer of its discovery document; "": its URL.
+	Claims string
+}
+
+// New starts a provider, which ends with the test.
+func New(t testing.TB) *Issuer {
+	t.Helper()
+	i := &Issuer{}
+	i.Rotate(t, "1")
+	i.Server = httptest.NewTLSServer(http.HandlerFunc(i.serve))
+	t.Cleanup(i.Close)
+	return i
+}
+
+// Rotate replaces the key by one with another ID.
+func (i *Issuer) Rotate(t testing.TB, id string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Key.Store(&jose.JSONWebKey{Key: key, KeyID: id, Algorithm: string(jose.ES256), Use: "sig"})
+}
+
+func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
+	i.Fetches.Add(1)
+	if i.Down.Load() {
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return
+	}
+	switch r.URL.Path {
+	case "/.well-known/openid-configuration":
+		name := i.Claims
+		if name == "" {
+			name = i.URL
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": name, "jwks_uri": i.URL + "/keys"})
+	case "/keys":
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.Key.Load().Public()}})
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// CA is the authority of its certificate, in PEM.
+func (i *Issuer) CA() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}))
+}
+
+// Token signs claims on top of those that every good token has; nil removes one.
+func (i *Issuer) Token(t testing.TB, more map[string]any) string {
+	t.Helper()
+	claims := map[string]any{"iss": i.URL, "aud": "kube", "sub": "jane", "exp": time.Now().Add(time.Hour).Unix()}
+	maps.Copy(claims, more)
+	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
+	key := i.Key.Load()
+	return Sign(t, jose.ES256, key, claims)
+}
+
+// Sign returns a token of claims.
+func Sign(t testing.TB, algorithm jose.SignatureAlgorithm, key any, claims map[string]any) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}

@@ -1,0 +1,47 @@
+package request
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+)
+
+// Names and extra fields of the users that service accounts are.
+const (
+	serviceAccountPrefix = "system:serviceaccount:"
+	// GroupServiceAccounts holds all service accounts; those of a namespace are in
+	// the group with ":" and its name behind it, too.
+	GroupServiceAccounts = "system:serviceaccounts"
+
+	// ExtraCredentialID says which credential was used.
+	ExtraCredentialID = "authentication.kubernetes.io/credential-id"
+	// What the token of a service account is bound to.
+	ExtraPodName  = "authentication.kubernetes.io/pod-name"
+	ExtraPodUID   = "authentication.kubernetes.io/pod-uid"
+	ExtraNodeName = "authentication.kubernetes.io/node-name"
+	ExtraNodeUID  = "authentication.kubernetes.io/node-uid"
+)
+
+// ServiceAccountUser returns the user name of a service account.
+func ServiceAccountUser(namespace, name string) string {
+	return serviceAccountPrefix + namespace + ":" + name
+}
+
+// ServiceAccountGroups returns the groups that every service account of a namespace
+// is in.
+func ServiceAccountGroups(namespace string) []string {
+	return []string{GroupServiceAccounts, GroupServiceAccounts + ":" + namespace}
+}
+
+// ServiceAccountOf returns which service account a user name is that of.
+func ServiceAccountOf(user string) (namespace, name string, ok bool) {
+	rest, ok := strings.CutPrefix(user, serviceAccountPrefix)
+	if !ok {
+		return "", "", false
+	}
+	namespace, name, ok = strings.Cut(rest, ":")
+	if !ok || len(validation.ValidateNamespaceName(namespace, false)) > 0 || len(validation.ValidateServiceAccountName(name, false)) > 0 {
+		return "", "", false
+	}
+	return namespace, name, true
+}

@@ -1,0 +1,56 @@
+package serviceaccount
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// LegacyIssuer is that of tokens that kube-controller-manager puts into secrets.
+const LegacyIssuer = "kubernetes/serviceaccount"
+
+// Claims is what a token says. It is shared and must not be changed once it is signed
+// or verified.
+type Claims struct {
+	jwt.Claims
+	// Bound is nil in tokens of LegacyIssuer.
+	Bound *Bound `json:"kubernetes.io,omitempty"`
+	Legacy
+}
+
+// Bound names the account of a token, and what it is bound to: at most one of Pod and
+// Secret, or else the node. With a pod, Node is only informed about.
+type Bound struct {
+	Namespace      string           `json:"namespace,omitempty"`
+	Node           *Ref             `json:"node,omitempty"`
+	Pod            *Ref             `json:"pod,omitempty"`
+	Secret         *Ref             `json:"secret,omitempty"`
+	ServiceAccount Ref              `json:"serviceaccount"`
+	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
+}
+
+// Ref is an object that a token names.
+type Ref struct {
+	Name string `json:"name,omitempty"`
+	UID  string `json:"uid,omitempty"`
+}
+
+// Legacy is what tokens of LegacyIssuer say.
+type Legacy struct {
+	Namespace string `json:"kubernetes.io/serviceaccount/namespace,omitempty"`
+	Secret    string `json:"kubernetes.io/serviceaccount/secret.name,omitempty"`
+	Name      string `json:"kubernetes.io/serviceaccount/service-account.name,omitempty"`
+	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid,omitempty"`
+}
+
+func readClaims(payload []byte) (*Claims, error) {
+	claims := new(Claims)
+	if err := json.Unmarshal(payload, claims); err != nil {
+		return nil, fmt.Errorf("read the claims of a service account token: %w", err)
+	}
+	return claims, nil
+}
+
+// CredentialID is how a token is called in extra fields of its user and in audit events.
+func CredentialID(tokenID string) string { return "JTI=" + tokenID }

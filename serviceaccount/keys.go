@@ -1,0 +1,223 @@
+// Package serviceaccount has the tokens of service accounts: the keys that sign and
+// verify them, and what they say. Whether the account and the pod that a token names
+// still exist is asked by whoever authenticates with it (filters/authn); tokens are
+// issued by the subresource serviceaccounts/token (apis/builtin/core).
+//
+// Imports: nothing of ours.
+package serviceaccount
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Keys sign and verify tokens. They are immutable and safe for concurrent use.
+type Keys struct {
+	signer jose.Signer
+	public []jose.JSONWebKey
+}
+
+// NewKeys returns the keys of a server: it signs with signer, and what signer or one of
+// more has signed is good. They must be RSA keys, or ECDSA keys on P-256, P-384 or P-521.
+func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*Keys, error) {
+	k := &Keys{}
+	for _, key := range append([]crypto.PublicKey{signer.Public()}, more...) {
+		public, err := webKey(key)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(k.public, func(other jose.JSONWebKey) bool { return other.KeyID == public.KeyID }) {
+			k.public = append(k.public, public)
+		}
+	}
+	private := k.public[0]
+	private.Key = signer
+	var err error
+	k.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(private.Algorithm), Key: private}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("use the key that signs service account tokens: %w", err)
+	}
+	return k, nil
+}
+
+// webKey returns a public key as others see it. The ID does not give the key away.
+func webKey(key crypto.PublicKey) (jose.JSONWebKey, error) {
+	algorithm, err := algorithmOf(key)
+	if err != nil {
+		return jose.JSONWebKey{}, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return jose.JSONWebKey{}, fmt.Errorf("encode a key of service account tokens: %w", err)
+	}
+	sum := sha256.Sum256(der)
+	return jose.JSONWebKey{
+		Key: key, KeyID: base64.RawURLEncoding.EncodeToString(sum[:]), Algorithm: string(algorithm), Use: "sig",
+	}, nil
+}
+
+func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
+	switch key := key.(type) {
+	case *rsa.PublicKey:
+		return jose.RS256, nil
+	case *ecdsa.PublicKey:
+		switch name := key.Curve.Params().Name; name {
+		case "P-256":
+			return jose.ES256, nil
+		case "P-384":
+			return jose.ES384, nil
+		case "P-521":
+			return jose.ES512, nil
+		default:
+			return "", fmt.Errorf("keys of service account tokens on the curve %s are not supported", name)
+		}
+	}
+	return "", fmt.Errorf("a key of service account tokens is a %T; it must be an RSA or ECDSA key", key)
+}
+
+// Document returns the public keys as a JSON Web Key Set (RFC 7517).
+func (k *Keys) Document() ([]byte, error) {
+	return json.Marshal(jose.JSONWebKeySet{Keys: k.public})
+}
+
+// Algorithms returns the names of the algorithms of the public keys, each once.
+func (k *Keys) Algorithms() []string {
+	var names []string
+	for _, key := range k.public {
+		names = append(names, key.Algorithm)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Sign returns a token that says the claims.
+func (k *Keys) Sign(claims *Claims) (string, error) {
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		return "", fmt.Errorf("encode the claims of a service account token: %w", err)
+	}
+	signed, err := k.signer.Sign(payload)
+	if err != nil {
+		return "", fmt.Errorf("sign a service account token: %w", err)
+	}
+	return signed.CompactSerialize()
+}
+
+// Token is a token that was parsed and not verified.
+type Token struct {
+	signature *jose.JSONWebSignature
+	// Issuer is what the token says; it may be lying.
+	Issuer string
+}
+
+// Parse reads a token. It returns nil for what cannot be one.
+func Parse(token string) *Token {
+	signature, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512})
+	if err != nil {
+		return nil
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(signature.UnsafePayloadWithoutVerification(), &claims) != nil {
+		return nil
+	}
+	return &Token{signature: signature, Issuer: claims.Issuer}
+}
+
+// Verify returns the claims of a token that one of the keys has signed. Its errors
+// reach clients, in kube-apiserver's words.
+func (k *Keys) Verify(token *Token) (*Claims, error) {
+	id := token.signature.Signatures[0].Header.KeyID
+	err := errors.New("invalid signature, no keys found")
+	for i := range k.public {
+		if key := &k.public[i]; id == "" || key.KeyID == id {
+			var payload []byte
+			if payload, err = token.signature.Verify(key.Key); err == nil {
+				return readClaims(payload)
+			}
+		}
+	}
+	return nil, err
+}
+
+// ParsePublicKeys reads public keys in PEM: bare, in certificates, or those of private
+// keys.
+func ParsePublicKeys(data []byte) ([]crypto.PublicKey, error) {
+	var keys []crypto.PublicKey
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		key, err := publicKey(block)
+		if err != nil {
+			return nil, err
+		}
+		if key != nil {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("data does not contain any valid RSA or ECDSA public keys")
+	}
+	return keys, nil
+}
+
+// publicKey is nil for a block of something else, such as the parameters of a curve.
+func publicKey(block *pem.Block) (crypto.PublicKey, error) {
+	switch block.Type {
+	case "PUBLIC KEY":
+		return x509.ParsePKIXPublicKey(block.Bytes)
+	case "RSA PUBLIC KEY":
+		return x509.ParsePKCS1PublicKey(block.Bytes)
+	case "CERTIFICATE":
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		return cert.PublicKey, nil
+	}
+	signer, err := privateKey(block)
+	if err != nil || signer == nil {
+		return nil, err
+	}
+	return signer.Public(), nil
+}
+
+// ParsePrivateKey reads the first private key in PEM.
+func ParsePrivateKey(data []byte) (crypto.Signer, error) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if key, err := privateKey(block); key != nil || err != nil {
+			return key, err
+		}
+	}
+	return nil, errors.New("data does not contain a valid RSA or ECDSA private key")
+}
+
+func privateKey(block *pem.Block) (crypto.Signer, error) {
+	switch block.Type {
+	case "EC PRIVATE KEY":
+		return x509.ParseECPrivateKey(block.Bytes)
+	case "RSA PRIVATE KEY":
+		return x509.ParsePKCS1PrivateKey(block.Bytes)
+	case "PRIVATE KEY":
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		signer, ok := key.(crypto.Signer)
+		if !ok {
+			return nil, fmt.Errorf("a %T cannot sign", key)
+		}
+		return signer, nil
+	}
+	return nil, nil
+}
