@@ -63,27 +63,32 @@ func mutateRecording(t *testing.T, replayer *Replayer, recording Recording) {
 
 func sendMutation(t *testing.T, replayer *Replayer, step Step, body any) {
 	t.Helper()
-	raw, err := json.Marshal(body)
+	got, sent, err := sendBody(t, replayer, step, body)
 	if err != nil {
+		t.Errorf("%s %s %s: %v", step.Request.Method, step.Request.Path, sent, err)
+		return
+	}
+	if got.status >= http.StatusInternalServerError {
+		t.Errorf("%s %s\n  %s\n  answers %d %s", step.Request.Method, step.Request.Path, sent, got.status, bytes.TrimSpace(got.body))
+	}
+}
+
+// sendBody sends the request of a step with another body, and returns the answer and what was sent.
+func sendBody(t *testing.T, replayer *Replayer, step Step, body any) (got answer, sent []byte, err error) {
+	t.Helper()
+	if sent, err = json.Marshal(body); err != nil {
 		t.Fatal(err)
 	}
-	req, err := newHTTPRequest(replayer.base, step.Request.Path, step.Request, raw, NewMemory())
+	req, err := newHTTPRequest(replayer.base, step.Request.Path, step.Request, sent, NewMemory())
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp, err := replayer.client.Do(req.WithContext(t.Context()))
 	if err != nil {
-		t.Errorf("%s %s %s: %v", step.Request.Method, step.Request.Path, raw, err)
-		return
+		return answer{}, sent, err
 	}
-	got, err := readAnswer(resp)
-	if err != nil {
-		t.Error(err)
-	}
-	if got.status >= http.StatusInternalServerError {
-		t.Errorf("%s %s (%s)\n  %s\n  answers %d %s", step.Request.Method, step.Request.Path, req.Header.Get("Content-Type"), raw, got.status,
-			bytes.TrimSpace(got.body))
-	}
+	got, err = readAnswer(resp)
+	return got, sent, err
 }
 
 func TestMutateChangesACopy(t *testing.T) {
