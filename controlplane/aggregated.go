@@ -8,10 +8,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/local"
-	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage/reflector"
 )
@@ -59,17 +56,4 @@ func serviceCollections(env *builtin.Env) map[schema.GroupResource]reflector.Col
 		}
 	}
 	return found
-}
-
-// accountFor updates the managed fields of obj for a write by a manager that
-// replaces live, and returns obj.
-func accountFor(managers apply.Managers, resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
-	fields, err := managers.For(resource)
-	if err != nil || fields == nil {
-		return obj, err
-	}
-	for _, o := range []codec.Object{live, obj} {
-		o.GetObjectKind().SetGroupVersionKind(resource.Version.GVK)
-	}
-	return fields.Update(live, obj, manager), nil
 }

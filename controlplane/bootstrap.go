@@ -6,11 +6,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"mainstay.dev/mainstay/apis/bootstrap"
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -27,11 +24,7 @@ const (
 // openBootstrap prepares the objects that every cluster has.
 func (i *instance) openBootstrap() error {
 	config := bootstrap.Config{
-		Find: i.catalog.Find, Stored: i.uncached,
-		Account: func(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
-			return accountFor(i.managers, resource, live, obj, manager)
-		},
-		Apply:         i.applyAs,
+		Access: i.local, Stored: i.uncached,
 		ServiceRanges: i.options.ServiceClusterIPRange,
 		Port:          i.env.Port,
 		Logger:        i.env.Logger,
@@ -66,6 +59,9 @@ func (i *instance) bootstrap(ctx context.Context) error {
 	if err := errors.Join(err, group.Wait()); err != nil {
 		return err
 	}
+	if i.aggregation == nil {
+		return nil
+	}
 	return i.aggregation.Load(ctx)
 }
 
@@ -75,14 +71,4 @@ func (i *instance) serverLeases() (storage.Interface, error) {
 	spec := i.rows.Spec(corev1.Resource("endpoints"))
 	spec.Path, spec.Namespaced, spec.Uncached = "masterleases", false, true
 	return i.factory.Open(spec)
-}
-
-// applyAs merges what a manager of this server applies, by force.
-func (i *instance) applyAs(resource *rest.Resource, live codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error) {
-	fields, err := i.managers.For(resource)
-	if err != nil {
-		return nil, err
-	}
-	live.GetObjectKind().SetGroupVersionKind(resource.Version.GVK)
-	return fields.Apply(live, applied, manager, true)
 }

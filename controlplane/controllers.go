@@ -3,6 +3,9 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,8 +17,31 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
+// Controllers returns the names of the controllers that can run in the server, which
+// are kube-controller-manager's.
+func Controllers() []string { return []string{clusterroles.Name} }
+
+func (o Options) checkControllers() error {
+	var errs []error
+	for _, name := range o.Controllers {
+		if name != "*" && !slices.Contains(Controllers(), strings.TrimPrefix(name, "-")) {
+			errs = append(errs, fmt.Errorf("--controllers: there is no controller %q in this server, only %s", name, strings.Join(Controllers(), ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runs reports whether a controller is to run.
+func (o Options) runs(name string) bool {
+	return len(o.Controllers) == 0 || slices.Contains(o.Controllers, name) ||
+		slices.Contains(o.Controllers, "*") && !slices.Contains(o.Controllers, "-"+name)
+}
+
 // openControllers creates the controllers that run in the server.
 func (i *instance) openControllers() error {
+	if !i.options.runs(clusterroles.Name) {
+		return nil
+	}
 	roles, err := i.uncached(rbacv1.Resource("clusterroles"))
 	if err != nil {
 		return err

@@ -58,9 +58,9 @@ type instance struct {
 	custom      *custom.Source
 	aggregated  *aggregated.Source
 	clusterAuth *clusterAuth
-	cluster     *bootstrap.Bootstrap // the objects that every cluster has
-	aggregation *clusterroles.Aggregation
-	leases      storage.Interface // uncached
+	cluster     *bootstrap.Bootstrap      // the objects that every cluster has
+	aggregation *clusterroles.Aggregation // nil where it does not run
+	leases      storage.Interface         // uncached
 	api         *endpoints.API
 	paths       *paths
 	checkPaths  []string // of single health checks
@@ -146,7 +146,9 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
-		i.run(lifetime, "aggregated roles", &i.rbacLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
+		if i.aggregation != nil {
+			i.run(lifetime, "aggregated roles", &i.rbacLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
+		}
 		i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
 	}
 	err := i.bootstrap(ctx)

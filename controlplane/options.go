@@ -47,6 +47,9 @@ type Options struct {
 	// nothing is said.
 	DenyPrivileged bool
 
+	// Controllers are those that run in the server, as kube-controller-manager's flag
+	// has it: NAME, -NAME, or * for all; none: all.
+	Controllers []string
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
@@ -157,7 +160,7 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission())...)
+	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers())...)
 }
 
 // Gates returns the feature gates that are on. The options must have been checked.

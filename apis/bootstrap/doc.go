@@ -5,5 +5,5 @@
 // The declarations are in a file per kind. ensure.go creates and updates them, hooks.go
 // schedules that, and endpoints.go publishes the addresses of a cluster's servers.
 //
-// Imports: codec, rest, storage.
+// Imports: codec, local, rest, storage.
 package bootstrap

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -35,39 +35,26 @@ type set struct {
 	// replace reports whether an existing object must be deleted and created again;
 	// nil: never.
 	replace func(existing, wanted codec.Object) bool
-	// allocate fills in what no manager owns, as it comes from the server; nil:
-	// nothing.
-	allocate func(obj codec.Object)
 }
 
-// store is the REST storage of a resource, and what it stores, read past its
-// cache: objects are looked at once, and a cache would be loaded for that.
-type store struct {
-	resource *rest.Resource
-	stored   storage.Interface
-	rest.Creater
-	rest.Updater
-	rest.GracefulDeleter
+// target is where the objects of a set are written, and what is stored there, read
+// past its cache: objects are looked at once, and a cache would be loaded for that.
+type target struct {
+	stored storage.Interface
+	client *local.Client[codec.Object]
 }
 
-func (b *Bootstrap) store(gvr schema.GroupVersionResource) (*store, error) {
-	resource := b.config.Find(gvr.GroupVersion(), gvr.Resource, "")
-	if resource == nil {
-		return nil, fmt.Errorf("%s are not served", gvr.Resource)
-	}
-	stored, err := b.config.Stored(gvr.GroupResource())
+func (b *Bootstrap) target(s *set) (*target, error) {
+	stored, err := b.config.Stored(s.resource.GroupResource())
 	if err != nil {
 		return nil, err
 	}
-	s := &store{resource: resource, stored: stored}
-	var creates, updates, deletes bool
-	s.Creater, creates = resource.Storage.(rest.Creater)
-	s.Updater, updates = resource.Storage.(rest.Updater)
-	s.GracefulDeleter, deletes = resource.Storage.(rest.GracefulDeleter)
-	if !creates || !updates || !deletes {
-		return nil, fmt.Errorf("%s cannot be written", gvr.Resource)
-	}
-	return s, nil
+	return &target{stored, local.For[codec.Object](b.as(s.fieldManager()), s.resource)}, nil
+}
+
+// as returns the server's own access, with a field manager.
+func (b *Bootstrap) as(manager string) *local.Access {
+	return &local.Access{API: b.config.Access.API, Find: b.config.Access.Find, Manager: manager}
 }
 
 // ensure creates and updates the objects of sets, concurrently. It writes only objects
@@ -76,7 +63,7 @@ func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 	var group errgroup.Group
 	group.SetLimit(writers)
 	for _, s := range sets {
-		target, err := b.store(s.resource)
+		target, err := b.target(&s)
 		if err != nil {
 			return err
 		}
@@ -94,10 +81,10 @@ func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 	return group.Wait()
 }
 
-func (b *Bootstrap) ensureOne(ctx context.Context, target *store, s *set, wanted codec.Object) error {
+func (b *Bootstrap) ensureOne(ctx context.Context, target *target, s *set, wanted codec.Object) error {
 	record, err := target.stored.Get(ctx, nameOf(wanted), storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
-		return b.create(ctx, target, s, wanted)
+		return create(ctx, target, wanted)
 	}
 	if err != nil || s.revise == nil {
 		return err
@@ -107,35 +94,25 @@ func (b *Bootstrap) ensureOne(ctx context.Context, target *store, s *set, wanted
 		return err
 	}
 	if s.replace != nil && s.replace(existing, wanted) {
-		uid := existing.GetUID()
-		if _, _, err := target.Delete(ctx, nameOf(wanted), nil, *metav1.NewPreconditionDeleteOptions(string(uid))); err != nil && !apierrors.IsNotFound(err) {
+		uid := string(existing.GetUID())
+		if err := target.client.Delete(ctx, nameOf(wanted), *metav1.NewPreconditionDeleteOptions(uid)); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		return b.create(ctx, target, s, wanted)
+		return create(ctx, target, wanted)
 	}
 	if !s.revise(existing, wanted) {
 		return nil
 	}
-	_, _, err = target.Update(ctx, nameOf(wanted), func(_ context.Context, current codec.Object) (codec.Object, error) {
-		revised := current.DeepCopyObject().(codec.Object)
-		if !s.revise(revised, wanted) {
-			return revised, nil
-		}
-		return b.config.Account(target.resource, current.DeepCopyObject().(codec.Object), revised, s.fieldManager())
-	}, rest.UpdateOptions{})
+	_, err = target.client.Update(ctx, nameOf(wanted), func(current codec.Object) error {
+		s.revise(current, wanted)
+		return nil
+	})
 	return err
 }
 
 // create stores a copy of wanted, which may be needed again.
-func (b *Bootstrap) create(ctx context.Context, target *store, s *set, wanted codec.Object) error {
-	obj, err := b.config.Account(target.resource, target.resource.Version.New(), wanted.DeepCopyObject().(codec.Object), s.fieldManager())
-	if err != nil {
-		return err
-	}
-	if s.allocate != nil {
-		s.allocate(obj)
-	}
-	_, err = target.Create(ctx, obj, nil, metav1.CreateOptions{})
+func create(ctx context.Context, target *target, wanted codec.Object) error {
+	_, err := target.client.Create(ctx, wanted.DeepCopyObject().(codec.Object))
 	return err
 }
 

@@ -10,27 +10,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
 
 // Config configures a Bootstrap. All fields but Endpoint, Leases and Revision are
 // required.
 type Config struct {
-	// Find returns a resource; nil if there is none.
-	Find func(gv schema.GroupVersion, resource, subresource string) *rest.Resource
+	// Access is the server's own, to the control plane.
+	Access *local.Access
 	// Stored returns what a resource stores, without a cache.
 	Stored func(resource schema.GroupResource) (storage.Interface, error)
-	// Account updates the managed fields of obj for a write by a manager that
-	// replaces live, and returns obj.
-	Account func(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error)
-	// Apply merges an applied configuration into live, which is left as it is.
-	Apply func(resource *rest.Resource, live codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error)
-
 	// ServiceRanges are one or two ranges of cluster IPs; the first address of
 	// the first is the service's of the API.
 	ServiceRanges []netip.Prefix
@@ -102,11 +94,12 @@ const (
 func New(config Config) *Bootstrap {
 	b := &Bootstrap{config: config}
 	b.endpoints.bootstrap = b
-	ranges := &Hook{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR}
+	system := &Hook{Name: "start-system-namespaces-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }}
+	ranges := &Hook{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR, after: system}
 	b.hooks = []*Hook{
-		{Name: "start-system-namespaces-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }},
-		{Name: "start-legacy-token-tracking-controller", run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }},
-		{Name: "rbac/bootstrap-roles", run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }},
+		system,
+		{Name: "start-legacy-token-tracking-controller", run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }, after: system},
+		{Name: "rbac/bootstrap-roles", run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }, after: system},
 		{Name: "scheduling/bootstrap-system-priority-classes", run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
 		{Name: "priority-and-fairness-config-producer", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
 		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // of which it is allocated its address
@@ -128,9 +121,10 @@ func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.runHoo
 func (b *Bootstrap) Start(ctx context.Context) {
 	var running sync.WaitGroup
 	ran := map[*Hook]chan struct{}{}
-	for _, hook := range b.hooks[1:] {
+	for _, hook := range b.hooks {
 		ran[hook] = make(chan struct{})
 	}
+	close(ran[b.hooks[0]]) // by StartNamespaces
 	for _, hook := range b.hooks[1:] {
 		running.Go(func() {
 			defer close(ran[hook])

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -32,7 +32,7 @@ const (
 // ensureService makes the service of the API, and on the first call puts its type
 // and port right.
 func (b *Bootstrap) ensureService(ctx context.Context) error {
-	service := set{resource: corev1.SchemeGroupVersion.WithResource("services"), objects: []codec.Object{b.service()}, allocate: b.allocateService}
+	service := set{resource: corev1.SchemeGroupVersion.WithResource("services"), objects: []codec.Object{b.service()}}
 	if !b.hook("bootstrap-controller").done.Load() {
 		service.revise = reviseService
 	}
@@ -80,7 +80,7 @@ func (b *Bootstrap) hook(name string) *Hook {
 
 func (b *Bootstrap) serviceIP() netip.Addr { return b.config.ServiceRanges[0].Masked().Addr().Next() }
 
-// service has all that defaults would fill in; allocateService adds the rest.
+// service chooses its address; all else is as defaults and allocation have it.
 func (b *Bootstrap) service() *corev1.Service {
 	policy, internal := corev1.IPFamilyPolicySingleStack, corev1.ServiceInternalTrafficPolicyCluster
 	return &corev1.Service{
@@ -96,11 +96,6 @@ func (b *Bootstrap) service() *corev1.Service {
 			}},
 		},
 	}
-}
-
-func (b *Bootstrap) allocateService(obj codec.Object) {
-	spec, ip := &obj.(*corev1.Service).Spec, b.serviceIP()
-	spec.ClusterIPs, spec.IPFamilies = []string{ip.String()}, []corev1.IPFamily{family(ip)}
 }
 
 func family(ip netip.Addr) corev1.IPFamily {
@@ -161,14 +156,6 @@ func reviseServiceCIDR(existing, wanted codec.Object) bool {
 
 func (b *Bootstrap) readyServiceCIDR(ctx context.Context) error {
 	gv := networkingv1.SchemeGroupVersion
-	resource := b.config.Find(gv, "servicecidrs", "status")
-	if resource == nil {
-		return errors.New("servicecidrs/status is not served")
-	}
-	updater, ok := resource.Storage.(rest.Updater)
-	if !ok {
-		return errors.New("servicecidrs/status cannot be written")
-	}
 	applied := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": gv.String(), "kind": "ServiceCIDR", "metadata": map[string]any{"name": serviceName},
 		"status": map[string]any{"conditions": []any{map[string]any{
@@ -176,9 +163,8 @@ func (b *Bootstrap) readyServiceCIDR(ctx context.Context) error {
 			"message": "Kubernetes default Service CIDR is ready", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 		}}},
 	}}
-	_, _, err := updater.Update(ctx, types.NamespacedName{Name: serviceName}, func(_ context.Context, current codec.Object) (codec.Object, error) {
-		return b.config.Apply(resource, current.DeepCopyObject().(codec.Object), applied, cidrManager)
-	}, rest.UpdateOptions{})
+	cidrs := local.For[*networkingv1.ServiceCIDR](b.as(cidrManager), gv.WithResource("servicecidrs"))
+	_, err := cidrs.Subresource("status").Apply(ctx, applied, true)
 	if err != nil {
 		return fmt.Errorf("say that the service CIDR is ready: %w", err)
 	}

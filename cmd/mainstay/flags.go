@@ -39,7 +39,7 @@ func newServeFlags() *serveFlags {
 	f.section("Serving", f.serving)
 	f.section("TLS", f.tls)
 	f.section("Authentication and authorization", f.auth)
-	f.section("Admission", f.admission)
+	f.section("Admission and controllers", f.admission)
 	f.section("Requests", f.requests)
 	f.section("Stopping", f.stopping)
 	f.section("Aggregation", f.aggregation)
@@ -174,6 +174,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
+	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); there are "+strings.Join(controlplane.Controllers(), ", "))
 	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that take part besides those that do by default, comma-separated; their order does not matter: "+strings.Join(controlplane.AdmissionPlugins(), ", "))
 	flags.StringSliceVar(&c.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plugins that do not take part, comma-separated")
 }

@@ -28,8 +28,8 @@ import (
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
-// controllerName is that of the controller's service account, and its field manager.
-const controllerName = "clusterrole-aggregation-controller"
+// Name is that of the controller, of its service account and field manager.
+const Name = "clusterrole-aggregation-controller"
 
 // Config configures an Aggregation. All fields but Metrics are required.
 type Config struct {
@@ -59,10 +59,10 @@ type Aggregation struct {
 // New returns a controller that has not begun.
 func New(config Config) (*Aggregation, error) {
 	user := &request.User{
-		Name:   "system:serviceaccount:kube-system:" + controllerName,
+		Name:   "system:serviceaccount:kube-system:" + Name,
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", request.GroupAuthenticated},
 	}
-	access := &local.Access{API: config.Access.API, Find: config.Access.Find, User: user, Manager: controllerName}
+	access := &local.Access{API: config.Access.API, Find: config.Access.Find, User: user, Manager: Name}
 	a := &Aggregation{
 		stored: config.Stored, logger: config.Logger,
 		client: local.For[*rbacv1.ClusterRole](access, rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
