@@ -30,7 +30,7 @@ func (i *instance) openAggregated() error {
 		Own: groupVersions(i.served), Served: i.custom.Serves,
 		Cluster: newCluster(i.local), Resolver: i.services, Endpoints: serviceCollections(i.rows),
 		Certificate: i.env.Identity.ProxyCertificate, PassRedirects: i.options.PassRedirects, Stopping: i.env.Tunnels,
-		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Following: i.env.Metrics.Following,
+		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Reflectors: i.env.Metrics.Reflectors,
 	})
 	return err
 }

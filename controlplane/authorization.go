@@ -64,7 +64,7 @@ func (i *instance) openRBAC() error {
 		if err != nil {
 			return err
 		}
-		follow, err := i.rbac.Reflector(gvr.Resource, stored, i.env.Metrics.Following)
+		follow, err := i.rbac.Reflector(gvr.Resource, stored, i.env.Metrics.Reflectors)
 		if err != nil {
 			return err
 		}

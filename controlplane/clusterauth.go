@@ -61,7 +61,7 @@ func (i *instance) openClusterAuth() error {
 		Fields:  fields.OneTermEqualSelector("metadata.name", clusterAuthName.Name),
 		Replace: func(ctx context.Context, _ *rest.List) error { return c.publish(ctx) },
 		Apply:   func(ctx context.Context, _ []rest.Event) error { return c.publish(ctx) },
-		Logger:  i.env.Logger, Metrics: i.env.Metrics.Following,
+		Logger:  i.env.Logger, Metrics: i.env.Metrics.Reflectors,
 	})
 	i.clusterAuth = c
 	return err

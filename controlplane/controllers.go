@@ -47,7 +47,7 @@ func (i *instance) openControllers() error {
 		return err
 	}
 	i.aggregation, err = clusterroles.New(clusterroles.Config{
-		Stored: roles, Access: i.local, Logger: i.env.Logger, Metrics: i.env.Metrics.Following,
+		Stored: roles, Access: i.local, Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
 	})
 	return err
 }

@@ -96,7 +96,7 @@ type Identity struct {
 // Metrics are the metrics of control planes. All of a host share one.
 type Metrics struct {
 	Storage        *storage.Metrics
-	Following      *reflector.Metrics
+	Reflectors     *reflector.Metrics
 	Conversions    *conversion.Metrics
 	Aggregation    *aggregated.Metrics
 	Authentication *authn.RequestMetrics
@@ -110,7 +110,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	if m.Storage, err = storage.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
-	if m.Following, err = reflector.NewMetrics(registerer); err != nil {
+	if m.Reflectors, err = reflector.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Conversions, err = conversion.NewMetrics(registerer); err != nil {

@@ -252,7 +252,7 @@ func (c *checks) follow(ctx context.Context, resource schema.GroupResource, coll
 		}
 	}
 	follower, err := reflector.New(reflector.Config{
-		Name: resource.String() + " of APIServices", Collection: collection, Logger: c.logger, Metrics: c.config.Following,
+		Name: resource.String() + " of APIServices", Collection: collection, Logger: c.logger, Metrics: c.config.Reflectors,
 		Replace: func(ctx context.Context, _ *rest.List) error { return notify(ctx, corev1.ObjectReference{}) },
 		Apply: func(ctx context.Context, events []rest.Event) error {
 			for i := range events {

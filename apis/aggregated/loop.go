@@ -15,13 +15,13 @@ import (
 
 // Load reads all stored APIServices. It must be called before requests are
 // served.
-func (s *Source) Load(ctx context.Context) error { return s.follower.Load(ctx) }
+func (s *Source) Load(ctx context.Context) error { return s.reflector.Load(ctx) }
 
 // Run follows the stored APIServices until ctx ends: it autoregisters those of
 // this server's group versions and checks the availability of the others.
 func (s *Source) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
-	loops.Go(func() { s.follower.Run(ctx) })
+	loops.Go(func() { s.reflector.Run(ctx) })
 	loops.Go(func() { s.autoregister(ctx) })
 	loops.Go(func() { newChecks(s).run(ctx) })
 	loops.Wait()
@@ -55,7 +55,7 @@ func (s *Source) replace(_ context.Context, list *rest.List) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.news.Replaced(list.Revision)
+	s.mu.versions.Replaced(list.Revision)
 	return nil
 }
 

@@ -62,9 +62,9 @@ type Config struct {
 	// Resync is the period of availability checks; 0 means DefaultResync.
 	Resync time.Duration
 	Logger *slog.Logger
-	// Metrics and Following may be nil.
-	Metrics   *Metrics
-	Following *reflector.Metrics
+	// Metrics and Reflectors may be nil.
+	Metrics    *Metrics
+	Reflectors *reflector.Metrics
 }
 
 // Source is the set of registered APIServices and the proxies to the servers
@@ -75,8 +75,8 @@ type Source struct {
 	own     map[schema.GroupVersion]bool
 	metrics *Metrics
 
-	current  atomic.Pointer[snapshot]
-	follower *reflector.Reflector // of the stored APIServices
+	current   atomic.Pointer[snapshot]
+	reflector *reflector.Reflector // of the stored APIServices
 	// dirty are the APIServices to autoregister. wakeChecks holds one token while
 	// the checks have not seen the current registrations.
 	dirty      *dirtySet
@@ -86,7 +86,7 @@ type Source struct {
 
 	mu struct {
 		sync.Mutex                          // held while the snapshot is swapped
-		news       reflector.VersionTracker // of APIServices, by their names
+		versions   reflector.VersionTracker // of APIServices, by their names
 	}
 }
 
@@ -135,8 +135,8 @@ func New(config Config) (*Source, error) {
 	}
 	s.current.Store(&snapshot{})
 	var err error
-	if s.follower, err = reflector.New(reflector.Config{
-		Name: "APIServices", Collection: config.APIServices, Replace: s.replace, Apply: s.apply, Logger: s.logger, Metrics: config.Following,
+	if s.reflector, err = reflector.New(reflector.Config{
+		Name: "APIServices", Collection: config.APIServices, Replace: s.replace, Apply: s.apply, Logger: s.logger, Metrics: config.Reflectors,
 	}); err != nil {
 		return nil, err
 	}
@@ -279,9 +279,9 @@ func (s *Source) updateLocalLocked(now *snapshot, gv schema.GroupVersion, servic
 
 func (s *Source) isNewerLocked(name string, revision int64, watched bool) bool {
 	if watched {
-		return s.mu.news.Reflected(name, revision)
+		return s.mu.versions.Reflected(name, revision)
 	}
-	return s.mu.news.Written(name, revision)
+	return s.mu.versions.Written(name, revision)
 }
 
 // remove removes an APIService, unless a newer revision is known.

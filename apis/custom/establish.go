@@ -31,7 +31,7 @@ const (
 )
 
 // Load reads all stored definitions. It must be called before requests are served.
-func (s *Source) Load(ctx context.Context) error { return s.loop.follower.Load(ctx) }
+func (s *Source) Load(ctx context.Context) error { return s.loop.reflector.Load(ctx) }
 
 // Run follows the stored definitions until ctx ends: it accepts names, establishes
 // definitions, finalizes deleted ones and drops unused state. Names are decided by one
@@ -40,7 +40,7 @@ func (s *Source) Load(ctx context.Context) error { return s.loop.follower.Load(c
 func (s *Source) Run(ctx context.Context) error {
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() { s.runSweeper(ctx) })
-	s.loop.follower.Run(ctx)
+	s.loop.reflector.Run(ctx)
 	sweeper.Wait()
 	s.loop.finalizers.Wait()
 	_ = s.loop.writers.Wait() // they log their errors
@@ -51,12 +51,12 @@ func (s *Source) Run(ctx context.Context) error {
 // loop is the controller of definitions. Its goroutines end with Run.
 type loop struct {
 	*Source
-	follower *reflector.Reflector
+	reflector *reflector.Reflector
 	// finalizing are the deleted definitions whose objects are being deleted; it is
-	// the follower's goroutine's. atWork limits how many are worked on at a time.
+	// the reflector's goroutine's. atWork limits how many are worked on at a time.
 	finalizing map[types.UID]bool
 	// structures are the generations of old definitions whose schemas were looked
-	// at; it is the follower's goroutine's.
+	// at; it is the reflector's goroutine's.
 	structures map[types.UID]int64
 	atWork     chan struct{}
 	finalizers sync.WaitGroup
@@ -67,9 +67,9 @@ func newLoop(s *Source) (*loop, error) {
 	l := &loop{Source: s, atWork: make(chan struct{}, finalizers), finalizing: map[types.UID]bool{}, structures: map[types.UID]int64{}}
 	l.writers.SetLimit(writers)
 	var err error
-	l.follower, err = reflector.New(reflector.Config{
+	l.reflector, err = reflector.New(reflector.Config{
 		Name: "definitions", Collection: s.config.Definitions, Replace: l.replace, Begin: l.syncAll, Apply: l.apply,
-		Logger: s.logger, Metrics: s.config.Following,
+		Logger: s.logger, Metrics: s.config.Reflectors,
 	})
 	return l, err
 }

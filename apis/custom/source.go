@@ -46,9 +46,9 @@ type Config struct {
 	Lifetime context.Context
 	// Services resolves the services of conversion webhooks.
 	Services egress.Resolver
-	// Conversions and Following may be nil.
+	// Conversions and Reflectors may be nil.
 	Conversions *conversion.Metrics
-	Following   *reflector.Metrics
+	Reflectors  *reflector.Metrics
 	// Idle is how long compiled schemas and open handlers are kept unused; 0
 	// means DefaultIdle.
 	Idle   time.Duration
@@ -69,7 +69,7 @@ type Source struct {
 	// mu is held while the snapshot is swapped and Changed is called.
 	mu struct {
 		sync.Mutex
-		news reflector.VersionTracker // of definitions, by their names
+		versions reflector.VersionTracker // of definitions, by their names
 	}
 }
 
@@ -174,14 +174,14 @@ func (s *Source) currentEntry(record *codec.Record) *entry {
 func (s *Source) markFollowed(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.news.Reflected(e.name, e.revision)
+	s.mu.versions.Reflected(e.name, e.revision)
 }
 
 // markReplaced records that a list of all definitions at a revision was applied.
 func (s *Source) markReplaced(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.news.Replaced(revision)
+	s.mu.versions.Replaced(revision)
 }
 
 // update applies an entry, unless a newer revision is known. watched says that it
@@ -189,13 +189,13 @@ func (s *Source) markReplaced(revision int64) {
 func (s *Source) update(e *entry, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.mu.news.Written
+	isNewer := s.mu.versions.Written
 	if watched {
-		news = s.mu.news.Reflected
+		isNewer = s.mu.versions.Reflected
 	}
 	now := s.current.Load()
 	old := now.find(e.group, e.requested.plural)
-	if !news(e.name, e.revision) || old != nil && old.revision >= e.revision {
+	if !isNewer(e.name, e.revision) || old != nil && old.revision >= e.revision {
 		return
 	}
 	if old != nil && (old.sameGeneration(e) || old.isTerminatedBy(e)) {
@@ -227,7 +227,7 @@ func (s *Source) remove(name string, revision int64) {
 	defer s.mu.Unlock()
 	now := s.current.Load()
 	old := now.named(name)
-	if !s.mu.news.Reflected(name, revision) || old == nil {
+	if !s.mu.versions.Reflected(name, revision) || old == nil {
 		return
 	}
 	old.state.retire()

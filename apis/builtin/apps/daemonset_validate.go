@@ -24,7 +24,7 @@ func validateDaemonSet(f validation.Field, ds, old *appsv1.DaemonSet) {
 		f.Child("selector").Invalid(spec.Selector, "empty selector is invalid for daemonset")
 	}
 	podspec.ValidateTemplate(f.Child("template"), &spec.Template, before)
-	podspec.ValidateLasting(f.Child("template"), &spec.Template, "DaemonSet")
+	podspec.ValidateRestartAlways(f.Child("template"), &spec.Template, "DaemonSet")
 	f.Child("minReadySeconds").NonNegative(int64(spec.MinReadySeconds))
 	validateCount(f.Child("revisionHistoryLimit"), spec.RevisionHistoryLimit)
 	validateDaemonSetStrategy(f.Child("updateStrategy"), &spec.UpdateStrategy)

@@ -111,7 +111,7 @@ func validateStatefulSetPods(f validation.Field, spec *appsv1.StatefulSetSpec, o
 		podspec.ValidateSelected(f.Child("template"), selector, &spec.Template)
 		podspec.ValidateTemplate(f.Child("template"), withClaims(spec), old)
 	}
-	podspec.ValidateLasting(f.Child("template"), &spec.Template, "StatefulSet")
+	podspec.ValidateRestartAlways(f.Child("template"), &spec.Template, "StatefulSet")
 }
 
 func validateStatefulSetStrategy(f validation.Field, strategy *appsv1.StatefulSetUpdateStrategy) {

@@ -39,7 +39,7 @@ func validateReplicated(f validation.Field, selector *metav1.LabelSelector, temp
 	}
 	podspec.ValidateSelected(f.Child("template"), parsed, template)
 	podspec.ValidateTemplate(f.Child("template"), template, old)
-	podspec.ValidateLasting(f.Child("template"), template, "ReplicaSet")
+	podspec.ValidateRestartAlways(f.Child("template"), template, "ReplicaSet")
 }
 
 func isEmpty(selector *metav1.LabelSelector) bool {

@@ -32,7 +32,7 @@ func validateReplicationController(f validation.Field, rc, old *corev1.Replicati
 	}
 	podspec.ValidateSelected(at, labels.SelectorFromSet(spec.Selector), spec.Template)
 	podspec.ValidateTemplate(at, spec.Template, before)
-	podspec.ValidateLasting(at, spec.Template, "ReplicationController")
+	podspec.ValidateRestartAlways(at, spec.Template, "ReplicationController")
 }
 
 func validateReplicationControllerStatus(f validation.Field, rc, _ *corev1.ReplicationController) {

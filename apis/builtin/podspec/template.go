@@ -39,9 +39,9 @@ func ValidateSelected(f validation.Field, selector labels.Selector, template *co
 	}
 }
 
-// ValidateLasting requires that pods of a template go on for ever: of is the kind
+// ValidateRestartAlways requires that pods of a template go on for ever: of is the kind
 // that replaces those that do not.
-func ValidateLasting(f validation.Field, template *corev1.PodTemplateSpec, of string) {
+func ValidateRestartAlways(f validation.Field, template *corev1.PodTemplateSpec, of string) {
 	spec := f.Child("spec")
 	if policy := template.Spec.RestartPolicy; policy != corev1.RestartPolicyAlways {
 		validation.NotSupported(spec.Child("restartPolicy"), policy, corev1.RestartPolicyAlways)
