@@ -186,6 +186,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *d
 		return
 	}
 	w.Header().Set("ETag", doc.etag)
+	w.Header().Set("Cache-Control", "public") // clients ask by the ETag whether it has changed
 	w.Header().Set("Vary", "Accept")
 	if r.Header.Get("If-None-Match") == doc.etag {
 		w.WriteHeader(http.StatusNotModified)
