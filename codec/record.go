@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,6 +127,21 @@ func (r *Record) Shared() (Object, error) {
 		return d.Object, nil
 	}
 	return r.decode()
+}
+
+// SharedAs is Shared of a record whose Go type is known. That it is another one is an
+// error.
+func SharedAs[T Object](r *Record) (T, error) {
+	var none T
+	obj, err := r.Shared()
+	if err != nil {
+		return none, err
+	}
+	typed, ok := obj.(T)
+	if !ok {
+		return none, fmt.Errorf("%s is a %T", r.Name(), obj)
+	}
+	return typed, nil
 }
 
 // Kept is Shared for an object that is looked at often and seldom written: the

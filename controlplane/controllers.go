@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/storage"
 )
@@ -65,7 +66,7 @@ func (i *instance) controllersRun(ctx context.Context) bool {
 	if err != nil {
 		return true
 	}
-	lease, err := sharedAs[*coordinationv1.Lease](record)
+	lease, err := codec.SharedAs[*coordinationv1.Lease](record)
 	if err != nil {
 		return true
 	}

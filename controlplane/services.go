@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
 )
@@ -57,17 +55,4 @@ func (c *cluster) EndpointSlices(ctx context.Context, namespace, service string)
 		found = append(found, slice)
 	}
 	return found, nil
-}
-
-func sharedAs[T codec.Object](record *codec.Record) (T, error) {
-	var none T
-	obj, err := record.Shared()
-	if err != nil {
-		return none, err
-	}
-	typed, ok := obj.(T)
-	if !ok {
-		return none, fmt.Errorf("%s is a %T", record.Name(), obj)
-	}
-	return typed, nil
 }

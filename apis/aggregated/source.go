@@ -211,13 +211,9 @@ func (s *Source) Observe(record *codec.Record) error { return s.update(record, f
 func (s *Source) ObserveDeleted(name string, revision int64) { s.remove(name, revision, false) }
 
 func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
-	obj, err := record.Shared()
+	service, err := codec.SharedAs[*apiregistrationv1.APIService](record)
 	if err != nil {
 		return nil, fmt.Errorf("read APIService %s: %w", record.Name().Name, err)
-	}
-	service, ok := obj.(*apiregistrationv1.APIService)
-	if !ok {
-		return nil, fmt.Errorf("read APIService %s: it is a %T", record.Name().Name, obj)
 	}
 	return service, nil
 }

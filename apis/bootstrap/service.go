@@ -62,15 +62,7 @@ func stored[T codec.Object](ctx context.Context, b *Bootstrap, gvr schema.GroupV
 	if err != nil {
 		return none, fmt.Errorf("read %s %s: %w", gvr.Resource, name, err)
 	}
-	obj, err := record.Shared()
-	if err != nil {
-		return none, err
-	}
-	typed, ok := obj.(T)
-	if !ok {
-		return none, fmt.Errorf("%s %s is a %T", gvr.Resource, name, obj)
-	}
-	return typed, nil
+	return codec.SharedAs[T](record)
 }
 
 func (b *Bootstrap) hook(name string) *Hook {

@@ -221,13 +221,9 @@ func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules
 }
 
 func roleOf(record *codec.Record) (*rbacv1.ClusterRole, error) {
-	obj, err := record.Shared()
+	role, err := codec.SharedAs[*rbacv1.ClusterRole](record)
 	if err != nil {
 		return nil, fmt.Errorf("read ClusterRole %s: %w", record.Name().Name, err)
-	}
-	role, ok := obj.(*rbacv1.ClusterRole)
-	if !ok {
-		return nil, fmt.Errorf("read ClusterRole %s: it is a %T", record.Name().Name, obj)
 	}
 	return role, nil
 }

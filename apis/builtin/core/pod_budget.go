@@ -42,11 +42,10 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 		if err != nil {
 			return nil, err
 		}
-		obj, err := record.Shared()
+		budget, err := codec.SharedAs[*policyv1.PodDisruptionBudget](record)
 		if err != nil {
 			return nil, err
 		}
-		budget := obj.(*policyv1.PodDisruptionBudget)
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
 			continue // a selector that cannot be read matches nothing

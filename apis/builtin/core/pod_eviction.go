@@ -83,15 +83,10 @@ func deletionOf(eviction *policyv1.Eviction, dryRun []string) (metav1.DeleteOpti
 // evict tries once. again tells that it was prevented by a change of the pod,
 // and that it is worth another look.
 func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion metav1.DeleteOptions) (again bool, err error) {
-	record, err := e.pods.Get(ctx, name, metav1.GetOptions{})
+	pod, err := readStored[*corev1.Pod](ctx, e.pods, name)
 	if err != nil {
 		return false, err
 	}
-	obj, err := record.Shared()
-	if err != nil {
-		return false, err
-	}
-	pod := obj.(*corev1.Pod)
 	if needsNoBudget(pod) {
 		if pod.Status.Phase == corev1.PodPending {
 			return e.removeUnchanged(ctx, pod, deletion) // it must not have come to run meanwhile

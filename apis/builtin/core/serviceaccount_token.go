@@ -242,14 +242,10 @@ func isSubset(some, of []string) bool {
 
 // readStored returns an object of a store, which is shared and must not be changed.
 func readStored[T codec.Object](ctx context.Context, store *registry.Store, name types.NamespacedName) (T, error) {
-	var none T
 	record, err := store.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
+		var none T
 		return none, err
 	}
-	obj, err := record.Shared()
-	if err != nil {
-		return none, err
-	}
-	return obj.(T), nil
+	return codec.SharedAs[T](record)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/apis/builtin"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/storage"
 )
@@ -59,11 +60,11 @@ func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.S
 	if err != nil {
 		return nil, fmt.Errorf("read the service of %s: %w", address.Name, err)
 	}
-	obj, err := record.Shared()
+	service, err := codec.SharedAs[*corev1.Service](record)
 	if err != nil {
 		return nil, err
 	}
-	if service := obj.(*corev1.Service); slices.Contains(service.Spec.ClusterIPs, address.Name) {
+	if slices.Contains(service.Spec.ClusterIPs, address.Name) {
 		return service, nil
 	}
 	return nil, nil

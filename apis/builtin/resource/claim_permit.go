@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/authorizer"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/request"
 )
@@ -67,9 +68,9 @@ func permitAdmin(op *builtin.Operation, f validation.Field, namespace string) {
 	f = f.Child("adminAccess")
 	record, err := op.Env.Store(corev1.Resource("namespaces")).Get(op.Context, types.NamespacedName{Name: namespace}, metav1.GetOptions{})
 	if err == nil {
-		var obj any
-		if obj, err = record.Shared(); err == nil {
-			if obj.(*corev1.Namespace).Labels[resourcev1.DRAAdminNamespaceLabelKey] != "true" {
+		var object *corev1.Namespace
+		if object, err = codec.SharedAs[*corev1.Namespace](record); err == nil {
+			if object.Labels[resourcev1.DRAAdminNamespaceLabelKey] != "true" {
 				f.Forbidden(fmt.Sprintf("admin access to devices requires the `%s: true` label on the containing namespace",
 					resourcev1.DRAAdminNamespaceLabelKey))
 			}

@@ -6,6 +6,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -78,11 +79,11 @@ func (b *Batch) Release(ctx context.Context, locks *Locks, name string) error {
 	if err != nil || lock == nil {
 		return err
 	}
-	obj, err := lock.Shared()
+	object, err := codec.SharedAs[*networkingv1.IPAddress](lock)
 	if err != nil {
 		return err
 	}
-	if holder, ok := Holder(obj.(*networkingv1.IPAddress)); !ok || holder != b.Service {
+	if holder, ok := Holder(object); !ok || holder != b.Service {
 		return nil
 	}
 	return b.prepare(ctx, locks, name, storage.OpRequest{Current: lock})

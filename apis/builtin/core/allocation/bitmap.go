@@ -39,11 +39,11 @@ func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read the bitmap of ports: %w", err)
 	}
-	obj, err := record.Shared()
+	object, err := codec.SharedAs[*corev1.RangeAllocation](record)
 	if err != nil {
 		return nil, err
 	}
-	b, err := NewBitmap(obj.(*corev1.RangeAllocation))
+	b, err := NewBitmap(object)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -33,11 +34,11 @@ func ReadCIDRs(ctx context.Context, objects rest.Lister, current bool) (CIDRs, e
 		if err != nil {
 			return nil, fmt.Errorf("list the ServiceCIDRs: %w", err)
 		}
-		obj, err := record.Shared()
+		object, err := codec.SharedAs[*networkingv1.ServiceCIDR](record)
 		if err != nil {
 			return nil, err
 		}
-		if object := obj.(*networkingv1.ServiceCIDR); ready(object) {
+		if ready(object) {
 			cidrs = append(cidrs, parse(object.Spec.CIDRs)...)
 		}
 	}
