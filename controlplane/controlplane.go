@@ -6,12 +6,11 @@
 // server), which hands it over as an Env.
 //
 // Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap,
-// apis/builtin, apis/builtin/all, apis/builtin/core, apis/builtin/core/allocation,
-// apis/custom, apis/custom/conversion, authorizer, codec,
-// controllers/clusterroles, discovery, egress, endpoints, endpoints/apply,
-// feature, filters, filters/authn, filters/authz, filters/authz/rbac, local,
-// openapi, registry, request, rest, route, serviceaccount, storage,
-// storage/cache,
+// apis/builtin, apis/builtin/all, apis/builtin/core,
+// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, authorizer,
+// codec, controllers/clusterroles, discovery, egress, endpoints, feature,
+// filters, filters/authn, filters/authz, filters/authz/rbac, local, openapi,
+// registry, request, rest, route, serviceaccount, storage, storage/cache,
 // storage/factory, storage/kv, storage/reflector, telemetry.
 package controlplane
 

@@ -21,7 +21,6 @@ import (
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
-	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
@@ -53,7 +52,6 @@ type instance struct {
 	served      *route.Static  // those that clients see
 	catalog     *route.Catalog // all of this control plane's own
 	services    egress.Resolver
-	managers    apply.Managers // field managers
 	documents   *openapi.Documents
 	custom      *custom.Source
 	aggregated  *aggregated.Source
@@ -111,7 +109,6 @@ func (i *instance) buildRows() error {
 	i.local = &local.Access{Find: i.find, Manager: manager}
 	i.services = &egress.Services{Cluster: newCluster(i.local), ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
 	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.served)})
-	i.managers = apply.NewManagers(i.env.TypeConverter)
 	i.leases, err = i.uncached(coordinationv1.Resource("leases"))
 	return err
 }

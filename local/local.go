@@ -45,6 +45,11 @@ type Access struct {
 	Manager string
 }
 
+// As returns the access of another user, by another field manager; user as in Access.
+func (a *Access) As(user *request.User, manager string) *Access {
+	return &Access{API: a.API, Find: a.Find, User: user, Manager: manager}
+}
+
 // Client is a client for one resource, or a subresource of it, with T its Go type:
 // *corev1.ConfigMap, say. It is safe for concurrent use.
 type Client[T codec.Object] struct {

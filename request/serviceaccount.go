@@ -8,7 +8,8 @@ import (
 
 // Names and extra fields of the users that service accounts are.
 const (
-	serviceAccountPrefix = "system:serviceaccount:"
+	// ServiceAccountPrefix begins the user names of service accounts.
+	ServiceAccountPrefix = "system:serviceaccount:"
 	// GroupServiceAccounts holds all service accounts; those of a namespace are in
 	// the group with ":" and its name behind it, too.
 	GroupServiceAccounts = "system:serviceaccounts"
@@ -24,7 +25,7 @@ const (
 
 // ServiceAccountUser returns the user name of a service account.
 func ServiceAccountUser(namespace, name string) string {
-	return serviceAccountPrefix + namespace + ":" + name
+	return ServiceAccountPrefix + namespace + ":" + name
 }
 
 // ServiceAccountGroups returns the groups that every service account of a namespace
@@ -35,7 +36,7 @@ func ServiceAccountGroups(namespace string) []string {
 
 // ServiceAccountOf returns which service account a user name is that of.
 func ServiceAccountOf(user string) (namespace, name string, ok bool) {
-	rest, ok := strings.CutPrefix(user, serviceAccountPrefix)
+	rest, ok := strings.CutPrefix(user, ServiceAccountPrefix)
 	if !ok {
 		return "", "", false
 	}

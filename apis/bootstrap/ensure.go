@@ -49,12 +49,7 @@ func (b *Bootstrap) target(s *set) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{stored, local.For[codec.Object](b.as(s.fieldManager()), s.resource)}, nil
-}
-
-// as returns the server's own access, with a field manager.
-func (b *Bootstrap) as(manager string) *local.Access {
-	return &local.Access{API: b.config.Access.API, Find: b.config.Access.Find, Manager: manager}
+	return &target{stored, local.For[codec.Object](b.config.Access.As(nil, s.fieldManager()), s.resource)}, nil
 }
 
 // ensure creates and updates the objects of sets, concurrently. It writes only objects

@@ -155,7 +155,7 @@ func (b *Bootstrap) readyServiceCIDR(ctx context.Context) error {
 			"message": "Kubernetes default Service CIDR is ready", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 		}}},
 	}}
-	cidrs := local.For[*networkingv1.ServiceCIDR](b.as(cidrManager), gv.WithResource("servicecidrs"))
+	cidrs := local.For[*networkingv1.ServiceCIDR](b.config.Access.As(nil, cidrManager), gv.WithResource("servicecidrs"))
 	_, err := cidrs.Subresource("status").Apply(ctx, applied, true)
 	if err != nil {
 		return fmt.Errorf("say that the service CIDR is ready: %w", err)

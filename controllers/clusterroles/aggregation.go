@@ -59,13 +59,12 @@ type Aggregation struct {
 // New returns a controller that has not begun.
 func New(config Config) (*Aggregation, error) {
 	user := &request.User{
-		Name:   "system:serviceaccount:kube-system:" + Name,
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", request.GroupAuthenticated},
+		Name:   request.ServiceAccountUser(metav1.NamespaceSystem, Name),
+		Groups: append(request.ServiceAccountGroups(metav1.NamespaceSystem), request.GroupAuthenticated),
 	}
-	access := &local.Access{API: config.Access.API, Find: config.Access.Find, User: user, Manager: Name}
 	a := &Aggregation{
 		stored: config.Stored, logger: config.Logger,
-		client: local.For[*rbacv1.ClusterRole](access, rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
+		client: local.For[*rbacv1.ClusterRole](config.Access.As(user, Name), rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
 	}
 	var err error
 	a.reflector, err = reflector.New(reflector.Config{

@@ -44,17 +44,7 @@ func validateEndpointAddresses(f validation.Field, addresses []corev1.EndpointAd
 }
 
 func validateEndpointPort(f validation.Field, port *corev1.EndpointPort, named bool) {
-	if port.Name != "" {
-		f.Child("name").DNSLabel(port.Name)
-	} else if named {
-		f.Child("name").Required("")
-	}
-	f.Child("port").PortNumber(port.Port)
-	if port.Protocol == "" {
-		f.Child("protocol").Required("")
-	} else {
-		validation.OneOf(f.Child("protocol"), port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
-	}
+	validatePort(f, port.Name, port.Port, port.Protocol, named)
 	if port.AppProtocol != nil {
 		f.Child("appProtocol").QualifiedName(*port.AppProtocol)
 	}

@@ -107,18 +107,24 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation
 	}
 }
 
-func validateServicePort(f validation.Field, port *corev1.ServicePort, named bool) {
-	if port.Name != "" {
-		f.Child("name").DNSLabel(port.Name)
+// validatePort has the rules that ports of services and of their endpoints share.
+// Where there are several, they are named.
+func validatePort(f validation.Field, name string, port int32, protocol corev1.Protocol, named bool) {
+	if name != "" {
+		f.Child("name").DNSLabel(name)
 	} else if named {
 		f.Child("name").Required("")
 	}
-	f.Child("port").PortNumber(port.Port)
-	if port.Protocol == "" {
+	f.Child("port").PortNumber(port)
+	if protocol == "" {
 		f.Child("protocol").Required("")
 	} else {
-		validation.OneOf(f.Child("protocol"), port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		validation.OneOf(f.Child("protocol"), protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 	}
+}
+
+func validateServicePort(f validation.Field, port *corev1.ServicePort, named bool) {
+	validatePort(f, port.Name, port.Port, port.Protocol, named)
 	f.Child("targetPort").PortNumberOrName(port.TargetPort)
 	if port.AppProtocol != nil {
 		f.Child("appProtocol").QualifiedName(*port.AppProtocol)

@@ -154,15 +154,12 @@ func allocatedNode(allocation *resourcev1.AllocationResult) string {
 	return name.Values[0]
 }
 
-// nodeNameKey is where a service account's token says on which node its pod runs.
-const nodeNameKey = "authentication.kubernetes.io/node-name"
-
 // runsOn reports whether a user is a service account whose pod runs on a node.
 func runsOn(user *request.User, node string) bool {
-	if node == "" || user == nil || !strings.HasPrefix(user.Name, "system:serviceaccount:") {
+	if node == "" || user == nil || !strings.HasPrefix(user.Name, request.ServiceAccountPrefix) {
 		return false
 	}
-	nodes := user.Extra[nodeNameKey]
+	nodes := user.Extra[request.ExtraNodeName]
 	return len(nodes) == 1 && nodes[0] == node
 }
 

@@ -72,8 +72,8 @@ func TestPermitStatus(t *testing.T) {
 	t.Parallel()
 	none, bound := &resourcev1.ResourceClaim{}, &resourcev1.ResourceClaim{}
 	bound.Status.Allocation = onNode("n")
-	plugin := &request.User{Name: "system:serviceaccount:drivers:plugin", Extra: map[string][]string{nodeNameKey: {"n"}}}
-	away := &request.User{Name: "system:serviceaccount:drivers:plugin", Extra: map[string][]string{nodeNameKey: {"m"}}}
+	plugin := &request.User{Name: "system:serviceaccount:drivers:plugin", Extra: map[string][]string{request.ExtraNodeName: {"n"}}}
+	away := &request.User{Name: "system:serviceaccount:drivers:plugin", Extra: map[string][]string{request.ExtraNodeName: {"m"}}}
 	const arbitrary, associated = "arbitrary-node:update driver/", "associated-node:update driver/"
 	for name, test := range map[string]struct {
 		claim, old *resourcev1.ResourceClaim

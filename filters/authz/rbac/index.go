@@ -45,9 +45,6 @@ func newIndex() index {
 	return index{roles: map[roleKey]*role{}, bindings: map[roleKey]*binding{}, users: map[string]*grants{}, groups: map[string]*grants{}}
 }
 
-// accountPrefix begins the names of the users that service accounts are.
-const accountPrefix = "system:serviceaccount:"
-
 func subjectsOf(listed []rbacv1.Subject, namespace string) []subject {
 	subjects := make([]subject, 0, len(listed))
 	for i := range listed {
@@ -62,7 +59,7 @@ func subjectsOf(listed []rbacv1.Subject, namespace string) []subject {
 				of = namespace
 			}
 			if of != "" {
-				subjects = append(subjects, subject{name: accountPrefix + of + ":" + s.Name, account: true})
+				subjects = append(subjects, subject{name: request.ServiceAccountUser(of, s.Name), account: true})
 			}
 		}
 	}
@@ -246,7 +243,7 @@ func (b *binding) describe(text []byte, s subject) []byte {
 	case s.group:
 		return strconv.AppendQuote(append(text, " to Group "...), s.name)
 	case slices.Contains(b.subjects, subject{name: s.name, account: true}):
-		namespace, name, _ := strings.Cut(strings.TrimPrefix(s.name, accountPrefix), ":")
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(s.name, request.ServiceAccountPrefix), ":")
 		return strconv.AppendQuote(append(text, " to ServiceAccount "...), name+"/"+namespace)
 	}
 	return strconv.AppendQuote(append(text, " to User "...), s.name)

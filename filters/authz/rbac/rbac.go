@@ -9,12 +9,12 @@ package rbac
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/request"
@@ -81,30 +81,7 @@ func missingError(missing []*role) error {
 		}
 		errs = append(errs, fmt.Errorf("%s.rbac.authorization.k8s.io %q not found", resource, r.key.name))
 	}
-	return aggregate(errs)
-}
-
-// aggregate joins errors as kube-apiserver's messages show several.
-func aggregate(errs []error) error {
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	text := "["
-	seen := map[string]bool{}
-	for _, err := range errs {
-		if seen[err.Error()] {
-			continue
-		}
-		if len(seen) > 0 {
-			text += ", "
-		}
-		seen[err.Error()] = true
-		text += err.Error()
-	}
-	if len(seen) == 1 {
-		return errs[0]
-	}
-	return errors.New(text + "]")
+	return utilerrors.NewAggregate(errs) // its text is as kube-apiserver's messages show several
 }
 
 // Rules returns the rules that a user has in a namespace, or, where that is "",
