@@ -14,6 +14,7 @@ import (
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/admission/podsecurity"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/local"
@@ -51,13 +52,24 @@ func admissionPlugins() []admissionPlugin {
 		{"TaintNodesByCondition", byDefault, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
 		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},
 		{"ImagePolicyWebhook", onDemand, nil},
-		{"PodSecurity", byDefault, nil},
-		{"PodNodeSelector", onDemand, func(i *instance) admission.Plugin { return plugin.PodNodeSelector{Namespaces: namespaces(i)} }},
+		{"PodSecurity", byDefault, func(i *instance) admission.Plugin {
+			return plugin.PodSecurity{
+				Standards: podsecurity.New(), Config: i.options.AdmissionConfig.PodSecurity, Metrics: i.env.Metrics.PodSecurity,
+				Namespaces: namespaces(i), Pods: local.For[*corev1.Pod](i.local, corev1.SchemeGroupVersion.WithResource("pods")),
+			}
+		}},
+		{"PodNodeSelector", onDemand, func(i *instance) admission.Plugin {
+			return plugin.PodNodeSelector{Namespaces: namespaces(i), Config: i.options.AdmissionConfig.PodNodeSelector}
+		}},
 		{"Priority", byDefault, func(i *instance) admission.Plugin {
 			return plugin.Priority{Classes: stored[*schedulingv1.PriorityClass](i, schedulingv1.SchemeGroupVersion, "priorityclasses")}
 		}},
-		{"DefaultTolerationSeconds", byDefault, func(*instance) admission.Plugin { return plugin.DefaultTolerationSeconds{} }},
-		{"PodTolerationRestriction", onDemand, func(i *instance) admission.Plugin { return plugin.PodTolerationRestriction{Namespaces: namespaces(i)} }},
+		{"DefaultTolerationSeconds", byDefault, func(i *instance) admission.Plugin {
+			return plugin.DefaultTolerationSeconds{NotReady: i.options.DefaultNotReadyTolerationSeconds, Unreachable: i.options.DefaultUnreachableTolerationSeconds}
+		}},
+		{"PodTolerationRestriction", onDemand, func(i *instance) admission.Plugin {
+			return plugin.PodTolerationRestriction{Namespaces: namespaces(i), Config: i.options.AdmissionConfig.PodTolerationRestriction}
+		}},
 		{"EventRateLimit", onDemand, nil},
 		{"ExtendedResourceToleration", onDemand, func(*instance) admission.Plugin { return plugin.ExtendedResourceToleration{} }},
 		{"DefaultStorageClass", byDefault, func(i *instance) admission.Plugin {
@@ -134,6 +146,11 @@ func (o Options) checkAdmission() error {
 	for _, name := range o.DisableAdmissionPlugins {
 		if _, ok := known[name]; !ok {
 			errs = append(errs, fmt.Errorf("--disable-admission-plugins: there is no admission plugin %q", name))
+		}
+	}
+	for _, name := range o.AdmissionConfig.Configured() {
+		if known[name].open == nil {
+			errs = append(errs, fmt.Errorf("--admission-control-config-file configures %s, which is not supported yet", name))
 		}
 	}
 	return errors.Join(errs...)

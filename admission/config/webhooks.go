@@ -1,0 +1,84 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// WebhookAdmission is the configuration of MutatingAdmissionWebhook and
+// ValidatingAdmissionWebhook.
+type WebhookAdmission struct {
+	metav1.TypeMeta `json:",inline"`
+	// KubeConfigFile has the credentials for webhooks, by their hosts; "": none.
+	KubeConfigFile string `json:"kubeConfigFile"`
+}
+
+// read implements part.
+func (c *WebhookAdmission) read(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := decode(data, c, group+"/v1, WebhookAdmissionConfiguration", "apiserver.config.k8s.io/v1alpha1, WebhookAdmission"); err != nil {
+		return err
+	}
+	if c.KubeConfigFile != "" && !filepath.IsAbs(c.KubeConfigFile) {
+		return field.Invalid(field.NewPath("kubeConfigFile"), c.KubeConfigFile, "must be an absolute file path")
+	}
+	return nil
+}
+
+// ImagePolicyWebhook is the configuration of ImagePolicyWebhook.
+type ImagePolicyWebhook struct {
+	// KubeConfigFile names the webhook and has the credentials for it.
+	KubeConfigFile string
+	// AllowTTL and DenyTTL are how long answers are remembered; 0: not at all.
+	AllowTTL, DenyTTL time.Duration
+	// RetryBackoff is the pause before the webhook is asked again; 0: it is asked once.
+	RetryBackoff time.Duration
+	// DefaultAllow: pods are let pass when the webhook cannot be asked.
+	DefaultAllow bool
+}
+
+// read implements part.
+func (c *ImagePolicyWebhook) read(data []byte) error {
+	var f struct {
+		Policy struct {
+			KubeConfigFile string `json:"kubeConfigFile"`
+			AllowTTL       int64  `json:"allowTTL"`
+			DenyTTL        int64  `json:"denyTTL"`
+			RetryBackoff   int64  `json:"retryBackoff"`
+			DefaultAllow   bool   `json:"defaultAllow"`
+		} `json:"imagePolicy"`
+	}
+	if err := decodeFields(data, &f); err != nil {
+		return err
+	}
+	p := &f.Policy
+	var errs []error
+	duration := func(name string, value int64, unit, least, most, preset time.Duration) time.Duration {
+		switch value {
+		case -1: // it is switched off
+			return 0
+		case 0:
+			return preset
+		}
+		if value < 0 || value > int64(most/unit) || time.Duration(value)*unit <= least {
+			errs = append(errs, fmt.Errorf("imagePolicy.%s: valid value is between %v and %v, got %d", name, least, most, value))
+			return 0
+		}
+		return time.Duration(value) * unit
+	}
+	c.AllowTTL = duration("allowTTL", p.AllowTTL, time.Second, time.Second, 30*time.Minute, 5*time.Minute)
+	c.DenyTTL = duration("denyTTL", p.DenyTTL, time.Second, time.Second, 30*time.Minute, 30*time.Second)
+	c.RetryBackoff = duration("retryBackoff", p.RetryBackoff, time.Millisecond, 1, 5*time.Minute, 500*time.Millisecond)
+	c.KubeConfigFile, c.DefaultAllow = p.KubeConfigFile, p.DefaultAllow
+	if c.KubeConfigFile == "" {
+		errs = append(errs, errors.New("imagePolicy.kubeConfigFile: Required value"))
+	}
+	return oneLine(errors.Join(errs...))
+}
