@@ -2,7 +2,7 @@
 // AdmissionConfiguration of apiserver.config.k8s.io/v1, which has the configuration of
 // each plugin in it or names a file with it.
 //
-// Imports: admission/podsecurity.
+// Imports: admission/podsecurity, egress/kubeconfig.
 package config
 
 import (

@@ -39,7 +39,8 @@ limits: [{type: Namespace, qps: 50, burst: 100, cacheSize: 2000}, {type: Server,
 podNodeSelectorPluginConfig:
   clusterDefaultNodeSelector: env=dev
   a: "env=prod,disk=fast"`)
-	images := write(t, t.TempDir(), "images.json", `{"imagePolicy":{"kubeConfigFile":"/k","allowTTL":50,"denyTTL":-1,"defaultAllow":true}}`)
+	kubeconfig := write(t, t.TempDir(), "kubeconfig", `{"clusters":[{"name":"c","cluster":{"server":"https://images.example"}}],"users":[{"name":"u"}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`)
+	images := write(t, t.TempDir(), "images.json", `{"imagePolicy":{"kubeConfigFile":"`+kubeconfig+`","allowTTL":50,"denyTTL":-1,"defaultAllow":true}}`)
 	path := write(t, dir, "admission.yaml", header+`
 - name: PodSecurity
   configuration:
@@ -74,12 +75,16 @@ podNodeSelectorPluginConfig:
 	if got := c.PodSecurity.Defaults; got.Enforce.String() != "baseline:v1.30" || got.Audit.String() != "restricted:latest" || got.Warn != (podsecurity.LevelVersion{}) {
 		t.Errorf("policy %v", got)
 	}
+	if c.ImagePolicyWebhook.Client == nil {
+		t.Error("no client of the webhook")
+	}
+	c.ImagePolicyWebhook.Client = nil
 	for what, diff := range map[string]string{
 		"exemptions":  cmp.Diff(config.Exemptions{Usernames: []string{"u"}, Namespaces: []string{"kube-system"}, RuntimeClasses: []string{"r"}}, c.PodSecurity.Exemptions),
 		"limits":      cmp.Diff([]config.EventLimit{{Type: config.LimitNamespace, QPS: 50, Burst: 100, CacheSize: 2000}, {Type: config.LimitServer, QPS: 1, Burst: 2}}, c.EventRateLimit.Limits),
 		"default":     cmp.Diff(labels.Set{"env": "dev"}, c.PodNodeSelector.Default),
 		"allowed":     cmp.Diff(labels.Set{"env": "prod", "disk": "fast"}, c.PodNodeSelector.Allowed["a"]),
-		"images":      cmp.Diff(config.ImagePolicyWebhook{KubeConfigFile: "/k", AllowTTL: 50 * time.Second, RetryBackoff: 500 * time.Millisecond, DefaultAllow: true}, c.ImagePolicyWebhook),
+		"images":      cmp.Diff(config.ImagePolicyWebhook{URL: "https://images.example", AllowTTL: 50 * time.Second, RetryBackoff: 500 * time.Millisecond, DefaultAllow: true}, c.ImagePolicyWebhook),
 		"tolerations": cmp.Diff([]corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}, c.PodTolerationRestriction.Default),
 		"quota": cmp.Diff([]config.LimitedResource{{Resource: "pods", MatchScopes: []corev1.ScopedResourceSelectorRequirement{
 			{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"x"}}}}}, c.ResourceQuota.LimitedResources),
@@ -137,6 +142,7 @@ func TestReadErrors(t *testing.T) {
 		{"time to live", images("allowTTL: 1801"), "imagePolicy.allowTTL: valid value is between 1s and 30m0s, got 1801"},
 		{"time to live overflows", images("denyTTL: 9223372036854775807"), "imagePolicy.denyTTL: valid value"},
 		{"backoff", images("retryBackoff: -2"), "imagePolicy.retryBackoff: valid value is between 1ns and 5m0s, got -2"},
+		{"no kubeconfig", images("denyTTL: 30"), "plugin ImagePolicyWebhook: read the kubeconfig: open x"},
 		{"no webhook", inline("ImagePolicyWebhook", "imagePolicy: {}"), "imagePolicy.kubeConfigFile: Required value"},
 	}
 	for _, tt := range tests {

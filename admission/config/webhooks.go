@@ -3,11 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"mainstay.dev/mainstay/egress/kubeconfig"
 )
 
 // WebhookAdmission is the configuration of MutatingAdmissionWebhook and
@@ -34,8 +37,9 @@ func (c *WebhookAdmission) read(data []byte) error {
 
 // ImagePolicyWebhook is the configuration of ImagePolicyWebhook.
 type ImagePolicyWebhook struct {
-	// KubeConfigFile names the webhook and has the credentials for it.
-	KubeConfigFile string
+	// Client calls the webhook at URL, as the kubeconfig in the file has it.
+	Client *http.Client
+	URL    string
 	// AllowTTL and DenyTTL are how long answers are remembered; 0: not at all.
 	AllowTTL, DenyTTL time.Duration
 	// RetryBackoff is the pause before the webhook is asked again; 0: it is asked once.
@@ -76,9 +80,14 @@ func (c *ImagePolicyWebhook) read(data []byte) error {
 	c.AllowTTL = duration("allowTTL", p.AllowTTL, time.Second, time.Second, 30*time.Minute, 5*time.Minute)
 	c.DenyTTL = duration("denyTTL", p.DenyTTL, time.Second, time.Second, 30*time.Minute, 30*time.Second)
 	c.RetryBackoff = duration("retryBackoff", p.RetryBackoff, time.Millisecond, 1, 5*time.Minute, 500*time.Millisecond)
-	c.KubeConfigFile, c.DefaultAllow = p.KubeConfigFile, p.DefaultAllow
-	if c.KubeConfigFile == "" {
+	c.DefaultAllow = p.DefaultAllow
+	if p.KubeConfigFile == "" {
 		errs = append(errs, errors.New("imagePolicy.kubeConfigFile: Required value"))
 	}
-	return oneLine(errors.Join(errs...))
+	if err := errors.Join(errs...); err != nil {
+		return oneLine(err)
+	}
+	var err error
+	c.Client, c.URL, err = kubeconfig.Client(p.KubeConfigFile)
+	return err
 }
