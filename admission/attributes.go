@@ -36,6 +36,8 @@ type Request struct {
 	// EquivalentsOf finds the resources that are another way to the same objects,
 	// in other versions and groups, and the resource itself; nil: there are none.
 	EquivalentsOf func(*rest.Resource) []*rest.Resource
+	// Explanation receives what each plugin does; nil: nobody asks.
+	Explanation *Explanation
 }
 
 // Kind is the kind as requested: that of the body, which a subresource may have of

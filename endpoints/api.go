@@ -93,7 +93,11 @@ type call struct {
 // Serve answers a request for a resource of the catalogue.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r}
-	if err := c.serve(); err != nil {
+	handle := c.serve
+	if asksWhy(r) {
+		handle = c.explain
+	}
+	if err := handle(); err != nil {
 		a.WriteError(w, r, err)
 	}
 }
