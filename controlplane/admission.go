@@ -28,8 +28,8 @@ type admissionPlugin struct {
 	name string
 	// onDemand: it takes part only where --enable-admission-plugins names it.
 	onDemand bool
-	// open returns the plugin for a control plane, or nil where a feature gate has
-	// it off. A nil func: the plugin is not built yet.
+	// open returns the plugin for a control plane. A nil func: the plugin is not built
+	// yet.
 	open func(*instance) admission.Plugin
 }
 
@@ -101,15 +101,9 @@ func admissionPlugins() []admissionPlugin {
 		}},
 		{"DenyServiceExternalIPs", onDemand, func(*instance) admission.Plugin { return plugin.DenyServiceExternalIPs{} }},
 		{"PodTopologyLabels", byDefault, func(i *instance) admission.Plugin {
-			if !i.rows.Gates.Enabled(feature.PodTopologyLabelsAdmission) {
-				return nil
-			}
 			return plugin.PodTopologyLabels{Nodes: nodes(i)}
 		}},
 		{"PodGroupWorkloadExists", byDefault, func(i *instance) admission.Plugin {
-			if !i.rows.Gates.Enabled(feature.GenericWorkload) {
-				return nil
-			}
 			return plugin.PodGroupWorkloadExists{Workloads: stored[*schedulingv1beta1.Workload](i, schedulingv1beta1.SchemeGroupVersion, "workloads")}
 		}},
 		{"NodeDeclaredFeatureValidator", byDefault, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
@@ -174,6 +168,9 @@ func needsConfig(name string) bool { return name == "ImagePolicyWebhook" || name
 
 // has reports whether a plugin takes part.
 func (o Options) has(p admissionPlugin) bool {
+	if gate := gateOf(p.name); gate != "" && !o.Gates().Enabled(gate) {
+		return false
+	}
 	return p.open != nil && !slices.Contains(o.DisableAdmissionPlugins, p.name) &&
 		(!p.onDemand || slices.Contains(o.EnableAdmissionPlugins, p.name))
 }
@@ -182,11 +179,8 @@ func (o Options) has(p admissionPlugin) bool {
 func (i *instance) admission() admission.Chain {
 	var chain admission.Chain
 	for _, p := range admissionPlugins() {
-		if !i.options.has(p) {
-			continue
-		}
-		if opened := p.open(i); opened != nil {
-			chain = append(chain, opened)
+		if i.options.has(p) {
+			chain = append(chain, p.open(i))
 		}
 	}
 	return chain
@@ -209,9 +203,6 @@ func nodes(i *instance) *local.Client[*corev1.Node] {
 
 // podGroupProtection needs groups, and those of groups where there are any.
 func podGroupProtection(i *instance) admission.Plugin {
-	if !i.rows.Gates.Enabled(feature.GenericWorkload) {
-		return nil
-	}
 	p := plugin.PodGroupProtection{PodGroups: stored[*schedulingv1beta1.PodGroup](i, schedulingv1beta1.SchemeGroupVersion, "podgroups")}
 	if i.rows.Gates.Enabled(feature.CompositePodGroup) {
 		p.CompositePodGroups = stored[*schedulingv1alpha3.CompositePodGroup](i, schedulingv1alpha3.SchemeGroupVersion, "compositepodgroups")

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/lru"
 
@@ -36,14 +36,39 @@ const (
 type ImagePolicyWebhook struct {
 	onCreateOrUpdate
 	config  config.ImagePolicyWebhook
-	reviews *lru.Cache // of imageReview, by what was asked
+	reviews *lru.Cache // of *keptReview, by what was asked
 }
 
 var _ admission.Validator = ImagePolicyWebhook{}
 
-// imageReview is what the webhook has said.
+// imageReview is an ImageReview of imagepolicy.k8s.io/v1alpha1.
 type imageReview struct {
-	status imagepolicyv1alpha1.ImageReviewStatus
+	metav1.TypeMeta `json:",inline"`
+	Spec            imageReviewSpec   `json:"spec"`
+	Status          imageReviewStatus `json:"status"`
+}
+
+// imageReviewSpec is what the webhook is asked.
+type imageReviewSpec struct {
+	Containers  []imageReviewContainer `json:"containers,omitempty"`
+	Annotations map[string]string      `json:"annotations,omitempty"`
+	Namespace   string                 `json:"namespace,omitempty"`
+}
+
+type imageReviewContainer struct {
+	Image string `json:"image,omitempty"`
+}
+
+// imageReviewStatus is what it says.
+type imageReviewStatus struct {
+	Allowed          bool              `json:"allowed"`
+	Reason           string            `json:"reason,omitempty"`
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
+}
+
+// keptReview is what the webhook has said not long ago.
+type keptReview struct {
+	status imageReviewStatus
 	until  time.Time
 }
 
@@ -82,10 +107,10 @@ func (p ImagePolicyWebhook) Validate(ctx context.Context, a *admission.Attribute
 }
 
 // reviewOf returns what the webhook is asked about a pod.
-func reviewOf(a *admission.Attributes, pod *corev1.Pod) *imagepolicyv1alpha1.ImageReviewSpec {
-	spec := &imagepolicyv1alpha1.ImageReviewSpec{Namespace: a.Namespace}
+func reviewOf(a *admission.Attributes, pod *corev1.Pod) *imageReviewSpec {
+	spec := &imageReviewSpec{Namespace: a.Namespace}
 	add := func(image string) {
-		spec.Containers = append(spec.Containers, imagepolicyv1alpha1.ImageReviewContainerSpec{Image: image})
+		spec.Containers = append(spec.Containers, imageReviewContainer{Image: image})
 	}
 	if a.Resource.Subresource == "" {
 		for i := range pod.Spec.Containers {
@@ -112,13 +137,13 @@ func reviewOf(a *admission.Attributes, pod *corev1.Pod) *imagepolicyv1alpha1.Ima
 }
 
 // review returns what the webhook says, or said not long ago.
-func (p ImagePolicyWebhook) review(ctx context.Context, spec *imagepolicyv1alpha1.ImageReviewSpec) (*imagepolicyv1alpha1.ImageReviewStatus, error) {
+func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
 	asked, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
 	}
 	if known, ok := p.reviews.Get(string(asked)); ok {
-		if kept := known.(*imageReview); time.Now().Before(kept.until) {
+		if kept := known.(*keptReview); time.Now().Before(kept.until) {
 			return &kept.status, nil
 		}
 	}
@@ -131,7 +156,7 @@ func (p ImagePolicyWebhook) review(ctx context.Context, spec *imagepolicyv1alpha
 		ttl = p.config.AllowTTL
 	}
 	if ttl > 0 {
-		p.reviews.Add(string(asked), &imageReview{*status, time.Now().Add(ttl)})
+		p.reviews.Add(string(asked), &keptReview{*status, time.Now().Add(ttl)})
 	}
 	return status, nil
 }
@@ -140,9 +165,9 @@ func (p ImagePolicyWebhook) review(ctx context.Context, spec *imagepolicyv1alpha
 var errAskAgain = errors.New("error contacting webhook")
 
 // ask calls the webhook, a few times where that may help.
-func (p ImagePolicyWebhook) ask(ctx context.Context, spec *imagepolicyv1alpha1.ImageReviewSpec) (*imagepolicyv1alpha1.ImageReviewStatus, error) {
-	review := imagepolicyv1alpha1.ImageReview{Spec: *spec}
-	review.APIVersion, review.Kind = imagepolicyv1alpha1.SchemeGroupVersion.String(), "ImageReview"
+func (p ImagePolicyWebhook) ask(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
+	review := imageReview{Spec: *spec}
+	review.APIVersion, review.Kind = "imagepolicy.k8s.io/v1alpha1", "ImageReview"
 	body, err := json.Marshal(&review)
 	if err != nil {
 		return nil, err
@@ -153,7 +178,7 @@ func (p ImagePolicyWebhook) ask(ctx context.Context, spec *imagepolicyv1alpha1.I
 	if p.config.RetryBackoff == 0 {
 		backoff.Steps = 1
 	}
-	var status *imagepolicyv1alpha1.ImageReviewStatus
+	var status *imageReviewStatus
 	var last error
 	err = wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
 		status, last = p.call(ctx, body)
@@ -168,7 +193,7 @@ func (p ImagePolicyWebhook) ask(ctx context.Context, spec *imagepolicyv1alpha1.I
 	return status, err
 }
 
-func (p ImagePolicyWebhook) call(ctx context.Context, body []byte) (*imagepolicyv1alpha1.ImageReviewStatus, error) {
+func (p ImagePolicyWebhook) call(ctx context.Context, body []byte) (*imageReviewStatus, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.config.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -190,7 +215,7 @@ func (p ImagePolicyWebhook) call(ctx context.Context, body []byte) (*imagepolicy
 	case code < http.StatusOK || code >= http.StatusMultipleChoices:
 		return nil, fmt.Errorf("error contacting webhook: %d", code)
 	}
-	var review imagepolicyv1alpha1.ImageReview
+	var review imageReview
 	if err := json.Unmarshal(answer, &review); err != nil {
 		return nil, fmt.Errorf("error contacting webhook: read its answer: %w", err)
 	}
