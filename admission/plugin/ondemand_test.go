@@ -299,7 +299,7 @@ func TestPodTolerationRestrictionConfig(t *testing.T) {
 		want        int
 	}{
 		"says nothing": {nil, 1},
-		"empty":        {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": ""}, 1},
+		"empty":        {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": ""}, 0},
 		"none":         {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": "[]"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

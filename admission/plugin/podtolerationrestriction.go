@@ -76,25 +76,23 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 	return nil
 }
 
-// tolerations reads an annotation of the namespace of a request. One that is not there,
-// or empty, gives those of the cluster, but "[]" none.
+// tolerations reads an annotation of the namespace of a request. One that is not there
+// gives those of the cluster, one that is empty none.
 func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.Attributes, annotation string, ofCluster []corev1.Toleration) ([]corev1.Toleration, error) {
 	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
 	if err != nil {
 		return nil, err
 	}
-	text := namespace.Annotations[annotation]
-	if text == "" {
+	text, ok := namespace.Annotations[annotation]
+	switch {
+	case !ok:
 		return slices.Clone(ofCluster), nil
+	case text == "":
+		return nil, nil
 	}
 	var tolerations []corev1.Toleration
-	if err := json.Unmarshal([]byte(text), &tolerations); err != nil {
-		return nil, err
-	}
-	if tolerations == nil {
-		return slices.Clone(ofCluster), nil
-	}
-	return tolerations, nil
+	err = json.Unmarshal([]byte(text), &tolerations)
+	return tolerations, err
 }
 
 // isBestEffort reports whether a pod asks for no cpu and memory, and has no limits
