@@ -7,6 +7,7 @@
 package podsecurity
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -150,23 +151,35 @@ type Standards struct {
 // New returns the standards.
 func New() *Standards {
 	baseline, restricted := baselineChecks(), restrictedChecks()
-	newest := 0
+	changes := map[int]bool{} // versions that differ from the one before
 	for _, c := range slices.Concat(baseline, restricted) {
-		newest = max(newest, c.revisions[len(c.revisions)-1].since)
+		for _, r := range c.revisions {
+			changes[r.since] = true
+		}
 	}
 	s := &Standards{}
-	for minor := range newest + 1 {
-		replaced := map[string]bool{}
-		var own []judge
-		for i := range restricted {
-			if r := restricted[i].at(minor); r != nil {
-				own, replaced[r.replaces] = append(own, r.judge), true
-			}
+	for minor := range slices.Max(slices.Collect(maps.Keys(changes))) + 1 {
+		if !changes[minor] {
+			s.baseline = append(s.baseline, s.baseline[minor-1])
+			s.restricted = append(s.restricted, s.restricted[minor-1])
+			continue
 		}
 		s.baseline = append(s.baseline, judges(baseline, minor, nil))
-		s.restricted = append(s.restricted, append(judges(baseline, minor, replaced), own...))
+		s.restricted = append(s.restricted, restrictedJudges(baseline, restricted, minor))
 	}
 	return s
+}
+
+// restrictedJudges returns the judges of the level restricted in a version: those of
+// baseline, but for what is replaced, and its own.
+func restrictedJudges(baseline, restricted []check, minor int) []judge {
+	replaced := map[string]bool{}
+	for i := range restricted {
+		if r := restricted[i].at(minor); r != nil {
+			replaced[r.replaces] = true
+		}
+	}
+	return append(judges(baseline, minor, replaced), judges(restricted, minor, nil)...)
 }
 
 // judges returns the judges of checks in a version.
