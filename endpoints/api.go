@@ -93,11 +93,13 @@ type call struct {
 // Serve answers a request for a resource of the catalogue.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r}
-	handle := c.serve
+	var err error
 	if asksWhy(r) {
-		handle = c.explain
+		err = c.explain()
+	} else {
+		err = c.serve()
 	}
-	if err := handle(); err != nil {
+	if err != nil {
 		a.WriteError(w, r, err)
 	}
 }
