@@ -28,8 +28,8 @@ type admissionPlugin struct {
 	name string
 	// onDemand: it takes part only where --enable-admission-plugins names it.
 	onDemand bool
-	// open returns the plugin for a control plane. A nil func: the plugin is not built
-	// yet.
+	// open returns the plugin for a control plane, or nil where a feature gate has
+	// it off. A nil func: the plugin is not built yet.
 	open func(*instance) admission.Plugin
 }
 
@@ -179,8 +179,11 @@ func (o Options) has(p admissionPlugin) bool {
 func (i *instance) admission() admission.Chain {
 	var chain admission.Chain
 	for _, p := range admissionPlugins() {
-		if i.options.has(p) {
-			chain = append(chain, p.open(i))
+		if !i.options.has(p) {
+			continue
+		}
+		if opened := p.open(i); opened != nil {
+			chain = append(chain, opened)
 		}
 	}
 	return chain

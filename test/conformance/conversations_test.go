@@ -36,7 +36,7 @@ func flagsOf(name string) []string {
 	switch {
 	case strings.HasPrefix(name, "builtin-beta/"):
 		return onDemand
-	case strings.HasPrefix(name, "admission/"):
+	case name == "admission/podsecurity":
 		return []string{"--allow-privileged=false"}
 	}
 	return nil
