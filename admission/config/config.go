@@ -29,6 +29,7 @@ type Config struct {
 	ResourceQuota            ResourceQuota
 	// Both webhook plugins have a file of this kind.
 	MutatingAdmissionWebhook, ValidatingAdmissionWebhook WebhookAdmission
+	MutatingAdmissionPolicy, ValidatingAdmissionPolicy   PolicyAdmission
 
 	configured []string
 }
@@ -62,6 +63,10 @@ func (c *Config) part(plugin string) part {
 		return &c.MutatingAdmissionWebhook
 	case "ValidatingAdmissionWebhook":
 		return &c.ValidatingAdmissionWebhook
+	case "MutatingAdmissionPolicy":
+		return policyPart{&c.MutatingAdmissionPolicy, plugin}
+	case "ValidatingAdmissionPolicy":
+		return policyPart{&c.ValidatingAdmissionPolicy, plugin}
 	}
 	return nil
 }

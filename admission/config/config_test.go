@@ -64,12 +64,14 @@ podNodeSelectorPluginConfig:
     limitedResources: [{resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [x]}]}]
 - name: ValidatingAdmissionWebhook
   configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: /path}
+- name: ValidatingAdmissionPolicy
+  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ValidatingAdmissionPolicyConfiguration, staticManifestsDir: `+dir+`}
 `)
 	c, err := config.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"PodSecurity", "EventRateLimit", "PodNodeSelector", "ImagePolicyWebhook", "PodTolerationRestriction", "ResourceQuota", "ValidatingAdmissionWebhook"}, c.Configured()); diff != "" {
+	if diff := cmp.Diff([]string{"PodSecurity", "EventRateLimit", "PodNodeSelector", "ImagePolicyWebhook", "PodTolerationRestriction", "ResourceQuota", "ValidatingAdmissionWebhook", "ValidatingAdmissionPolicy"}, c.Configured()); diff != "" {
 		t.Error(diff)
 	}
 	if got := c.PodSecurity.Defaults; got.Enforce.String() != "baseline:v1.30" || got.Audit.String() != "restricted:latest" || got.Warn != (podsecurity.LevelVersion{}) {
@@ -89,6 +91,7 @@ podNodeSelectorPluginConfig:
 		"quota": cmp.Diff([]config.LimitedResource{{Resource: "pods", MatchScopes: []corev1.ScopedResourceSelectorRequirement{
 			{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"x"}}}}}, c.ResourceQuota.LimitedResources),
 		"webhooks": cmp.Diff("/path", c.ValidatingAdmissionWebhook.KubeConfigFile),
+		"policies": cmp.Diff(dir, c.ValidatingAdmissionPolicy.StaticManifestsDir),
 	} {
 		if diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -139,6 +142,9 @@ func TestReadErrors(t *testing.T) {
 		{"null", header + "- {name: ImagePolicyWebhook, configuration: null}", "imagePolicy.kubeConfigFile: Required value"},
 		{"quota", inline("ResourceQuota", "apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, limitedResources: [{}]"), "limitedResources[0].resource: Required value"},
 		{"webhooks", inline("MutatingAdmissionWebhook", "apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: x"), `kubeConfigFile: Invalid value: "x": must be an absolute file path`},
+		{"manifests", inline("MutatingAdmissionWebhook", "apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: x"), `staticManifestsDir: Invalid value: "x": must be an absolute file path`},
+		{"manifests of policies", inline("MutatingAdmissionPolicy", "apiVersion: apiserver.config.k8s.io/v1, kind: MutatingAdmissionPolicyConfiguration, staticManifestsDir: /dev/null"), `staticManifestsDir: Invalid value: "/dev/null": must be a directory`},
+		{"of another plugin", inline("MutatingAdmissionPolicy", "apiVersion: apiserver.config.k8s.io/v1, kind: ValidatingAdmissionPolicyConfiguration"), "it must be apiserver.config.k8s.io/v1, MutatingAdmissionPolicyConfiguration"},
 		{"time to live", images("allowTTL: 1801"), "imagePolicy.allowTTL: valid value is between 1s and 30m0s, got 1801"},
 		{"time to live overflows", images("denyTTL: 9223372036854775807"), "imagePolicy.denyTTL: valid value"},
 		{"backoff", images("retryBackoff: -2"), "imagePolicy.retryBackoff: valid value is between 1ns and 5m0s, got -2"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -19,6 +20,8 @@ type WebhookAdmission struct {
 	metav1.TypeMeta `json:",inline"`
 	// KubeConfigFile has the credentials for webhooks, by their hosts; "": none.
 	KubeConfigFile string `json:"kubeConfigFile"`
+	// StaticManifestsDir is a directory of webhook configurations; "": none.
+	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
 }
 
 // read implements part.
@@ -31,6 +34,50 @@ func (c *WebhookAdmission) read(data []byte) error {
 	}
 	if c.KubeConfigFile != "" && !filepath.IsAbs(c.KubeConfigFile) {
 		return field.Invalid(field.NewPath("kubeConfigFile"), c.KubeConfigFile, "must be an absolute file path")
+	}
+	return checkManifests(c.StaticManifestsDir)
+}
+
+// PolicyAdmission is the configuration of MutatingAdmissionPolicy and
+// ValidatingAdmissionPolicy.
+type PolicyAdmission struct {
+	metav1.TypeMeta `json:",inline"`
+	// StaticManifestsDir is a directory of policies and bindings; "": none.
+	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
+}
+
+// policyPart reads a PolicyAdmission, whose kind has the plugin's name.
+type policyPart struct {
+	*PolicyAdmission
+	plugin string
+}
+
+// read implements part.
+func (p policyPart) read(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := decode(data, p.PolicyAdmission, group+"/v1, "+p.plugin+"Configuration"); err != nil {
+		return err
+	}
+	return checkManifests(p.StaticManifestsDir)
+}
+
+// checkManifests refuses what is no directory; "" is none.
+func checkManifests(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	at := field.NewPath("staticManifestsDir")
+	if !filepath.IsAbs(dir) {
+		return field.Invalid(at, dir, "must be an absolute file path")
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return field.Invalid(at, dir, fmt.Sprintf("unable to read: %v", err))
+	case !info.IsDir():
+		return field.Invalid(at, dir, "must be a directory")
 	}
 	return nil
 }
