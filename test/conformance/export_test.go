@@ -84,14 +84,14 @@ func exportKinds(t *testing.T, folder string, facts []Fact, flags ...string) {
 		t.Run(fact.Key(), func(t *testing.T) {
 			for _, scenario := range recorded[fact.Key()] {
 				last := len(scenario.Steps) - 1
-				creation := scenario.Steps[last].Request
+				create := scenario.Steps[last].Request
 				scenario.Steps = scenario.Steps[:last] // what the object needs
 				replayer.Replay(t.Context(), scenario, NewMemory())
 				var object map[string]any
-				if err := json.Unmarshal(creation.Body, &object); err != nil {
+				if err := json.Unmarshal(create.Body, &object); err != nil {
 					t.Fatal(err)
 				}
-				server.exportOne(t, creation.Path, object)
+				server.exportOne(t, create.Path, object)
 			}
 			if len(recorded[fact.Key()]) == 0 {
 				server.exportOne(t, fact.collection("on-demand"), onDemandObject(t, dir, fact).Object)
