@@ -18,45 +18,45 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// Audit checks the objects of a store that no server uses, as far as they depend on each
+// StoreCheck checks the objects of a store that no server uses, as far as they depend on each
 // other: each address and port of a service is allocated to it, and to it alone, and
 // nothing is allocated that no service has.
-type Audit struct {
+type StoreCheck struct {
 	prefix      string
-	collections []audited
-	allocations allocation.Audit
+	collections []checked
+	allocations allocation.Check
 }
 
-// audited is a collection that an Audit looks at.
-type audited struct {
+// checked is a collection that a StoreCheck looks at.
+type checked struct {
 	path string
 	kind *codec.Kind
 	take func(name string, obj codec.Object) error
 }
 
-// NewAudit returns an Audit of the objects below a prefix of keys.
-func NewAudit(prefix string) (*Audit, error) {
+// NewStoreCheck returns a StoreCheck of the objects below a prefix of keys.
+func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	env := &builtin.Env{}
 	if _, err := builtin.Build(env, all.Groups()); err != nil {
 		return nil, err
 	}
-	a := &Audit{prefix: "/" + strings.Trim(prefix, "/") + "/"}
+	c := &StoreCheck{prefix: "/" + strings.Trim(prefix, "/") + "/"}
 	add := func(resource schema.GroupResource, take func(name string, obj codec.Object) error) {
 		spec := env.Spec(resource)
-		a.collections = append(a.collections, audited{spec.Path + "/", spec.Kind, take})
+		c.collections = append(c.collections, checked{spec.Path + "/", spec.Kind, take})
 	}
 	add(corev1.Resource("services"), func(_ string, obj codec.Object) error {
 		service := obj.(*corev1.Service)
 		addresses, ports := core.AllocatedTo(service)
-		a.allocations.Service(types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, addresses, ports)
+		c.allocations.Service(types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, addresses, ports)
 		return nil
 	})
 	add(networkingv1.Resource("ipaddresses"), func(_ string, obj codec.Object) error {
-		a.allocations.Address(obj.(*networkingv1.IPAddress))
+		c.allocations.Address(obj.(*networkingv1.IPAddress))
 		return nil
 	})
 	add(corev1.Resource("nodeports"), func(_ string, obj codec.Object) error {
-		a.allocations.Port(obj.(*networkingv1.IPAddress))
+		c.allocations.Port(obj.(*networkingv1.IPAddress))
 		return nil
 	})
 	add(corev1.Resource("rangeallocations"), func(name string, obj codec.Object) error {
@@ -64,26 +64,26 @@ func NewAudit(prefix string) (*Audit, error) {
 			return nil
 		}
 		bitmap, err := allocation.NewBitmap(obj.(*corev1.RangeAllocation))
-		a.allocations.Bitmap(bitmap)
+		c.allocations.Bitmap(bitmap)
 		return err
 	})
-	return a, nil
+	return c, nil
 }
 
 // Entry takes in one entry of the store; those that are of no interest are passed over.
-func (a *Audit) Entry(entry *kv.Entry) error {
-	path, ours := strings.CutPrefix(entry.Key, a.prefix)
+func (c *StoreCheck) Entry(entry *kv.Entry) error {
+	path, ours := strings.CutPrefix(entry.Key, c.prefix)
 	if !ours {
 		return nil
 	}
-	for _, c := range a.collections {
-		name, found := strings.CutPrefix(path, c.path)
+	for _, collection := range c.collections {
+		name, found := strings.CutPrefix(path, collection.path)
 		if !found {
 			continue
 		}
-		obj, err := codec.NewRecord(c.kind, types.NamespacedName{Name: name}, entry.Value, int64(entry.Modified)).Object()
+		obj, err := codec.NewRecord(collection.kind, types.NamespacedName{Name: name}, entry.Value, int64(entry.Modified)).Object()
 		if err == nil {
-			err = c.take(name, obj)
+			err = collection.take(name, obj)
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", entry.Key, err)
@@ -97,8 +97,8 @@ func (a *Audit) Entry(entry *kv.Entry) error {
 const mostFaults = 10
 
 // Err returns what is wrong, once all entries have been taken in.
-func (a *Audit) Err() error {
-	faults := a.allocations.Faults()
+func (c *StoreCheck) Err() error {
+	faults := c.allocations.Faults()
 	if len(faults) == 0 {
 		return nil
 	}
