@@ -13,6 +13,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
+	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
@@ -101,6 +102,7 @@ type Metrics struct {
 	Aggregation    *aggregated.Metrics
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
+	Audit          *audit.Metrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -123,6 +125,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Audit, err = audit.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	return m, nil

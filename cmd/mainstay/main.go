@@ -3,7 +3,7 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: controlplane, egress/kubeconfig, feature, server, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// Imports: audit, controlplane, egress/kubeconfig, feature, server, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // storage/migrate, telemetry.
 package main
 
