@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -117,7 +116,7 @@ func (f *plainFile) Close() error {
 	if f.file == nil {
 		return nil
 	}
-	err := errors.Join(f.file.Sync(), f.file.Close())
+	err := f.file.Close()
 	f.file = nil
 	return err
 }
