@@ -142,12 +142,13 @@ func withoutManagedFields(text []byte) []byte {
 		return text
 	}
 	c := cutter{text: text}
-	c.object(begin)
 	members(text, begin, func(m member) {
-		switch {
-		case m.name == "items":
+		switch m.name {
+		case "metadata":
+			c.metadata(m.value)
+		case "items":
 			elements(text, m.value, c.object)
-		case m.name == "rows":
+		case "rows":
 			elements(text, m.value, func(row int) {
 				members(text, row, func(m member) {
 					if m.name == "object" {
