@@ -34,6 +34,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.Authenticate(filters.AuthenticateConfig{
 			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
 			Anonymous:     i.anonymous().Allows,
+			CloseHTTP2:    i.rows.Gates.Enabled(feature.UnauthenticatedHTTP2DOSMitigation),
 			Metrics:       i.env.Metrics.Authentication,
 			Logger:        i.env.Logger,
 			OnError:       refuse,

@@ -106,7 +106,7 @@ func TestCommandLine(t *testing.T) {
 		{"certificates for no etcd", inDir("--etcd-cafile=x"), 2, nil, []string{"need --etcd-servers"}},
 		{"a log format that is none", inDir("--logging-format=xml"), 2, nil, []string{`log format "xml" is not known`}},
 		{"a bad audit policy", inDir("--audit-policy-file="+file, "--audit-log-path=-"), 1, nil, []string{"loading audit policy file: failed decoding: ", ": from file " + file + "\n"}},
-		{"a bad audit mode", inDir("--audit-log-mode=x", "--audit-log-path=-"), 1, nil, []string{`invalid audit log mode x, allowed modes are "batch,blocking,blocking-strict"`}},
+		{"a bad audit mode", inDir("--audit-log-mode=x", "--audit-log-path=-"), 2, nil, []string{`invalid audit log mode x, allowed modes are "batch,blocking,blocking-strict"`}},
 		{"port in use", []string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=" + takenPort}, 1, nil,
 			[]string{"listen on 127.0.0.1:" + takenPort + ": the port is in use by another process; stop it, or choose another port with --secure-port"}},
 		{"not an address of this machine", []string{"serve", "--data-dir=" + t.TempDir(), "--bind-address=192.0.2.1"}, 1, nil, []string{"this machine does not have that address"}},
