@@ -1,6 +1,6 @@
 module mainstay.dev/mainstay
 
-go 1.26.0
+go 1.26.8
 
 require (
 	github.com/anishathalye/porcupine v1.3.1

@@ -18,6 +18,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 
+	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/telemetry"
 	"mainstay.dev/mainstay/test/extension"
 	"mainstay.dev/mainstay/test/testserver"
@@ -324,5 +325,36 @@ func TestRefusedUpgrade(t *testing.T) {
 		if strings.Contains(paths.String(), "smuggled") || !strings.Contains(paths.String(), "/echo") {
 			t.Errorf("%d: the aggregated server got %s", code, paths.String())
 		}
+	}
+}
+
+// TestAdmissionOfEveryWrite (CVE-2016-1905, CVE-2016-1906, CVE-2020-8554, CVE-2021-25735): what
+// admission refuses is refused by every way to write, and what is there already
+// is taken from the stored object and not from what was sent.
+func TestAdmissionOfEveryWrite(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Options: controlplane.Options{EnableAdmissionPlugins: []string{"DenyServiceExternalIPs"}}})
+	const collection = "/api/v1/namespaces/default/services"
+	const service = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"ports":[{"port":80}]%s}}`
+	with := fmt.Sprintf(service, `,"externalIPs":["192.0.2.7"]`)
+	if code, body := s.send(t, "POST", collection, with); code != 403 {
+		t.Errorf("create: %d %s", code, body)
+	}
+	if code, body := s.send(t, "PATCH", collection+"/x?fieldManager=m", with, "Content-Type", "application/apply-patch+yaml"); code != 403 {
+		t.Errorf("create by apply: %d %s", code, body)
+	}
+	s.must(t, "POST", collection, fmt.Sprintf(service, ""))
+	for contentType, body := range map[string]string{
+		"application/merge-patch+json":           `{"spec":{"externalIPs":["192.0.2.7"]}}`,
+		"application/strategic-merge-patch+json": `{"spec":{"externalIPs":["192.0.2.7"]}}`,
+		"application/json-patch+json":            `[{"op":"add","path":"/spec/externalIPs","value":["192.0.2.7"]}]`,
+		"application/apply-patch+yaml":           with,
+	} {
+		if code, answer := s.send(t, "PATCH", collection+"/x?fieldManager=m", body, "Content-Type", contentType); code != 403 {
+			t.Errorf("%s: %d %s", contentType, code, answer)
+		}
+	}
+	if code, body := s.send(t, "PUT", collection+"/x", with); code != 403 {
+		t.Errorf("update: %d %s", code, body)
 	}
 }
