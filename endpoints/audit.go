@@ -89,9 +89,15 @@ func auditProtobuf(r *http.Request, t target, encode func(target) ([]byte, error
 
 // auditList records a list that is sent as protobuf.
 func (c *call) auditList(list *rest.List, records []*codec.Record) {
+	a := request.AuditFrom(c.r.Context())
+	if !a.WantsResponseBody() {
+		return
+	}
 	shown := *list
 	shown.Items = each(records)
-	auditProtobuf(c.r, target{media: codec.Protobuf}, func(target) ([]byte, error) { return c.appendList(nil, &shown, maxAuditBody) })
+	if body, err := c.appendList(nil, &shown, maxAuditBody); err == nil {
+		recordBody(a, body, a.SetResponseBody)
+	}
 }
 
 // auditedBody collects a response that is sent in pieces.

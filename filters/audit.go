@@ -230,9 +230,10 @@ func (a *audited) status(sent *metav1.Status) *metav1.Status {
 // started records that the response has begun.
 func (a *audited) started() { a.process(audit.StageResponseStarted) }
 
-// end records that the handler has returned, or why not.
+// end records that the handler has returned, or why not. A response that was broken
+// off, as when its client has gone, is no panic.
 func (a *audited) end(panicked any) {
-	if panicked != nil {
+	if panicked != nil && panicked != http.ErrAbortHandler {
 		a.event.ResponseStatus = &metav1.Status{
 			Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,
 			Message: fmt.Sprintf("APIServer panic'd: %v", panicked),

@@ -161,10 +161,17 @@ func TestAuditStages(t *testing.T) {
 		}, "RequestReceived ResponseStarted ResponseComplete", 200, ""},
 		"a watch without events": {"[{level: Metadata}]", "/api/v1/pods?watch=1", func(http.ResponseWriter, *http.Request) {},
 			"RequestReceived ResponseStarted ResponseComplete", 200, "Connection closed early"},
+		"a response that breaks off": {"[{level: Metadata}]", "/", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(206)
+			panic(http.ErrAbortHandler)
+		}, "RequestReceived ResponseComplete", 206, ""},
 		"a panic": {"[{level: Metadata}]", "/", func(http.ResponseWriter, *http.Request) { panic("help") }, "RequestReceived Panic", 500, "APIServer panic'd: help"},
 	} {
 		config, events := auditTo(t, test.rules, nil)
-		get(t, test.handler, httptest.NewRequest("GET", test.path, nil), Recover(quiet(), writeError), AuditInit(config), as(jane), Audit(config))
+		func() {
+			defer func() { _ = recover() }() // http.ErrAbortHandler is for the server
+			get(t, test.handler, httptest.NewRequest("GET", test.path, nil), Recover(quiet(), writeError), AuditInit(config), as(jane), Audit(config))
+		}()
 		got := events()
 		if stagesOf(got) != test.stages {
 			t.Errorf("%s: %s, want %s", name, stagesOf(got), test.stages)
