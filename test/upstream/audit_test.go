@@ -41,7 +41,9 @@ func TestAuditEvents(t *testing.T) {
 	const events = 300
 	filler := randfill.NewWithSeed(rand.Int64()).NilChance(0.3).NumElements(0, 3).Funcs(
 		func(t *metav1.Time, _ randfill.Continue) { *t = metav1.Time{} },
-		func(b *json.RawMessage, c randfill.Continue) { *b = audit.Body([]byte(`{ "<a>" : "` + strings.Repeat("x", c.Intn(5)) + `" }`)) },
+		func(b *json.RawMessage, c randfill.Continue) {
+			*b = audit.Body([]byte(`{ "<a>" : "` + strings.Repeat("x", c.Intn(5)) + `" }`))
+		},
 	)
 	for range events {
 		var event audit.Event
