@@ -14,6 +14,7 @@ import (
 	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
+	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
@@ -103,6 +104,7 @@ type Metrics struct {
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
 	PodSecurity    *plugin.PodSecurityMetrics
+	Audit          *audit.Metrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -128,6 +130,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Audit, err = audit.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
@@ -44,6 +45,7 @@ type instance struct {
 	rbac       *rbac.Authorizer       // part of it; nil: another mode decides
 	roles      []*reflector.Reflector // keep rbac up to date
 	tokens     authn.Tokens
+	audit      *filters.AuditConfig // nil: nothing is recorded
 	// local is how code inside this control plane reads and writes objects.
 	local *local.Access
 
@@ -73,13 +75,14 @@ type instance struct {
 	rbacLoop, customLoop, aggregatedLoop loop
 }
 
-// newInstance builds a control plane, from the store up. It does no I/O.
+// newInstance builds a control plane, from the store up. It does no I/O but on the
+// files that options name.
 func newInstance(c *ControlPlane) (*instance, error) {
 	i := &instance{
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -140,6 +143,9 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	lifetime, i.stop = context.WithCancel(lifetime)
 	if i.rbac != nil {
 		i.run(lifetime, "roles and bindings", &i.rbacLoop, i.followRBAC)
+	}
+	if i.audit != nil {
+		i.run(lifetime, "audit events", new(loop), i.audit.Sink.Run)
 	}
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
 	keepUp := func() {

@@ -11,6 +11,7 @@ import (
 	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/telemetry"
@@ -91,6 +92,10 @@ type Options struct {
 	CORSAllowedOrigins  []string
 	HSTSDirectives      []string
 
+	// Audit says what is recorded of which requests, and where; it is changed from
+	// audit.NewOptions. The zero value records nothing.
+	Audit audit.Options
+
 	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
 	// "etcd-readiness" of either store. 0: 2s.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
@@ -170,7 +175,7 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers())...)
+	return errors.Join(append(errs, o.Audit.Check(), o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers())...)
 }
 
 // Gates returns the feature gates that are on. The options must have been checked.

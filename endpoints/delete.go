@@ -50,23 +50,14 @@ func (c *call) respondDeleted(t target, record *codec.Record) error {
 			Name: record.Name().Name, Group: c.resource.GroupVersion.Group, Kind: c.resource.Name, UID: obj.GetUID(),
 		},
 	}
-	return c.respondStatus(t, http.StatusOK, status)
+	return respondObject(c.w, c.r, t, http.StatusOK, status)
 }
 
 // respondDone tells of success and nothing else.
 func (c *call) respondDone(t target, code int) error {
-	return c.respondStatus(t, code, &metav1.Status{
+	return respondObject(c.w, c.r, t, code, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: int32(code),
 	})
-}
-
-func (c *call) respondStatus(t target, code int, status *metav1.Status) error {
-	body, err := codec.AppendObject(nil, status, t.media)
-	if err != nil {
-		return err
-	}
-	writeBody(c.w, c.r, t, code, body)
-	return nil
 }
 
 // deleteCollection answers DELETE of a collection.

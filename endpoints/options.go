@@ -125,6 +125,9 @@ func (c *call) decodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
 		return nil, err
 	}
 	options, err := codec.DecodeDeleteOptions(body, media)
+	if err == nil {
+		c.auditRequest(options, media, body)
+	}
 	return options, asBadRequest(err)
 }
 

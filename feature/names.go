@@ -59,6 +59,7 @@ const (
 	TaintTolerationComparisonOperators             Gate = "TaintTolerationComparisonOperators"
 	TokenRequestServiceAccountUIDValidation        Gate = "TokenRequestServiceAccountUIDValidation"
 	TopologyAwareWorkloadScheduling                Gate = "TopologyAwareWorkloadScheduling"
+	UnauthenticatedHTTP2DOSMitigation              Gate = "UnauthenticatedHTTP2DOSMitigation"
 	UserNamespacesHostNetworkSupport               Gate = "UserNamespacesHostNetworkSupport"
 	VolumeBindMountOptions                         Gate = "VolumeBindMountOptions"
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"

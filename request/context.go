@@ -44,7 +44,7 @@ type scope struct {
 	longRunning      bool
 	watchInitialized atomic.Pointer[func()]
 	warnings         Warnings
-	annotations      annotations
+	audit            *Audit // nil: nothing is recorded
 }
 
 type scopeKey struct{}

@@ -52,16 +52,16 @@ The exit code is 0 when all is well, and 1 when not.`,
 
 // checkStore checks a store, and what depends on each other in it.
 func checkStore(ctx context.Context, store, prefix string, shown *progress) (embedded.Report, error) {
-	audit, err := controlplane.NewAudit(prefix)
+	objects, err := controlplane.NewStoreCheck(prefix)
 	if err != nil {
 		return embedded.Report{}, err
 	}
 	report, err := embedded.Check(ctx, store, &embedded.CheckReader{
 		Progress: func(n int64) { shown.show("records checked", n, 0) },
-		Entry:    audit.Entry,
+		Entry:    objects.Entry,
 	})
 	if err != nil {
 		return report, err
 	}
-	return report, audit.Err()
+	return report, objects.Err()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/telemetry"
@@ -41,6 +42,7 @@ func newServeFlags() *serveFlags {
 	f.section("Authentication and authorization", f.auth)
 	f.section("Admission and controllers", f.admission)
 	f.section("Requests", f.requests)
+	f.section("Audit", f.audit)
 	f.section("Stopping", f.stopping)
 	f.section("Aggregation", f.aggregation)
 	f.section("Features", f.features)
@@ -206,6 +208,43 @@ func (f *serveFlags) requests(flags *pflag.FlagSet) {
 	flags.Float64Var(&c.GoAwayChance, "goaway-chance", 0, "share of HTTP/2 requests whose clients are asked to connect anew, at most 0.02")
 	flags.StringSliceVar(&c.CORSAllowedOrigins, "cors-allowed-origins", nil, "regular expressions of the origins whose pages may use the API, comma-separated, like ^https://www\\.example\\.com$")
 	asBool(flags, "enable-priority-and-fairness")
+}
+
+func (f *serveFlags) audit(flags *pflag.FlagSet) {
+	f.config.Audit = audit.NewOptions()
+	o := &f.config.Audit
+	flags.StringVar(&o.PolicyFile, "audit-policy-file", "", "Policy of audit.k8s.io/v1: what is recorded of which requests (default: nothing is recorded)")
+	log := &o.Log
+	flags.StringVar(&log.Path, "audit-log-path", "", "file that events are written to, - for the standard output (default: none)")
+	flags.StringVar(&log.Format, "audit-log-format", log.Format, "json, or legacy, a line of text with a part of the event")
+	flags.IntVar(&log.MaxSize, "audit-log-maxsize", log.MaxSize, "MiB that the file may have before another one is begun; 0 is any size")
+	flags.IntVar(&log.MaxBackups, "audit-log-maxbackup", log.MaxBackups, "older files that are kept; 0 is any number")
+	flags.IntVar(&log.MaxAge, "audit-log-maxage", log.MaxAge, "days that older files are kept; 0 is for ever")
+	flags.BoolVar(&log.Compress, "audit-log-compress", false, "compress older files with gzip")
+	auditBackend(flags, "audit-log", &log.BackendOptions)
+	webhook := &o.Webhook
+	flags.StringVar(&webhook.ConfigFile, "audit-webhook-config-file", "", "kubeconfig of a webhook that events are sent to (default: none)")
+	flags.DurationVar(&webhook.InitialBackoff, "audit-webhook-initial-backoff", webhook.InitialBackoff, "how long to wait before events are sent for the second time")
+	flags.DurationVar(&webhook.InitialBackoff, "audit-webhook-batch-initial-backoff", webhook.InitialBackoff, "old name of --audit-webhook-initial-backoff")
+	flags.Lookup("audit-webhook-batch-initial-backoff").Hidden = true
+	auditBackend(flags, "audit-webhook", &webhook.BackendOptions)
+}
+
+// auditBackend adds the flags that the log and the webhook both have.
+func auditBackend(flags *pflag.FlagSet, prefix string, o *audit.BackendOptions) {
+	flags.StringVar(&o.Mode, prefix+"-mode", o.Mode, "batch: events are gathered, and lost where there is no more room; blocking: requests wait for them; blocking-strict: requests whose arrival cannot be recorded are refused")
+	flags.StringVar(&o.Version, prefix+"-version", o.Version, "version of the events; there is one")
+	batch := &o.Batch
+	flags.IntVar(&batch.BufferSize, prefix+"-batch-buffer-size", batch.BufferSize, "events that may wait")
+	flags.IntVar(&batch.MaxSize, prefix+"-batch-max-size", batch.MaxSize, "events of a batch")
+	flags.DurationVar(&batch.MaxWait, prefix+"-batch-max-wait", batch.MaxWait, "how long a batch waits for more events")
+	flags.BoolVar(&batch.ThrottleEnable, prefix+"-batch-throttle-enable", batch.ThrottleEnable, "limit how often batches are sent")
+	flags.Float32Var(&batch.ThrottleQPS, prefix+"-batch-throttle-qps", batch.ThrottleQPS, "batches in a second")
+	flags.IntVar(&batch.ThrottleBurst, prefix+"-batch-throttle-burst", batch.ThrottleBurst, "batches at once after a pause")
+	truncate := &o.Truncate
+	flags.BoolVar(&truncate.Enabled, prefix+"-truncate-enabled", false, "leave bodies out of events that are too large, and such events out if that is not enough")
+	flags.Int64Var(&truncate.MaxEventSize, prefix+"-truncate-max-event-size", truncate.MaxEventSize, "bytes that an event may have")
+	flags.Int64Var(&truncate.MaxBatchSize, prefix+"-truncate-max-batch-size", truncate.MaxBatchSize, "bytes that a batch may have")
 }
 
 func (f *serveFlags) stopping(flags *pflag.FlagSet) {

@@ -3,8 +3,9 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: admission, controlplane, egress/kubeconfig, endpoints, feature, server, storage/kv, storage/kv/embedded, storage/kv/etcd,
-// storage/migrate, telemetry.
+// Imports: admission, audit, controlplane, egress/kubeconfig, endpoints, feature,
+// server, storage/kv, storage/kv/embedded, storage/kv/etcd, storage/migrate,
+// telemetry.
 package main
 
 import (
