@@ -42,6 +42,11 @@ require (
 )
 
 require (
+	golang.org/x/crypto v0.58.0 // indirect
+	k8s.io/kms v0.37.2 // indirect
+)
+
+require (
 	cel.dev/expr v0.25.2 // indirect
 	github.com/DataDog/zstd v1.5.7 // indirect
 	github.com/RaduBerinde/axisds v0.1.0 // indirect

@@ -70,5 +70,6 @@ func (i *instance) bootstrap(ctx context.Context) error {
 func (i *instance) serverLeases() (storage.Interface, error) {
 	spec := i.rows.Spec(corev1.Resource("endpoints"))
 	spec.Path, spec.Namespaced, spec.Uncached = "masterleases", false, true
+	spec.Resource = corev1.Resource("apiserveripinfo") // which kube-apiserver does not encrypt
 	return i.factory.Open(spec)
 }

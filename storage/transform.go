@@ -1,6 +1,10 @@
 package storage
 
-import "context"
+import (
+	"bytes"
+	"context"
+	"errors"
+)
 
 // Transformer changes values on their way to and from the backend: encryption
 // at rest. The key of the entry is authenticated with the value, so that values
@@ -16,11 +20,21 @@ type Transformer interface {
 	ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error)
 }
 
-// Identity is the Transformer that changes nothing.
+// Identity is the Transformer that changes nothing. It refuses what another one has
+// encrypted.
 type Identity struct{}
+
+// encrypted is what the values of all other Transformers begin with. JSON begins with
+// another byte, protobuf with "k8s\x00".
+var encrypted = []byte("k8s:enc:")
+
+var errEncrypted = errors.New("identity transformer tried to read encrypted data")
 
 // FromStorage implements Transformer.
 func (Identity) FromStorage(_ context.Context, data []byte, _ string) ([]byte, bool, error) {
+	if bytes.HasPrefix(data, encrypted) {
+		return nil, false, errEncrypted
+	}
 	return data, false, nil
 }
 
