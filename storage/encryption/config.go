@@ -75,7 +75,7 @@ const (
 func Parse(data []byte, reload bool) (*Configuration, error) {
 	c, err := decode(data)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("error decoding encryption provider configuration: %w", err)
 	}
 	if c.Kind != configKind || c.APIVersion != configVersion {
 		return nil, fmt.Errorf("got unexpected config type: it is a %q of %q, and must be an %s of %s", c.Kind, c.APIVersion, configKind, configVersion)

@@ -103,7 +103,7 @@ func (t *Transformers) read() ([]byte, string, error) {
 func (t *Transformers) load(data []byte, hash string) (*loaded, error) {
 	config, err := Parse(data, t.options.Reload)
 	if err != nil {
-		return nil, fmt.Errorf("error while parsing file: error decoding encryption provider configuration file %q: %w", t.options.File, err)
+		return nil, fmt.Errorf("error while parsing file %q: %w", t.options.File, err)
 	}
 	b := &builder{options: &t.options}
 	rules, err := b.rules(config)
