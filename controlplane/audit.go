@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/core"
 	"mainstay.dev/mainstay/apis/builtin/core/allocation"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -22,6 +24,12 @@ import (
 // other: each address and port of a service is allocated to it, and to it alone, and
 // nothing is allocated that no service has.
 type Audit struct {
+	// Transformer reads values as Env.Transformer; nil: they are plain text.
+	Transformer func(schema.GroupResource) storage.Transformer
+
+	keys        *Keys
+	unreadable  []string
+	count       int // of those that cannot be read
 	prefix      string
 	collections []audited
 	allocations allocation.Audit
@@ -40,7 +48,7 @@ func NewAudit(prefix string) (*Audit, error) {
 	if _, err := builtin.Build(env, all.Groups()); err != nil {
 		return nil, err
 	}
-	a := &Audit{prefix: "/" + strings.Trim(prefix, "/") + "/"}
+	a := &Audit{keys: NewKeys(prefix), prefix: "/" + strings.Trim(prefix, "/") + "/"}
 	add := func(resource schema.GroupResource, take func(name string, obj codec.Object) error) {
 		spec := env.Spec(resource)
 		a.collections = append(a.collections, audited{spec.Path + "/", spec.Kind, take})
@@ -71,7 +79,32 @@ func NewAudit(prefix string) (*Audit, error) {
 }
 
 // Entry takes in one entry of the store; those that are of no interest are passed over.
-func (a *Audit) Entry(entry *kv.Entry) error {
+func (a *Audit) Entry(ctx context.Context, entry *kv.Entry) error {
+	resource, known := a.keys.Resource(entry.Key)
+	if !known {
+		return nil
+	}
+	value, _, err := a.transformer(resource).FromStorage(ctx, entry.Value, entry.Key)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		if a.count++; a.count <= mostFaults {
+			a.unreadable = append(a.unreadable, fmt.Sprintf("%s: %v", entry.Key, err))
+		}
+		return nil
+	}
+	return a.take(entry, value)
+}
+
+func (a *Audit) transformer(resource schema.GroupResource) storage.Transformer {
+	if a.Transformer == nil {
+		return storage.Identity{}
+	}
+	return a.Transformer(resource)
+}
+
+func (a *Audit) take(entry *kv.Entry, value []byte) error {
 	path, ours := strings.CutPrefix(entry.Key, a.prefix)
 	if !ours {
 		return nil
@@ -81,7 +114,7 @@ func (a *Audit) Entry(entry *kv.Entry) error {
 		if !found {
 			continue
 		}
-		obj, err := codec.NewRecord(c.kind, types.NamespacedName{Name: name}, entry.Value, int64(entry.Modified)).Object()
+		obj, err := codec.NewRecord(c.kind, types.NamespacedName{Name: name}, value, int64(entry.Modified)).Object()
 		if err == nil {
 			err = c.take(name, obj)
 		}
@@ -98,6 +131,12 @@ const mostFaults = 10
 
 // Err returns what is wrong, once all entries have been taken in.
 func (a *Audit) Err() error {
+	if a.count > 0 { // what is allocated is not known then
+		if more := a.count - len(a.unreadable); more > 0 {
+			a.unreadable = append(a.unreadable, fmt.Sprintf("and %d more", more))
+		}
+		return fmt.Errorf("%d objects cannot be decrypted: %s", a.count, strings.Join(a.unreadable, "; "))
+	}
 	faults := a.allocations.Faults()
 	if len(faults) == 0 {
 		return nil
