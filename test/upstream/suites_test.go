@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+
+	"mainstay.dev/mainstay/storage/encryption/kmstest"
 )
 
 // leftOutTable is where every test that is not run stands with its reason, by its name.
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(kmstest.Main(m))
 }
 
 // leftOut reads the names of the table: each row begins with one in backticks.
