@@ -33,7 +33,7 @@ func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record)
 	var err error
 	if c.Prev == nil && ev.Prev != nil {
 		if c.Prev, err = s.Record(ctx, ev.Prev); err != nil {
-			return nil, err
+			return nil, ofDeletion(ev, err)
 		}
 	}
 	written := s.writerRecord(ev)

@@ -38,6 +38,30 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
+// CorruptDeletionError reports the deletion of an object that could not be read, to a watch
+// that has nothing to send for it. It is an API error.
+type CorruptDeletionError struct{ Err *CorruptError }
+
+func (e *CorruptDeletionError) Error() string {
+	return fmt.Sprintf("saw a DELETED event, but object data is corrupt - %v", e.Err)
+}
+
+func (e *CorruptDeletionError) Unwrap() error { return e.Err }
+
+// Status implements apierrors.APIStatus.
+func (e *CorruptDeletionError) Status() metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError, Message: e.Error()}
+}
+
+// ofDeletion returns the error of an event whose previous value cannot be read.
+func ofDeletion(ev *kv.Event, err error) error {
+	var corrupt *CorruptError
+	if ev.Deleted && errors.As(err, &corrupt) {
+		return &CorruptDeletionError{corrupt}
+	}
+	return err
+}
+
 // ReadableError reports that an object can be read, where DeleteCorrupt was to delete it.
 type ReadableError struct{ Key string }
 

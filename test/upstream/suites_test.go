@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"regexp"
@@ -104,6 +103,12 @@ func writes() []suite {
 		plain("ValidateDeletionWithOnlySuggestionValid", storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
 		plain("PreconditionalDeleteWithSuggestion", storagetesting.RunTestPreconditionalDeleteWithSuggestion),
 		plain("PreconditionalDeleteWithOnlySuggestionPass", storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass),
+		{name: "DeleteExpectedTransformOrDecodeError", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestDeleteExpectedTransformOrDecodeError(ctx, t, s, s.failing())
+		}},
+		{name: "DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError(ctx, t, s)
+		}},
 		{name: "GuaranteedUpdate", run: func(ctx context.Context, t *testing.T, s *Store) {
 			storagetesting.RunTestGuaranteedUpdate(ctx, t, s, s.checkStored)
 		}},
@@ -129,9 +134,6 @@ func lists() []suite {
 			storagetesting.RunTestGetListNonRecursive(ctx, t, s.increaseRevision, s)
 		}},
 		plain("GetListRecursivePrefix", storagetesting.RunTestGetListRecursivePrefix),
-		{name: "GetListWithoutErrorAggregation", run: func(ctx context.Context, t *testing.T, s *Store) {
-			storagetesting.RunTestGetListWithoutErrorAggregation(ctx, t, s, errCorrupt)
-		}},
 		{name: "ListContinuation", run: func(ctx context.Context, t *testing.T, s *Store) {
 			storagetesting.RunTestListContinuation(ctx, t, s, anyCalls)
 		}},
@@ -204,9 +206,6 @@ func alone() []suite {
 		plain("WatchErrorIsBlockingFurtherEvents", storagetesting.RunWatchErrorIsBlockingFurtherEvents),
 	}
 }
-
-// errCorrupt is what reading a damaged object fails with.
-var errCorrupt = errors.New("bits flipped")
 
 // TestUncached runs the suites against the store itself.
 func TestUncached(t *testing.T) { runAll(t, false) }
