@@ -24,15 +24,15 @@ type Transformer interface {
 // encrypted.
 type Identity struct{}
 
-// encrypted is what the values of all other Transformers begin with. JSON begins with
-// another byte, protobuf with "k8s\x00".
-var encrypted = []byte("k8s:enc:")
+// encryptedPrefix is what the values of all other Transformers begin with. JSON begins
+// with another byte, protobuf with "k8s\x00".
+const encryptedPrefix = "k8s:enc:"
 
 var errEncrypted = errors.New("identity transformer tried to read encrypted data")
 
 // FromStorage implements Transformer.
 func (Identity) FromStorage(_ context.Context, data []byte, _ string) ([]byte, bool, error) {
-	if bytes.HasPrefix(data, encrypted) {
+	if bytes.HasPrefix(data, []byte(encryptedPrefix)) {
 		return nil, false, errEncrypted
 	}
 	return data, false, nil
