@@ -56,7 +56,7 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 // plainFirst reports whether the values of a list may be taken to be plain text: that
 // the resource is not encrypted, and its first values were not when they were written.
 func (s *Store) plainFirst(ctx context.Context, chunk *kv.RangeResult) bool {
-	if s.transformer != (Identity{}) {
+	if !s.storesPlain() {
 		return false
 	}
 	for i := range chunk.Entries {

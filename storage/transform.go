@@ -20,6 +20,21 @@ type Transformer interface {
 	ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error)
 }
 
+// Changeable is a Transformer that may become another one while it is used.
+type Changeable interface {
+	Transformer
+	// IsIdentity reports whether it is Identity now.
+	IsIdentity() bool
+}
+
+// storesPlain reports whether values are stored as they are.
+func (s *Store) storesPlain() bool {
+	if changeable, ok := s.transformer.(Changeable); ok {
+		return changeable.IsIdentity()
+	}
+	return s.transformer == (Identity{})
+}
+
 // Identity is the Transformer that changes nothing. It refuses what another one has
 // encrypted.
 type Identity struct{}

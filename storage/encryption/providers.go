@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/encryption/aes"
 	"mainstay.dev/mainstay/storage/encryption/kms"
@@ -124,7 +126,7 @@ func (u *union) open(ctx context.Context, data []byte, v *value) ([]byte, bool, 
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
-		return nil, false, errors.Join(errs...)
+		return nil, false, utilerrors.Reduce(utilerrors.NewAggregate(errs))
 	}
 	u.metrics.transformed(v.resource, kms.FromStorage, "unknown", time.Since(start), u.none)
 	return nil, false, u.none

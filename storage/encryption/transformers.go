@@ -15,7 +15,6 @@ package encryption
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,6 +24,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/encryption/kms"
@@ -163,7 +163,7 @@ func (l *loaded) check(ctx context.Context) error {
 		})
 	}
 	asked.Wait()
-	return errors.Join(errs...)
+	return utilerrors.NewAggregate(errs)
 }
 
 // rule returns the ciphers of a resource; nil: it is not encrypted.
@@ -207,6 +207,9 @@ type transformer struct {
 	resource schema.GroupResource
 	name     string
 }
+
+// IsIdentity implements storage.Changeable.
+func (t *transformer) IsIdentity() bool { return t.of.current.Load().rule(t.resource) == nil }
 
 // FromStorage implements storage.Transformer.
 func (t *transformer) FromStorage(ctx context.Context, data []byte, key string) ([]byte, bool, error) {

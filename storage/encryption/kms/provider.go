@@ -26,6 +26,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/encoding/protowire"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	api "k8s.io/kms/apis/v2"
 	"k8s.io/utils/lru"
 
@@ -171,15 +172,15 @@ func (p *Provider) askLocked(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("failed to perform status section of the healthz check for KMS Provider %s, error: %w", p.name, err)
 	}
-	if err := errors.Join(p.checkStatusLocked(answer), p.follow(ctx, answer.KeyId)); err != nil {
+	errs := append(p.checkStatusLocked(answer), p.follow(ctx, answer.KeyId))
+	if err := utilerrors.Reduce(utilerrors.NewAggregate(errs)); err != nil {
 		return fmt.Errorf("kmsv2 Provider %s is not healthy, error: %w", p.name, err)
 	}
 	return nil
 }
 
 // checkStatusLocked returns what the plugin says is wrong, or says wrongly.
-func (p *Provider) checkStatusLocked(answer *api.StatusResponse) error {
-	var errs []error
+func (p *Provider) checkStatusLocked(answer *api.StatusResponse) (errs []error) {
 	if answer.Healthz != "ok" {
 		errs = append(errs, fmt.Errorf("got unexpected healthz status: %s", answer.Healthz))
 	}
@@ -191,7 +192,7 @@ func (p *Provider) checkStatusLocked(answer *api.StatusResponse) error {
 	case p.mu.version != version:
 		errs = append(errs, fmt.Errorf("KMSv2 API version should not change after the initial status response version %s, got %s", p.mu.version, version))
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // follow takes over the key of the plugin: where it is the one before, its seed is good
