@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"mainstay.dev/mainstay/admission/plugin"
@@ -37,6 +38,9 @@ type Env struct {
 	// Feed is the change feed of the watch caches. It must watch the prefix of
 	// every control plane. nil: no watch caches.
 	Feed *cache.Feed
+	// Transformer changes the values of a resource on their way to Backend; nil: they are
+	// stored as they are.
+	Transformer func(schema.GroupResource) storage.Transformer
 	// Encodings bounds the memory for encoded objects; nil sets no bound.
 	Encodings *codec.Memory
 	// TypeConverter is that of built-in kinds.
@@ -59,7 +63,11 @@ type Env struct {
 	// slash is a prefix.
 	Paths map[string]http.Handler
 	// Live and Ready are health checks of the process. Readiness includes Live.
-	Live, Ready []telemetry.Check
+	// StorageChecks are part of /readyz and /healthz, but not of /livez: a restart would
+	// not help.
+	Live, Ready, StorageChecks []telemetry.Check
+	// Hooks are names of post-start hooks of the process, which are done.
+	Hooks []string
 
 	// Drain ends requests when the host stops, Tunnels upgraded connections.
 	Drain   *filters.Drain

@@ -14,6 +14,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
@@ -38,6 +39,7 @@ func (i *instance) installAPI() error {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
 		ControllersRun: i.controllersRun,
+		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api

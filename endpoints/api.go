@@ -58,6 +58,9 @@ type Config struct {
 	// ControllersRun reports whether there are controllers that finish deletions;
 	// clients are warned where there are none. nil: there are.
 	ControllersRun func(ctx context.Context) bool
+	// UnsafeDeletion lets users that may delete objects that cannot be read
+	// (AllowUnsafeMalformedObjectDeletion).
+	UnsafeDeletion bool
 	Logger         *slog.Logger
 }
 

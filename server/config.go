@@ -109,6 +109,10 @@ type Config struct {
 	// one interval before. 0: 5m; less: this server does not compact.
 	EtcdCompactionInterval time.Duration
 	EtcdPrefix             string // of the control plane that is served; "": /registry
+	// EncryptionConfigFile says how values are encrypted, in either store; "": they are
+	// not. It is followed when it changes if EncryptionConfigReload is set.
+	EncryptionConfigFile   string
+	EncryptionConfigReload bool
 	WithoutWatchCache      bool
 	// CacheMemoryLimit bounds the cached encodings of objects, in bytes.
 	// 0: 256 MiB, NoLimit: no bound.
@@ -230,6 +234,9 @@ func (c Config) check() error {
 	}
 	if c.HTTP2Server != HTTP2Mainstay && c.HTTP2Server != HTTP2NetHTTP {
 		problem("--http2-server is %q; it must be %s or %s", c.HTTP2Server, HTTP2Mainstay, HTTP2NetHTTP)
+	}
+	if c.EncryptionConfigReload && c.EncryptionConfigFile == "" {
+		problem("--encryption-provider-config-automatic-reload must be set with --encryption-provider-config")
 	}
 	if !strings.HasPrefix(c.EtcdPrefix, "/") {
 		problem("--etcd-prefix is %q; it must start with /", c.EtcdPrefix)

@@ -4,9 +4,10 @@
 // stands in package controlplane; a host opens one, and can open more. A host is
 // a value: it shares nothing with another one in the same process but the process.
 //
-// Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authn/oidc, http2, openapi,
-// pki, registry, request, serviceaccount, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
-// telemetry.
+// Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints,
+// feature, filters, filters/authn, filters/authn/oidc, http2, openapi, pki,
+// registry, request, serviceaccount, storage/cache, storage/encryption,
+// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (
@@ -31,6 +32,7 @@ import (
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/encryption"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -44,8 +46,9 @@ type Host struct {
 	slis     *prometheus.Registry // of /metrics/slis
 	requests *telemetry.Requests
 	drain    *filters.Drain
-	// providerMetrics are those of OpenID Connect.
-	providerMetrics *oidc.Metrics
+	// providerMetrics are those of OpenID Connect, encryptionMetrics those of encryption at rest.
+	providerMetrics   *oidc.Metrics
+	encryptionMetrics *encryption.Metrics
 
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
@@ -64,6 +67,8 @@ type Host struct {
 	backend    kv.Backend
 	feed       *cache.Feed // nil without a watch cache
 	stopFeed   func()
+	// stopEncryption is nil where nothing is encrypted.
+	stopEncryption func()
 	// tunnels is done when upgraded connections are to end.
 	tunnels    context.Context
 	endTunnels context.CancelFunc
@@ -101,9 +106,13 @@ func New(config Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	encrypted, err := encryption.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
 	h := &Host{
 		config: config, logger: config.Logger, registry: registry, slis: prometheus.NewRegistry(),
-		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), providerMetrics: providers, reloader: &fileReloader{logger: config.Logger},
+		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), providerMetrics: providers, encryptionMetrics: encrypted, reloader: &fileReloader{logger: config.Logger},
 	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
@@ -154,6 +163,9 @@ func (h *Host) open(ctx context.Context) error {
 	below.Go(h.openFrontProxy)
 	below.Go(func() error { return h.openStorage(ctx) })
 	if err := below.Wait(); err != nil {
+		return err
+	}
+	if err := h.startEncryption(ctx); err != nil {
 		return err
 	}
 	if err := h.startFeed(); err != nil {
@@ -217,6 +229,9 @@ func (h *Host) close() error {
 	errs = append(errs, h.each(func(p *controlplane.ControlPlane) error { p.Close(); return nil }))
 	if h.stopFeed != nil {
 		h.stopFeed()
+	}
+	if h.stopEncryption != nil {
+		h.stopEncryption()
 	}
 	if h.backend != nil {
 		if err := h.backend.Close(); err != nil {

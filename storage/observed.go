@@ -66,6 +66,15 @@ func (o observed) Delete(ctx context.Context, name types.NamespacedName, validat
 	return record, err
 }
 
+// DeleteCorrupt implements Interface.
+func (o observed) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error) {
+	revision, err := o.Interface.DeleteCorrupt(ctx, name, dryRun)
+	if err == nil && !dryRun && o.observer.Deleted != nil {
+		o.observer.Deleted(name, revision)
+	}
+	return revision, err
+}
+
 func (o observed) deleted(name types.NamespacedName, record *codec.Record) {
 	if o.observer.Deleted != nil {
 		o.observer.Deleted(name, record.Revision())

@@ -4,8 +4,8 @@
 // itself.
 //
 // Imports: admission, audit, controlplane, egress/kubeconfig, endpoints, feature,
-// server, storage/kv, storage/kv/embedded, storage/kv/etcd, storage/migrate,
-// telemetry.
+// server, storage, storage/encryption, storage/kv, storage/kv/embedded,
+// storage/kv/etcd, storage/migrate, storage/rewrap, telemetry.
 package main
 
 import (
@@ -74,6 +74,6 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission())
+	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission())
 	return root
 }

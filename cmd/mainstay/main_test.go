@@ -62,7 +62,7 @@ func TestCommandLine(t *testing.T) {
 		{"version as a flag", []string{"serve", "--version"}, 0, []string{"mainstay " + version}, nil},
 		{"routes", []string{"routes"}, 0, []string{"get", "/readyz"}, nil},
 		{"completion", []string{"completion", "bash"}, 0, []string{"mainstay"}, nil},
-		{"help of serve", []string{"serve", "--help"}, 0, []string{"Storage:", "--data-dir", `(default "./mainstay-data")`, "Stopping:", "--secure-port"}, nil},
+		{"help of serve", []string{"serve", "--help"}, 0, []string{"Storage:", "--data-dir", `"./mainstay-data")`, "Stopping:", "--secure-port"}, nil},
 		{"unknown command", []string{"serv"}, 2, nil, []string{`unknown command "serv"; did you mean "mainstay serve"?`, `See "mainstay --help"`}},
 		{"a command by another name", []string{"start"}, 2, nil, []string{`unknown command "start"; did you mean "mainstay serve"?`}},
 		{"a command that is like none", []string{"frobnicate"}, 2, nil, []string{"mainstay: unknown command \"frobnicate\"\n"}},
