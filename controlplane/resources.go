@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
@@ -64,8 +63,8 @@ func (i *instance) rowEnv() *builtin.Env {
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations, roles and bindings are observed
-// when they are written: whoever wrote one finds it in effect.
+// openRow opens the storage of a row. Definitions, registrations and what decides about rights
+// are observed when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
 	case definitionsResource:
@@ -81,8 +80,8 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Deleted: func(name types.NamespacedName, revision int64) { i.aggregated.ObserveDeleted(name.Name, revision) },
 		}
 	}
-	if i.rbac != nil && spec.Resource.Group == rbacv1.GroupName {
-		spec.Observer = i.rbac.Observer(spec.Resource.Resource)
+	if observer := i.rightsObserver(spec.Resource); observer != nil {
+		spec.Observer = observer
 	}
 	return i.factory.Open(spec)
 }

@@ -166,7 +166,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TokenWebhookVersion, "authentication-token-webhook-version", server.DefaultTokenWebhookVersion, "version of these TokenReviews: v1 or v1beta1")
 	flags.Var(&zeroIsNever{&c.TokenWebhookCacheTTL, server.DefaultTokenWebhookCacheTTL}, "authentication-token-webhook-cache-ttl", "how long its answers are remembered; 0 is not at all")
 	f.oidc(flags)
-	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: RBAC, AlwaysAllow, AlwaysDeny (default RBAC)")
+	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny (default Node,RBAC)")
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")
 	asBool(flags, "allow-privileged")

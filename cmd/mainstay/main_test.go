@@ -78,7 +78,7 @@ func TestCommandLine(t *testing.T) {
 		{"admission plugins that are none", inDir("--enable-admission-plugins=Nope", "--disable-admission-plugins=Nope2"), 2, nil, []string{`--enable-admission-plugins: there is no admission plugin "Nope"`, `--disable-admission-plugins: there is no admission plugin "Nope2"`}},
 		{"an admission plugin on and off", inDir("--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"), 2, nil, []string{"both name Priority"}},
 		{"a controller that there is not", inDir("--controllers=*,-nope"), 2, nil, []string{`--controllers: there is no controller "-nope" in this server`}},
-		{"a mode not built yet", inDir("--authorization-mode=Node,RBAC"), 2, nil, []string{"--authorization-mode=Node is not supported yet"}},
+		{"a mode not built yet", inDir("--authorization-mode=Node,Webhook"), 2, nil, []string{"--authorization-mode=Webhook is not supported yet"}},
 		{"an unknown gate", inDir("--feature-gates=Nope=true"), 2, nil, []string{"mainstay: --feature-gates: unrecognized feature gate: Nope\n"}},
 		{"a locked gate", inDir("--feature-gates=WatchList=false", "--feature-gates=JobManagedBy=false"), 2, nil,
 			[]string{"mainstay: --feature-gates: cannot set feature gate JobManagedBy to false, feature is locked to true\n"}},

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-func newAuthorizer() *Authorizer { return New(slog.New(slog.DiscardHandler)) }
+func newAuthorizer() *Authorizer { return New(slog.New(slog.DiscardHandler), nil) }
 
 func user(name string, groups ...string) *request.User {
 	return &request.User{Name: name, Groups: groups}
