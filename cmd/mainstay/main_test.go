@@ -74,7 +74,7 @@ func TestCommandLine(t *testing.T) {
 		{"two not built yet", []string{"serve", "--etcd-servers-overrides=x", "--service-account-signing-endpoint=y"}, 2, nil, []string{"--etcd-servers-overrides is not supported yet", "--service-account-signing-endpoint is not supported yet"}},
 		{"underscores", []string{"serve", "--audit_policy_file=x"}, 2, nil, []string{"--audit-policy-file is not supported yet"}},
 		{"flow control", inDir("--enable-priority-and-fairness"), 2, nil, []string{"--enable-priority-and-fairness is not supported yet"}},
-		{"an admission plugin not built yet", inDir("--enable-admission-plugins=Priority,NodeRestriction"), 2, nil, []string{"mainstay: --enable-admission-plugins=NodeRestriction is not supported yet\n"}},
+		{"an admission plugin not built yet", inDir("--enable-admission-plugins=Priority,ImagePolicyWebhook"), 2, nil, []string{"mainstay: --enable-admission-plugins=ImagePolicyWebhook is not supported yet\n"}},
 		{"admission plugins that are none", inDir("--enable-admission-plugins=Nope", "--disable-admission-plugins=Nope2"), 2, nil, []string{`--enable-admission-plugins: there is no admission plugin "Nope"`, `--disable-admission-plugins: there is no admission plugin "Nope2"`}},
 		{"an admission plugin on and off", inDir("--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"), 2, nil, []string{"both name Priority"}},
 		{"a controller that there is not", inDir("--controllers=*,-nope"), 2, nil, []string{`--controllers: there is no controller "-nope" in this server`}},

@@ -184,3 +184,74 @@ func named(f func(string)) func(string) {
 		}
 	}
 }
+
+// FirstReference returns the first kind of API object that a pod refers to, in the plural and,
+// where that is not plain, with where it does, in kube-apiserver's words; "" if it refers to
+// none. A volume of a kind that is not known is one, too.
+func FirstReference(spec *corev1.PodSpec) string {
+	if spec.ServiceAccountName != "" {
+		return "serviceaccounts"
+	}
+	found := ""
+	EachSecret(spec, func(string) { found = "secrets" })
+	if found == "" {
+		EachConfigMap(spec, func(string) { found = "configmaps" })
+	}
+	if found == "" && len(spec.ResourceClaims) > 0 {
+		found = "resourceclaims"
+	}
+	for i := 0; i < len(spec.Volumes) && found == ""; i++ {
+		found = volumeReference(&spec.Volumes[i].VolumeSource)
+	}
+	return found
+}
+
+func volumeReference(v *corev1.VolumeSource) string {
+	switch {
+	case v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.CephFS != nil, v.Cinder != nil, v.DownwardAPI != nil, v.EmptyDir != nil,
+		v.FC != nil, v.FlexVolume != nil, v.Flocker != nil, v.GCEPersistentDisk != nil, v.GitRepo != nil, v.HostPath != nil, v.Image != nil,
+		v.ISCSI != nil, v.NFS != nil, v.PhotonPersistentDisk != nil, v.PortworxVolume != nil, v.Quobyte != nil, v.RBD != nil,
+		v.ScaleIO != nil, v.StorageOS != nil, v.VsphereVolume != nil:
+		return ""
+	case v.ConfigMap != nil:
+		return "configmaps (via configmap volumes)"
+	case v.Secret != nil:
+		return "secrets (via secret volumes)"
+	case v.CSI != nil:
+		return "csidrivers (via CSI volumes)"
+	case v.Glusterfs != nil:
+		return "endpoints (via glusterFS volumes)"
+	case v.PersistentVolumeClaim != nil:
+		return "persistentvolumeclaims"
+	case v.Ephemeral != nil:
+		return "persistentvolumeclaims (via ephemeral volumes)"
+	case v.AzureFile != nil:
+		return "secrets (via azureFile volumes)"
+	case v.Projected != nil:
+		for i := range v.Projected.Sources {
+			if found := projectionReference(&v.Projected.Sources[i]); found != "" {
+				return found
+			}
+		}
+		return ""
+	}
+	return "unknown volumes"
+}
+
+func projectionReference(s *corev1.VolumeProjection) string {
+	switch {
+	case s.ConfigMap != nil:
+		return "configmaps (via projected volumes)"
+	case s.Secret != nil:
+		return "secrets (via projected volumes)"
+	case s.ServiceAccountToken != nil:
+		return "serviceaccounts (via projected volumes)"
+	case s.ClusterTrustBundle != nil:
+		return "clustertrustbundles"
+	case s.PodCertificate != nil:
+		return "podcertificates"
+	case s.DownwardAPI != nil:
+		return ""
+	}
+	return "unknown volumes"
+}
