@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -13,7 +14,9 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"mainstay.dev/mainstay/apis/bootstrap"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/filters/authz/abac"
 	"mainstay.dev/mainstay/filters/authz/node"
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/request"
@@ -21,19 +24,25 @@ import (
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
-// Modes of authorization.
-const (
-	modeAlwaysAllow = "AlwaysAllow"
-	modeAlwaysDeny  = "AlwaysDeny"
-	modeNode        = "Node"
-	modeRBAC        = "RBAC"
-)
+// Authorization is what decides beside a control plane's own objects.
+type Authorization struct {
+	// Configured returns which authorizers are asked, in order, instead of those of
+	// Options.AuthorizationModes; nil: those are. The list is replaced when it changes; it
+	// names none of a control plane's own that it did not name at first.
+	Configured func() *[]authz.Listed
+	// Webhook and Policies are asked in the modes Webhook and ABAC; nil: there are none.
+	Webhook  authorizer.Authorizer
+	Policies abac.Policies
+}
+
+// AuthorizationModes are the modes that there are.
+func AuthorizationModes() []string { return authz.Types() }
 
 func (o Options) checkAuthorization() error {
 	var errs []error
 	for i, mode := range o.AuthorizationModes {
-		if !slices.Contains([]string{modeAlwaysAllow, modeAlwaysDeny, modeNode, modeRBAC}, mode) {
-			errs = append(errs, fmt.Errorf("--authorization-mode=%s is not supported yet", mode))
+		if !slices.Contains(authz.Types(), mode) {
+			errs = append(errs, fmt.Errorf("--authorization-mode: %q is not a valid mode; there are %s", mode, strings.Join(authz.Types(), ", ")))
 		}
 		if slices.Contains(o.AuthorizationModes[:i], mode) {
 			errs = append(errs, fmt.Errorf("--authorization-mode names %s twice", mode))
@@ -42,27 +51,48 @@ func (o Options) checkAuthorization() error {
 	return errors.Join(errs...)
 }
 
+// authorizers lists which are asked now.
+func (i *instance) authorizers() *[]authz.Listed {
+	if configured := i.env.Authorization.Configured; configured != nil {
+		return configured()
+	}
+	return i.modes
+}
+
+// asks reports whether an authorizer of a type is asked.
+func (i *instance) asks(of string) bool {
+	return slices.ContainsFunc(*i.authorizers(), func(l authz.Listed) bool { return l.Type == of })
+}
+
 // openAuthorization creates what decides for requests, reviews and whoever asks in
-// the middle of a request: by the modes of the flags, after system:masters.
+// the middle of a request: by the modes of the flags or by a configuration, after
+// system:masters.
 func (i *instance) openAuthorization() error {
-	union := authz.Union{authz.Masters{}}
-	for _, mode := range i.options.AuthorizationModes {
-		switch mode {
-		case modeAlwaysAllow:
-			union = append(union, authz.AlwaysAllow{})
-		case modeAlwaysDeny:
-			union = append(union, authz.AlwaysDeny{})
-		case modeNode:
-			i.node = node.New(node.Config{
-				Rules: bootstrap.NodeRules(), Gates: i.options.Gates(), Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
-			})
-			union = append(union, i.node)
-		case modeRBAC:
-			i.rbac = rbac.New(i.env.Logger, i.env.Metrics.Reflectors)
-			union = append(union, i.rbac)
+	modes := authz.ByModes(i.options.AuthorizationModes)
+	i.modes = &modes
+	own := map[string]authorizer.Authorizer{}
+	if i.asks(authz.TypeNode) {
+		i.node = node.New(node.Config{
+			Rules: bootstrap.NodeRules(), Gates: i.options.Gates(), Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
+		})
+		own[authz.TypeNode] = i.node
+	}
+	if i.asks(authz.TypeRBAC) {
+		i.rbac = rbac.New(i.env.Logger, i.env.Metrics.Reflectors)
+		own[authz.TypeRBAC] = i.rbac
+	}
+	if webhook := i.env.Authorization.Webhook; webhook != nil {
+		own[authz.TypeWebhook] = webhook
+	}
+	if policies := i.env.Authorization.Policies; policies != nil {
+		own[authz.TypeABAC] = policies
+	}
+	for _, listed := range *i.authorizers() {
+		if listed.Authorizer == nil && own[listed.Type] == nil {
+			return fmt.Errorf("authorization by %s is not configured", listed.Type)
 		}
 	}
-	i.authorizer = union
+	i.authorizer = authz.NewInOrder(i.authorizers, own, i.env.Metrics.Authorization)
 	return nil
 }
 
@@ -129,8 +159,8 @@ func (i *instance) followRights(ctx context.Context) error {
 func (i *instance) reviewRules(_ context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus {
 	var status authorizationv1.SubjectRulesReviewStatus
 	var errs []error
-	for _, mode := range i.options.AuthorizationModes {
-		rules, err := i.rulesOf(mode, user, namespace)
+	for _, listed := range *i.authorizers() {
+		rules, err := i.rulesOf(listed.Type, user, namespace)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -142,17 +172,22 @@ func (i *instance) reviewRules(_ context.Context, user *request.User, namespace 
 	return status
 }
 
-// rulesOf returns the rules by which a mode allows. The error says what is missing from them.
-func (i *instance) rulesOf(mode string, user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
-	switch mode {
-	case modeAlwaysAllow:
+// rulesOf returns the rules by which authorizers of a type allow. The error says what is missing
+// from them.
+func (i *instance) rulesOf(of string, user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
+	switch of {
+	case authz.TypeAlwaysAllow:
 		every := []string{"*"}
 		return []rbacv1.PolicyRule{{Verbs: every, APIGroups: every, Resources: every}, {Verbs: every, NonResourceURLs: every}}, nil
-	case modeNode:
+	case authz.TypeNode:
 		if _, ok := user.Node(); ok {
 			return nil, errors.New("node authorizer does not support user rule resolution")
 		}
-	case modeRBAC:
+	case authz.TypeWebhook:
+		return nil, errors.New("webhook authorizer does not support user rule resolution")
+	case authz.TypeABAC:
+		return i.env.Authorization.Policies.Rules(user, namespace), nil
+	case authz.TypeRBAC:
 		return i.rbac.Rules(user, namespace)
 	}
 	return nil, nil

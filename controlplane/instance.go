@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/filters/authz/node"
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
@@ -41,6 +42,7 @@ type instance struct {
 	lifetime context.Context // of the control plane
 
 	authorizer authorizer.Authorizer
+	modes      *[]authz.Listed        // by flag
 	node       *node.Authorizer       // part of it; nil: other modes decide
 	rbac       *rbac.Authorizer       // as node
 	rights     []*reflector.Reflector // keep them up to date

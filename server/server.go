@@ -4,7 +4,8 @@
 // stands in package controlplane; a host opens one, and can open more. A host is
 // a value: it shares nothing with another one in the same process but the process.
 //
-// Imports: codec, controlplane, egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authn/oidc, http2, openapi,
+// Imports: codec, controlplane, egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authn/oidc, filters/authz,
+// filters/authz/abac, filters/authz/webhook, http2, openapi,
 // pki, registry, request, serviceaccount, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // telemetry.
 package server
@@ -27,6 +28,7 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authn/oidc"
+	"mainstay.dev/mainstay/filters/authz/webhook"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/serviceaccount"
@@ -44,8 +46,11 @@ type Host struct {
 	slis     *prometheus.Registry // of /metrics/slis
 	requests *telemetry.Requests
 	drain    *filters.Drain
-	// providerMetrics are those of OpenID Connect.
+	// providerMetrics are those of OpenID Connect, webhookMetrics those of authorization.
 	providerMetrics *oidc.Metrics
+	webhookMetrics  *webhook.Metrics
+	// reloads of configuration files.
+	reloads struct{ authentication, authorization *telemetry.Reloads }
 
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
@@ -97,13 +102,12 @@ func New(config Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := oidc.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
 	h := &Host{
 		config: config, logger: config.Logger, registry: registry, slis: prometheus.NewRegistry(),
-		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), providerMetrics: providers, reloader: &fileReloader{logger: config.Logger},
+		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), reloader: &fileReloader{logger: config.Logger},
+	}
+	if err := h.newMetrics(); err != nil {
+		return nil, err
 	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
@@ -114,6 +118,16 @@ func New(config Config) (*Host, error) {
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}
 	return h, nil
+}
+
+// newMetrics registers the metrics of what files and flags configure.
+func (h *Host) newMetrics() error {
+	var errs [4]error
+	h.providerMetrics, errs[0] = oidc.NewMetrics(h.registry)
+	h.webhookMetrics, errs[1] = webhook.NewMetrics(h.registry)
+	h.reloads.authentication, errs[2] = telemetry.NewReloads(h.registry, "authentication")
+	h.reloads.authorization, errs[3] = telemetry.NewReloads(h.registry, "authorization")
+	return errors.Join(errs[:]...)
 }
 
 // ErrRunTwice is returned by a second Run.
@@ -166,6 +180,9 @@ func (h *Host) open(ctx context.Context) error {
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
 		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
+	}
+	if err := h.openAuthorization(); err != nil {
+		return err
 	}
 	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {
 		return err
