@@ -216,7 +216,10 @@ func awaitCertificate(ctx context.Context, client *apiClient, at string) ([]byte
 	defer ticker.Stop()
 	for {
 		var csr certificatesv1.CertificateSigningRequest
-		if err := client.do(ctx, http.MethodGet, at, nil, &csr); err != nil {
+		switch err := client.do(ctx, http.MethodGet, at, nil, &csr); {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return nil, fmt.Errorf("nobody signed the certificate within %s; the signer %s is part of kube-controller-manager. With --data-dir none is needed", signerTimeout, certificatesv1.KubeAPIServerClientSignerName)
+		case err != nil:
 			return nil, err
 		}
 		if len(csr.Status.Certificate) > 0 {
@@ -230,7 +233,6 @@ func awaitCertificate(ctx context.Context, client *apiClient, at string) ([]byte
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("nobody signed the certificate within %s; the signer %s is part of kube-controller-manager. With --data-dir none is needed", signerTimeout, certificatesv1.KubeAPIServerClientSignerName)
 		}
 	}
 }
