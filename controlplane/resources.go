@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
@@ -15,6 +16,12 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
+)
+
+// What flow control is configured by.
+var (
+	flowSchemas    = flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas").GroupResource()
+	priorityLevels = flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations").GroupResource()
 )
 
 // installAPI makes what answers for API resources and describes them.
@@ -63,8 +70,8 @@ func (i *instance) rowEnv() *builtin.Env {
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations and what decides about rights
-// are observed when they are written: whoever wrote one finds it in effect.
+// openRow opens the storage of a row. Definitions, registrations, flow schemas and their levels, and
+// what decides about rights are observed when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
 	case definitionsResource:
@@ -79,10 +86,15 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Written: func(record *codec.Record) error { return i.aggregated.Observe(record) },
 			Deleted: func(name types.NamespacedName, revision int64) { i.aggregated.ObserveDeleted(name.Name, revision) },
 		}
+	case flowSchemas:
+		spec.Observer = &storage.Observer{Written: func(record *codec.Record) error { i.conditions.Schema(record.Name().Name); return nil }}
+	case priorityLevels:
+		spec.Observer = &storage.Observer{
+			Written: func(record *codec.Record) error { i.conditions.Level(record.Name().Name); return nil },
+			Deleted: func(name types.NamespacedName, _ int64) { i.conditions.Level(name.Name) },
+		}
 	}
-	if observer := i.rightsObserver(spec.Resource); observer != nil {
-		spec.Observer = observer
-	}
+	spec.Observer = spec.Observer.And(i.rightsObserver(spec.Resource))
 	return i.factory.Open(spec)
 }
 
