@@ -3,6 +3,7 @@ package controlplane
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"mainstay.dev/mainstay/request"
@@ -13,7 +14,7 @@ type byName struct{ byHeader }
 
 func (b byName) Authenticate(r *http.Request) (*request.Authentication, error) {
 	found, err := b.byHeader.Authenticate(r)
-	if len(found.User.Name) > len(request.NodePrefix) && found.User.Name[:len(request.NodePrefix)] == request.NodePrefix {
+	if strings.HasPrefix(found.User.Name, request.NodePrefix) {
 		found.User.Groups = append(found.User.Groups, request.GroupNodes)
 	}
 	return found, err

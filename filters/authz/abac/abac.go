@@ -37,7 +37,7 @@ const all = "*"
 
 // Parse reads a file: each line is a policy, a comment that begins with #, or empty.
 func Parse(data []byte) (Policies, error) {
-	var policies Policies
+	policies := Policies{} // a file without lines is one that allows nothing
 	number := 0
 	for line := range bytes.Lines(data) {
 		number++

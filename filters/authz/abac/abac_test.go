@@ -61,6 +61,9 @@ func TestAuthorize(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
+	if policies, err := Parse([]byte("\n# nothing\n")); policies == nil || err != nil {
+		t.Errorf("an empty file: %v, %v", policies, err)
+	}
 	for text, want := range map[string]string{
 		"\n{":                              "line 2: unexpected end of JSON input",
 		`{"apiVersion":"v1","kind":"Pod"}`: "line 1: it is a Pod of v1",
