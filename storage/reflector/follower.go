@@ -20,7 +20,8 @@ import (
 type FollowerConfig[T any] struct {
 	// Name is what is followed, in the plural, in errors, logs and metrics.
 	Name string
-	// Read returns what is kept of an object, without the lock. An object that it cannot
+	// Read returns what is kept of an object. It is called without the lock, and
+	// concurrently. An object that it cannot
 	// read is logged, and kept as one that is gone.
 	Read func(*codec.Record) (T, error)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -20,7 +21,7 @@ import (
 type images struct {
 	mu    sync.Mutex
 	of    map[types.NamespacedName]string
-	reads int
+	reads atomic.Int32
 }
 
 func (i *images) follower() *reflector.Follower[string] {
@@ -31,7 +32,7 @@ func (i *images) follower() *reflector.Follower[string] {
 			if err != nil {
 				return "", err
 			}
-			i.reads++
+			i.reads.Add(1)
 			if len(pod.Spec.Containers) == 0 {
 				return "", errors.New("no containers")
 			}
@@ -98,9 +99,9 @@ func TestFollower(t *testing.T) {
 
 		old := create(here, podWith("mine", "2"))
 		want("mine", "2")
-		reads := kept.reads
+		reads := kept.reads.Load()
 		synctest.Wait()
-		if kept.reads != reads {
+		if kept.reads.Load() != reads {
 			t.Error("what the writer has reported was read again")
 		}
 		remove(here, "mine")
