@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
+	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/codec"
@@ -104,6 +105,7 @@ type Metrics struct {
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
 	Authorization  *authz.Metrics
+	PodSecurity    *plugin.PodSecurityMetrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -129,6 +131,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Authorization, err = authz.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -3,8 +3,8 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: authorizer, controlplane, egress/kubeconfig, feature, filters/authz/rbac, pki, request, server, storage/kv,
-// storage/kv/embedded, storage/kv/etcd, storage/migrate, telemetry.
+// Imports: admission, authorizer, controlplane, egress/kubeconfig, endpoints, feature, filters/authz/rbac, pki, request, server,
+// storage/kv, storage/kv/embedded, storage/kv/etcd, storage/migrate, telemetry.
 package main
 
 import (
@@ -73,6 +73,6 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures(), newAuth(signals), newKubeconfig(signals))
+	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals))
 	return root
 }

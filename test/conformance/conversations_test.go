@@ -38,6 +38,8 @@ func flagsOf(name string) []string {
 		return onDemand
 	case name == "auth/noderestriction":
 		return []string{"--enable-admission-plugins=NodeRestriction"}
+	case name == "admission/podsecurity":
+		return []string{"--allow-privileged=false"}
 	}
 	return nil
 }
