@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
@@ -49,7 +50,8 @@ type Env struct {
 	// nil sets no limit.
 	Limiter registry.Limiter
 
-	Identity Identity
+	Identity      Identity
+	Authorization Authorization
 	// Address is the host:port by which this process reaches itself, PublicURL
 	// the URL for other machines.
 	Address, PublicURL string
@@ -111,6 +113,7 @@ type Metrics struct {
 	Aggregation    *aggregated.Metrics
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
+	Authorization  *authz.Metrics
 	PodSecurity    *plugin.PodSecurityMetrics
 	Audit          *audit.Metrics
 }
@@ -135,6 +138,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Authorization, err = authz.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {

@@ -24,6 +24,8 @@ import (
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/filters/authz/node"
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
@@ -42,8 +44,10 @@ type instance struct {
 	lifetime context.Context // of the control plane
 
 	authorizer authorizer.Authorizer
-	rbac       *rbac.Authorizer       // part of it; nil: another mode decides
-	roles      []*reflector.Reflector // keep rbac up to date
+	modes      *[]authz.Listed        // by flag
+	node       *node.Authorizer       // part of it; nil: other modes decide
+	rbac       *rbac.Authorizer       // as node
+	rights     []*reflector.Reflector // keep them up to date
 	tokens     authn.Tokens
 	audit      *filters.AuditConfig // nil: nothing is recorded
 	// local is how code inside this control plane reads and writes objects.
@@ -70,9 +74,9 @@ type instance struct {
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                                 context.CancelFunc
-	running                              errgroup.Group
-	rbacLoop, customLoop, aggregatedLoop loop
+	stop                                   context.CancelFunc
+	running                                errgroup.Group
+	rightsLoop, customLoop, aggregatedLoop loop
 }
 
 // newInstance builds a control plane, from the store up. It does no I/O but on the
@@ -82,7 +86,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRights, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -131,8 +135,8 @@ func (i *instance) find(gv schema.GroupVersion, resource, subresource string) *r
 // and runs the loops of the instance until lifetime ends. If it returns an error,
 // all goroutines that it began have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
-	if err := i.loadRBAC(ctx); err != nil {
-		return fmt.Errorf("load roles and bindings: %w", err)
+	if err := i.loadRights(ctx); err != nil {
+		return fmt.Errorf("load what decides about rights: %w", err)
 	}
 	if err := i.custom.Load(ctx); err != nil {
 		return fmt.Errorf("load the CustomResourceDefinitions: %w", err)
@@ -141,8 +145,8 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
 	lifetime, i.stop = context.WithCancel(lifetime)
-	if i.rbac != nil {
-		i.run(lifetime, "roles and bindings", &i.rbacLoop, i.followRBAC)
+	if len(i.rights) > 0 {
+		i.run(lifetime, "rights", &i.rightsLoop, i.followRights)
 	}
 	if i.audit != nil {
 		i.run(lifetime, "audit events", new(loop), i.audit.Sink.Run)
@@ -152,7 +156,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
 		if i.aggregation != nil {
-			i.run(lifetime, "aggregated roles", &i.rbacLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
+			i.run(lifetime, "aggregated roles", &i.rightsLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
 		}
 		i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
 	}

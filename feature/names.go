@@ -65,4 +65,9 @@ const (
 	VolumeBindMountOptions                         Gate = "VolumeBindMountOptions"
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"
 	WorkloadWithJob                                Gate = "WorkloadWithJob"
+
+	// What kubelets may do.
+	AllowInsecureKubeletCertificateSigningRequests   Gate = "AllowInsecureKubeletCertificateSigningRequests"
+	KubeletServiceAccountTokenForCredentialProviders Gate = "KubeletServiceAccountTokenForCredentialProviders"
+	ServiceAccountNodeAudienceRestriction            Gate = "ServiceAccountNodeAudienceRestriction"
 )

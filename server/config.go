@@ -96,6 +96,9 @@ type Config struct {
 	TokenWebhookConfigFile string
 	TokenWebhookVersion    string        // "": v1beta1
 	TokenWebhookCacheTTL   time.Duration // 0: 2m, less: nothing is remembered
+	AuthorizationFiles     AuthorizationFiles
+	// modesGiven: Options.AuthorizationModes are not the default.
+	modesGiven bool
 	// RequestHeader configures front proxies; ProxyClientCertFile is this
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
@@ -176,6 +179,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
 	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
+	c.modesGiven = len(c.AuthorizationModes) > 0
 	if file := c.AdmissionControlConfigFile; file != "" {
 		read, err := config.Read(file)
 		if err != nil {
@@ -184,6 +188,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.AdmissionConfig = read
 	}
 	c.Options = c.Options.WithDefaults()
+	c.AuthorizationFiles.setDefaults()
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
 	setDefault(&c.HTTP2Server, HTTP2Mainstay)
 	setDefault(&c.Version, "unknown")
@@ -244,7 +249,7 @@ func (c Config) check() error {
 	if err := c.checkEtcd(); err != nil {
 		problem("%w", err)
 	}
-	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication())...)
+	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication(), c.checkAuthorization())...)
 }
 
 // hosts returns the names and addresses of the serving certificate.

@@ -258,7 +258,7 @@ func testUnauthenticatedHTTP2(t *testing.T, s *running) {
 
 // TestSecretsAreNotLogged (CVE-2019-11250, CVE-2020-8565): tokens do not get into
 // the log, however much is logged and wherever they stand.
-func TestSecretsAreNotLogged(t *testing.T) {
+func TestCredentialsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	var log testserver.Buffer
 	logger, err := telemetry.NewLogger(telemetry.LogConfig{Output: &log, Verbosity: 10})

@@ -5,9 +5,10 @@
 // a value: it shares nothing with another one in the same process but the process.
 //
 // Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints,
-// feature, filters, filters/authn, filters/authn/oidc, http2, openapi, pki,
-// registry, request, serviceaccount, storage/cache, storage/encryption,
-// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
+// feature, filters, filters/authn, filters/authn/oidc, filters/authz,
+// filters/authz/abac, filters/authz/webhook, http2, openapi, pki, registry,
+// request, serviceaccount, storage/cache, storage/encryption, storage/kv,
+// storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (
@@ -28,6 +29,7 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authn/oidc"
+	"mainstay.dev/mainstay/filters/authz/webhook"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/serviceaccount"
@@ -46,9 +48,13 @@ type Host struct {
 	slis     *prometheus.Registry // of /metrics/slis
 	requests *telemetry.Requests
 	drain    *filters.Drain
-	// providerMetrics are those of OpenID Connect, encryptionMetrics those of encryption at rest.
+	// providerMetrics are those of OpenID Connect, webhookMetrics those of
+	// authorization, encryptionMetrics those of encryption at rest.
 	providerMetrics   *oidc.Metrics
+	webhookMetrics    *webhook.Metrics
 	encryptionMetrics *encryption.Metrics
+	// reloads of configuration files.
+	reloads struct{ authentication, authorization *telemetry.Reloads }
 
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
@@ -102,17 +108,12 @@ func New(config Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := oidc.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
-	encrypted, err := encryption.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
 	h := &Host{
 		config: config, logger: config.Logger, registry: registry, slis: prometheus.NewRegistry(),
-		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), providerMetrics: providers, encryptionMetrics: encrypted, reloader: &fileReloader{logger: config.Logger},
+		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), reloader: &fileReloader{logger: config.Logger},
+	}
+	if err := h.newMetrics(); err != nil {
+		return nil, err
 	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
@@ -123,6 +124,17 @@ func New(config Config) (*Host, error) {
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}
 	return h, nil
+}
+
+// newMetrics registers the metrics of what files and flags configure.
+func (h *Host) newMetrics() error {
+	var errs [5]error
+	h.providerMetrics, errs[0] = oidc.NewMetrics(h.registry)
+	h.webhookMetrics, errs[1] = webhook.NewMetrics(h.registry)
+	h.reloads.authentication, errs[2] = telemetry.NewReloads(h.registry, "authentication")
+	h.reloads.authorization, errs[3] = telemetry.NewReloads(h.registry, "authorization")
+	h.encryptionMetrics, errs[4] = encryption.NewMetrics(h.registry)
+	return errors.Join(errs[:]...)
 }
 
 // ErrRunTwice is returned by a second Run.
@@ -178,6 +190,9 @@ func (h *Host) open(ctx context.Context) error {
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
 		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
+	}
+	if err := h.openAuthorization(); err != nil {
+		return err
 	}
 	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {
 		return err
