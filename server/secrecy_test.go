@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/base64"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -48,13 +47,20 @@ func TestSecretsAreNotLogged(t *testing.T) {
 		{token, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{"spec":{"token":"` + token + `y"}}`},
 		{"", "DELETE", secrets + "/a", `{"preconditions":{"uid":"1"}}`},
 	} {
-		code, body := r.send(t, step.bearer, step.method, step.path, step.body)
+		by, header := r.admin, []string{"Content-Type", "application/json"}
+		if step.method == http.MethodPatch {
+			header[1] = "application/merge-patch+json"
+		}
+		if step.bearer != "" {
+			by, header = client(t, nil), append(header, "Authorization", "Bearer "+step.bearer)
+		}
+		code, body := r.sendBy(t, by, step.method, step.path, step.body, header...)
 		if code >= 400 {
 			errors.WriteString(body)
 		}
 	}
 	encryptionConfig(t, filepath.Join(dir, "config"), "secrets", keyed("aescbc", "two"))
-	_, metrics := r.send(t, "", "GET", "/metrics", "")
+	_, metrics := r.send(t, "GET", "/metrics", "")
 	r.end(t)
 	key := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("o", 32)))
 	for _, secret := range []string{marker, encoded, token, key} {
@@ -67,34 +73,6 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	if log.String() == "" || metrics == "" || errors.String() == "" {
 		t.Error("there is nothing to look at")
 	}
-}
-
-// send sends a request, as who has a token, or as the administrator.
-func (r *running) send(t *testing.T, bearer, method, path, body string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, r.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if method == http.MethodPatch {
-		req.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	with := r.admin
-	if bearer != "" {
-		with = client(t, nil)
-		req.Header.Set("Authorization", "Bearer "+bearer)
-	}
-	resp, err := with.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(raw)
 }
 
 // TestDataDirectoryIsPrivate: nobody but the server's own user can read what it keeps, or list
