@@ -3,7 +3,7 @@
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
 //
-// Imports: admission, authorizer, codec, endpoints/apply, endpoints/jsonpatch,
+// Imports: admission, authorizer, codec, codec/jsonpatch, endpoints/apply,
 // endpoints/mergepatch, endpoints/strategic, request, rest, telemetry.
 package endpoints
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"mainstay.dev/mainstay/endpoints/jsontext"
+	"mainstay.dev/mainstay/codec/jsontext"
 )
 
 // node is a value of a document: text, until a patch reaches into it. A nil
