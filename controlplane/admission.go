@@ -93,9 +93,9 @@ func admissionPlugins() []admissionPlugin {
 		{"JobValidation", byDefault, nil},
 		{"PodResizeValidator", byDefault, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
 		{"MutatingAdmissionPolicy", byDefault, nil},
-		{"MutatingAdmissionWebhook", byDefault, nil},
+		{"MutatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.mutating }},
 		{"ValidatingAdmissionPolicy", byDefault, nil},
-		{"ValidatingAdmissionWebhook", byDefault, nil},
+		{"ValidatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.validating }},
 		{"ResourceQuota", byDefault, nil},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}

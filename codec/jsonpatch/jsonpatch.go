@@ -34,8 +34,9 @@ var (
 )
 
 var (
-	errTest    = errors.New("a test failed")
-	errMissing = errors.New("a value is missing")
+	errTest    = errors.New("test failed")
+	errMissing = errors.New("missing value")
+	errNowhere = errors.New("nothing is where a path leads through") // becomes an error with the path
 	errIndex   = errors.New("an index is not in its list")
 	errInvalid = errors.New("an operation is not valid")
 )
@@ -104,7 +105,7 @@ func (p *Patch) Apply(dst, document []byte) ([]byte, error) {
 	s := state{root: &node{raw: document}}
 	for i := range p.operations {
 		if err := s.do(&p.operations[i]); err != nil {
-			return nil, err
+			return nil, p.operations[i].worded(err)
 		}
 	}
 	return s.root.append(dst), nil
@@ -149,6 +150,24 @@ func (s *state) do(o *operation) error {
 	return errInvalid
 }
 
+// worded is the error of an operation as kube-apiserver's library has it, where its
+// path leads nowhere or its member is missing.
+func (o *operation) worded(err error) error {
+	switch {
+	case errors.Is(err, errNowhere) && o.op == "test":
+		return fmt.Errorf("test operation does not apply: is missing path: %s: %w", o.path.text, errMissing)
+	case errors.Is(err, errNowhere) && (o.op == "add" || o.op == "remove"):
+		return fmt.Errorf("%s operation does not apply: doc is missing path: %q: %w", o.op, o.path.text, errMissing)
+	case errors.Is(err, errNowhere):
+		return fmt.Errorf("%s operation does not apply: doc is missing path: %s: %w", o.op, o.path.text, errMissing)
+	case errors.Is(err, errTest):
+		return fmt.Errorf("testing value %s failed: %w", o.path.text, errTest)
+	case errors.Is(err, errMissing), errors.Is(err, errIndex):
+		return fmt.Errorf("error in %s for path: '%s': %w", o.op, o.path.text, err)
+	}
+	return err
+}
+
 func (o *operation) newValue() *node {
 	if o.value == nil {
 		return nil
@@ -166,7 +185,7 @@ func (s *state) find(p pointer) (parent *node, key string, err error) {
 	}
 	_, rest, ok := strings.Cut(p.text, "/")
 	if !ok {
-		return nil, "", errMissing
+		return nil, "", errNowhere
 	}
 	at := s.root
 	for {
@@ -179,7 +198,7 @@ func (s *state) find(p pointer) (parent *node, key string, err error) {
 			return at, key, nil
 		}
 		if at, err = at.get(key); err != nil {
-			return nil, "", err
+			return nil, "", errNowhere
 		}
 		rest = further
 	}

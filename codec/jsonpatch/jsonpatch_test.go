@@ -135,6 +135,22 @@ func same(a, b string) bool {
 
 // TestLimits: what a patch asks for beyond its limits is refused before it is
 // made.
+// TestWords: where a path leads nowhere, an error says so in the words of the
+// library that kube-apiserver uses.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for _, patch := range []string{
+		`[{"op":"add","path":"/x/y","value":1}]`, `[{"op":"replace","path":"/x/y","value":1}]`, `[{"op":"remove","path":"/x/y"}]`,
+		`[{"op":"test","path":"/x/y","value":1}]`, `[{"op":"test","path":"/a","value":2}]`, `[{"op":"replace","path":"/a/b/c","value":1}]`,
+	} {
+		_, got := apply(`{"a":1}`, patch)
+		_, want, _ := byLibrary(`{"a":1}`, patch)
+		if got == nil || want == nil || got.Error() != want.Error() {
+			t.Errorf("%s: %v, want %v", patch, got, want)
+		}
+	}
+}
+
 func TestLimits(t *testing.T) { // not parallel: it looks at what is allocated
 	doubling := func(n int) string {
 		operations := make([]string, n)

@@ -21,13 +21,13 @@ type node struct {
 // open reads one level of an object or list, and fails for all else.
 func (n *node) open(s *state) error {
 	if n == nil {
-		return errMissing
+		return errNowhere
 	}
 	if n.raw == nil {
 		return nil
 	}
 	if n.raw[0] != '{' && n.raw[0] != '[' {
-		return errMissing
+		return errNowhere
 	}
 	if err := s.spend(len(n.raw)); err != nil {
 		return err
