@@ -84,6 +84,9 @@ func Parse(body []byte) (*Patch, error) {
 	return p, nil
 }
 
+// Len returns how many operations there are.
+func (p *Patch) Len() int { return len(p.operations) }
+
 func pointerOf(raw *json.RawMessage) pointer {
 	var text string
 	if raw == nil || json.Unmarshal(*raw, &text) != nil {
