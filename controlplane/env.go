@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
+	"mainstay.dev/mainstay/admission/policies"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/codec"
@@ -101,6 +102,7 @@ type Metrics struct {
 	Aggregation    *aggregated.Metrics
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
+	Policies       *policies.Metrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -120,6 +122,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Policies, err = policies.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {

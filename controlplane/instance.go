@@ -53,6 +53,7 @@ type instance struct {
 	catalog     *route.Catalog // all of this control plane's own
 	services    egress.Resolver
 	documents   *openapi.Documents
+	policies    *admissionPolicies
 	custom      *custom.Source
 	aggregated  *aggregated.Source
 	clusterAuth *clusterAuth
@@ -68,7 +69,7 @@ type instance struct {
 	// stop ends the goroutines that start began; running waits for them.
 	stop                                 context.CancelFunc
 	running                              errgroup.Group
-	rbacLoop, customLoop, aggregatedLoop loop
+	rbacLoop, policiesLoop, customLoop, aggregatedLoop loop
 }
 
 // newInstance builds a control plane, from the store up. It does no I/O.
@@ -77,7 +78,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openPolicies, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -135,10 +136,14 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.aggregated.Load(ctx); err != nil {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
+	if err := i.policies.follow.load(ctx); err != nil {
+		return fmt.Errorf("load the admission policies: %w", err)
+	}
 	lifetime, i.stop = context.WithCancel(lifetime)
 	if i.rbac != nil {
 		i.run(lifetime, "roles and bindings", &i.rbacLoop, i.followRBAC)
 	}
+	i.run(lifetime, "admission policies", &i.policiesLoop, i.policies.follow.run)
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
