@@ -92,9 +92,14 @@ func admissionPlugins() []admissionPlugin {
 		{"NodeDeclaredFeatureValidator", byDefault, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
 		{"JobValidation", byDefault, nil},
 		{"PodResizeValidator", byDefault, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
-		{"MutatingAdmissionPolicy", byDefault, nil},
+		{"MutatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin {
+			if !i.rows.Gates.Enabled(feature.MutatingAdmissionPolicy) {
+				return nil
+			}
+			return i.policies.mutating
+		}},
 		{"MutatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.mutating }},
-		{"ValidatingAdmissionPolicy", byDefault, nil},
+		{"ValidatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin { return i.policies.validating }},
 		{"ValidatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.validating }},
 		{"ResourceQuota", byDefault, nil},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
+	"mainstay.dev/mainstay/admission/policies"
 	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
@@ -103,6 +104,7 @@ type Metrics struct {
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
 	Webhooks       *webhooks.Metrics
+	Policies       *policies.Metrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -125,6 +127,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Policies, err = policies.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {

@@ -81,8 +81,11 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Deleted: func(name types.NamespacedName, revision int64) { i.aggregated.ObserveDeleted(name.Name, revision) },
 		}
 	}
-	if observe := i.observeWebhooks(spec.Resource); observe != nil {
-		spec.Observer = observe
+	if observer := i.observeWebhooks(spec.Resource); observer != nil {
+		spec.Observer = observer
+	}
+	if observer := i.observePolicies(spec.Resource); observer != nil {
+		spec.Observer = observer
 	}
 	if i.rbac != nil && spec.Resource.Group == rbacv1.GroupName {
 		spec.Observer = i.rbac.Observer(spec.Resource.Resource)

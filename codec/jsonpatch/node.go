@@ -3,6 +3,7 @@ package jsonpatch
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,13 +22,13 @@ type node struct {
 // open reads one level of an object or list, and fails for all else.
 func (n *node) open(s *state) error {
 	if n == nil {
-		return errNowhere
+		return errMissing
 	}
 	if n.raw == nil {
 		return nil
 	}
 	if n.raw[0] != '{' && n.raw[0] != '[' {
-		return errNowhere
+		return errMissing
 	}
 	if err := s.spend(len(n.raw)); err != nil {
 		return err
@@ -87,13 +88,17 @@ func (n *node) get(key string) (*node, error) {
 // index returns the position in a list of the given length that a key names.
 func index(key string, length int) (int, error) {
 	i, err := strconv.Atoi(key)
-	if i < 0 {
-		i += length
+	if err != nil {
+		return 0, err
 	}
-	if err != nil || i < 0 || i >= length {
-		return 0, errIndex
+	at := i
+	if at < 0 {
+		at += length
 	}
-	return i, nil
+	if at < 0 || at >= length {
+		return 0, fmt.Errorf("Unable to access invalid index: %d: %w", i, errIndex)
+	}
+	return at, nil
 }
 
 func (n *node) add(s *state, key string, value *node) error {
@@ -119,7 +124,7 @@ func (n *node) add(s *state, key string, value *node) error {
 func (n *node) remove(s *state, key string) error {
 	if n.members != nil {
 		if _, ok := n.members[key]; !ok {
-			return errMissing
+			return fmt.Errorf("Unable to remove nonexistent key: %s: %w", key, errMissing)
 		}
 		delete(n.members, key)
 		return nil
