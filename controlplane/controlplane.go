@@ -9,8 +9,8 @@
 // apis/aggregated, apis/bootstrap, apis/builtin, apis/builtin/all,
 // apis/builtin/core, apis/builtin/core/allocation, apis/custom,
 // apis/custom/conversion, authorizer, cel/policy, codec,
-// controllers/clusterroles, discovery, egress, endpoints, feature, filters,
-// filters/authn, filters/authz, filters/authz/rbac, local, openapi, registry,
+// controllers/clusterroles, discovery, egress, egress/kubeconfig, endpoints,
+// feature, filters, filters/authn, filters/authz, filters/authz/rbac, local, openapi, registry,
 // request, rest, route, serviceaccount, storage, storage/cache, storage/factory,
 // storage/kv, storage/reflector, telemetry, webhook.
 package controlplane

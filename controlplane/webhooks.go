@@ -1,10 +1,13 @@
 package controlplane
 
 import (
+	"fmt"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/admission/webhooks"
+	"mainstay.dev/mainstay/egress/kubeconfig"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/reflector"
@@ -30,14 +33,23 @@ const (
 // openWebhooks creates the plugins that ask webhooks.
 func (i *instance) openWebhooks() error {
 	config := webhooks.Config{
-		Clients: &webhook.Clients{Resolver: i.services}, Namespaces: namespaces(i),
+		Namespaces: namespaces(i),
 		Compile: func(conditions []admissionregistrationv1.MatchCondition, ignore bool) webhooks.Conditions {
 			return i.policies.config.Conditions(conditions, ignore)
 		},
 		Reviews: !i.rows.Gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
 		Metrics: i.env.Metrics.Webhooks, Logger: i.env.Logger,
 	}
-	w := &admissionWebhooks{mutating: webhooks.NewMutating(config), validating: webhooks.NewValidating(config)}
+	w := &admissionWebhooks{}
+	var err error
+	if config.Clients, err = i.webhookClients(i.options.MutatingWebhookKubeconfig); err != nil {
+		return fmt.Errorf("MutatingAdmissionWebhook: %w", err)
+	}
+	w.mutating = webhooks.NewMutating(config)
+	if config.Clients, err = i.webhookClients(i.options.ValidatingWebhookKubeconfig); err != nil {
+		return fmt.Errorf("ValidatingAdmissionWebhook: %w", err)
+	}
+	w.validating = webhooks.NewValidating(config)
 	w.mutatingObjects, w.validatingObjects = w.mutating.Objects(), w.validating.Objects()
 	i.webhooks = w
 	reflectorOf := func(resource schema.GroupResource, stored reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
@@ -52,6 +64,18 @@ func (i *instance) openWebhooks() error {
 		}
 	}
 	return nil
+}
+
+// webhookClients are connections to webhooks, which are shown the users of a
+// kubeconfig; "": nobody.
+func (i *instance) webhookClients(file string) (*webhook.Clients, error) {
+	clients := &webhook.Clients{Resolver: i.services}
+	if file == "" {
+		return clients, nil
+	}
+	var err error
+	clients.Users, err = kubeconfig.ReadUsers(file)
+	return clients, err
 }
 
 // observeWebhooks has the writes of configurations in effect when they return; nil for
