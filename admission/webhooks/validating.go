@@ -51,6 +51,11 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 	case len(questions) == 1:
 		return p.judge(ctx, a, questions[0], 0)
 	}
+	return p.judgeAll(ctx, a, questions)
+}
+
+// judgeAll asks all at the same time.
+func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, questions []*question) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, q := range questions {
 		group.Go(func() error { return p.judge(ctx, a, q, i) })
