@@ -5,8 +5,8 @@
 // (listener, data directory, store, keys, metrics), is the host's (package
 // server), which hands it over as an Env.
 //
-// Imports: admission, admission/plugin, admission/policies, admission/webhooks,
-// apis/aggregated, apis/bootstrap, apis/builtin, apis/builtin/all,
+// Imports: admission, admission/manifest, admission/plugin, admission/policies,
+// admission/webhooks, apis/aggregated, apis/bootstrap, apis/builtin, apis/builtin/all,
 // apis/builtin/core, apis/builtin/core/allocation, apis/custom,
 // apis/custom/conversion, authorizer, cel/policy, codec,
 // controllers/clusterroles, discovery, egress, egress/kubeconfig, endpoints,

@@ -32,12 +32,16 @@ type plugin struct {
 // Handles implements admission.Plugin.
 func (*plugin) Handles(admission.Operation) bool { return true }
 
-// candidates are the webhooks that may be asked about a request: what configures
-// admission is nobody's business, or a bad webhook could not be got rid of.
+// candidates are the webhooks that may be asked about a request. What configures
+// admission is the business of those alone that files configure, or a bad webhook
+// could not be got rid of.
 func (p *plugin) candidates(r *admission.Request) []placed {
 	index := p.source.index.Load()
-	if len(index.All()) == 0 || match.IsConfiguration(r) || !p.config.Reviews && match.IsReview(r) {
+	switch {
+	case len(index.All()) == 0, !p.config.Reviews && match.IsReview(r):
 		return nil
+	case match.IsConfiguration(r):
+		index = p.source.staticIndex.Load()
 	}
 	return index.Candidates(r)
 }

@@ -11,6 +11,7 @@ import (
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/match"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
@@ -35,6 +36,15 @@ func (p *Validating) Objects() *reflector.Objects[*admissionregistrationv1.Valid
 	return objects(p.source, "validating webhook configurations", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
 		return asMutating(c.Webhooks)
 	})
+}
+
+// SetStatic puts the configurations of files into effect, in place of those before.
+func (p *Validating) SetStatic(configurations []codec.Object) {
+	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
+	for _, c := range configurations {
+		webhooks[c.GetName()] = asMutating(c.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks)
+	}
+	p.source.setStatic(webhooks)
 }
 
 // Validate implements admission.Validator.
