@@ -14,7 +14,9 @@ func BenchmarkNoMatch(b *testing.B) {
 			s := serve(b, nil)
 			p, v := NewMutating(config()), NewValidating(config())
 			for i := range n {
-				spec := s.spec("/hook", func(spec *admissionregistrationv1.MutatingWebhook) { spec.Rules[0].Resources = []string{fmt.Sprint("kind", i)} })
+				spec := s.spec("/hook", func(spec *admissionregistrationv1.MutatingWebhook) {
+					spec.Rules[0].Resources = []string{fmt.Sprint("kind", i)}
+				})
 				p.source.set(fmt.Sprint(i), []admissionregistrationv1.MutatingWebhook{spec})
 				v.source.set(fmt.Sprint(i), []admissionregistrationv1.MutatingWebhook{spec})
 			}

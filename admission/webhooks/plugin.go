@@ -53,7 +53,9 @@ func (p *plugin) match(ctx context.Context, s *match.Subject, h placed) (*rest.R
 	if shown == nil || err != nil || h.conditions == nil {
 		return shown, err
 	}
+	began := time.Now()
 	matches, err := h.conditions.Match(ctx, s, shown)
+	p.config.Metrics.matched(h.hook, p.mutates, s.Operation, time.Since(began), matches, err)
 	if err != nil {
 		return nil, apierrors.NewForbidden(s.Resource.GroupResource(), s.Name, err)
 	}

@@ -78,7 +78,7 @@ func (s *source) setStatic(configurations map[string][]admissionregistrationv1.M
 	}
 	for name, hooks := range s.static {
 		if _, kept := configurations[name]; !kept {
-			closeAll(hooks)
+			s.closeAll(hooks)
 		}
 	}
 	s.static = static
@@ -86,16 +86,17 @@ func (s *source) setStatic(configurations map[string][]admissionregistrationv1.M
 	s.arrange()
 }
 
-func closeAll(hooks []*hook) {
+func (s *source) closeAll(hooks []*hook) {
 	for _, h := range hooks {
 		h.close()
+		s.config.Metrics.gone(h)
 	}
 }
 
 func (s *source) remove(configuration string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	closeAll(s.stored[configuration])
+	s.closeAll(s.stored[configuration])
 	delete(s.stored, configuration)
 }
 
