@@ -6,13 +6,14 @@
 // server), which hands it over as an Env.
 //
 // Imports: admission, admission/manifest, admission/plugin, admission/policies,
-// admission/webhooks, apis/aggregated, apis/bootstrap, apis/builtin, apis/builtin/all,
-// apis/builtin/core, apis/builtin/core/allocation, apis/custom,
+// admission/webhooks, apis/aggregated, apis/bootstrap, apis/builtin,
+// apis/builtin/all, apis/builtin/core, apis/builtin/core/allocation, apis/custom,
 // apis/custom/conversion, authorizer, cel/policy, codec,
-// controllers/clusterroles, discovery, egress, egress/kubeconfig, endpoints,
-// feature, filters, filters/authn, filters/authz, filters/authz/rbac, local, openapi, registry,
-// request, rest, route, serviceaccount, storage, storage/cache, storage/factory,
-// storage/kv, storage/reflector, telemetry, webhook.
+// controllers/clusterroles, controllers/flowschemas, discovery, egress,
+// egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authz,
+// filters/authz/rbac, local, openapi, registry, request, rest, route,
+// serviceaccount, storage, storage/cache, storage/factory, storage/kv,
+// storage/reflector, telemetry, webhook.
 package controlplane
 
 import (
