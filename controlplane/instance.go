@@ -67,8 +67,8 @@ type instance struct {
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                                 context.CancelFunc
-	running                              errgroup.Group
+	stop                                               context.CancelFunc
+	running                                            errgroup.Group
 	rbacLoop, policiesLoop, customLoop, aggregatedLoop loop
 }
 

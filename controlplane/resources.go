@@ -54,6 +54,7 @@ func (i *instance) rowEnv() *builtin.Env {
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
 		Storage:           i.openRow,
 		Authorizer:        i.authorizer,
+		ResourceOf:        i.nameOf,
 		AuthenticateToken: i.authenticateToken,
 		Tokens:            i.issuer(),
 		Rules:             i.reviewRules,

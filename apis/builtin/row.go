@@ -75,6 +75,10 @@ type Env struct {
 	// they do not have; nil: that is not what is asked.
 	Roles RoleResolver
 
+	// ResourceOf returns the resource of a kind, "" where there is none, so that it can
+	// be asked who may read such objects. It is required with Authorizer.
+	ResourceOf func(schema.GroupVersionKind) string
+
 	// The following answer reviews. They are required where the groups of
 	// reviews are served, and are called when a review comes in.
 
