@@ -305,3 +305,41 @@ func TestPermittedParams(t *testing.T) {
 	as(t, c, "jane", "POST", mutatingPolicies, policyBody(t, "m", `paramKind: {apiVersion: v1, kind: ConfigMap}, reinvocationPolicy: Never, `+mutationsOf("Object{}")), 201, "")
 	as(t, c, "jane", "POST", mutatingBindings, bound(t, "m", "m", "paramRef: {name: s, namespace: default, parameterNotFoundAction: Allow}"), 201, "")
 }
+
+// TestTypeChecking: a policy's status says what is wrong with its expressions, for each
+// kind that it names, from when it is written.
+func TestTypeChecking(t *testing.T) {
+	t.Parallel()
+	c := newRBACPlane(t)
+	define(t, c)
+	constraints := `matchConstraints: {resourceRules: [{apiGroups: [apps, example.com], apiVersions: [v1], operations: [CREATE], resources: [deployments, replicasets, limits, pods]}]}, `
+	for n, test := range []struct {
+		validation string
+		want       []string // parts of the warning; none: there is no warning
+	}{
+		{`expression: "object.spec.replicass > 1"`, []string{
+			`"fieldRef":"spec.validations[0].expression"`,
+			`"warning":"apps/v1, Kind=Deployment: ERROR: \u003cinput\u003e:1:12: undefined field 'replicass'\n | object.spec.replicass \u003e 1\n | ...........^\n\napps/v1, Kind=ReplicaSet: ERROR`,
+			`example.com/v1, Kind=Limit: ERROR`,
+		}},
+		{`expression: "object.spec.replicas > 'x'"`, []string{"found no matching overload for '_\\u003e_' applied to '(int, string)'"}},
+		{`expression: "object.kind == 'Limit' || object.metadata.labels.all(k, v, v != '') && object.metadata.creationTimestamp < timestamp('2020-01-01T00:00:00Z')"`, nil},
+		{`expression: "has(object.metadata.name)", messageExpression: "'a ' + object.metadata.nam"`, []string{`"fieldRef":"spec.validations[0].messageExpression"`, "undefined field 'nam'"}},
+		{`expression: "variables.x > 1"`, nil},
+		{`expression: "params.data.a == 'b' && params.dat == 1"`, []string{"undefined field 'dat'"}},
+	} {
+		name := fmt.Sprint("t", n)
+		got := body(t, c, "POST", validatingPolicies, policyBody(t, name, constraints+`paramKind: {apiVersion: v1, kind: ConfigMap}, variables: [{name: x, expression: "object.metadata.generation"}], validations: [{`+test.validation+`}]`))
+		if !strings.Contains(got, `"observedGeneration":1`) || len(test.want) == 0 && !strings.Contains(got, `"typeChecking":{}`) {
+			t.Errorf("%s: %s", test.validation, got)
+		}
+		for _, text := range test.want {
+			if !strings.Contains(got, text) {
+				t.Errorf("%s:\n%s\nwant %s", test.validation, got, text)
+			}
+		}
+	}
+	as(t, c, "admin", "PATCH", validatingPolicies+"/t0", `{"metadata":{"labels":{"a":"b"}}}`, 200, `"observedGeneration":1`)
+	as(t, c, "admin", "PATCH", validatingPolicies+"/t0", `{"spec":{"validations":[{"expression":"has(object.metadata)"}]}}`, 200, `"status":{"observedGeneration":2,"typeChecking":{}}`)
+	as(t, c, "admin", "GET", validatingPolicies+"/t0", "", 200, `"generation":2`)
+}

@@ -62,6 +62,9 @@ func (i *instance) rowEnv() *builtin.Env {
 	if i.rbac != nil {
 		env.Roles = i.rbac
 	}
+	if i.options.runs(policyStatus) {
+		env.Types = &typeResolver{instance: i}
+	}
 	return env
 }
 

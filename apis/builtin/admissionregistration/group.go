@@ -1,8 +1,8 @@
 // Package admissionregistration declares the resources of
 // admissionregistration.k8s.io. It admits nothing itself.
 //
-// Imports: apis/builtin, apis/builtin/validation, authorizer, cel/policy, codec,
-// feature, request, webhook.
+// Imports: apis/builtin, apis/builtin/validation, authorizer, cel/policy, cel/typed,
+// codec, feature, request, webhook.
 package admissionregistration
 
 import (
@@ -40,7 +40,8 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicy]{
 			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
-			Default: defaultValidatingPolicy, Permit: permitValidatingPolicy, Validate: validateValidatingPolicy,
+			Default: defaultValidatingPolicy, Prepare: prepareValidatingPolicy, PrepareUpdate: prepareValidatingPolicyUpdate,
+			Permit: permitValidatingPolicy, Validate: validateValidatingPolicy,
 			ValidateStatus: validateValidatingPolicyStatus, Expensive: true, Columns: validatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
