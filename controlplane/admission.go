@@ -98,9 +98,9 @@ func admissionPlugins() []admissionPlugin {
 			}
 			return i.policies.mutating
 		}},
-		{"MutatingAdmissionWebhook", byDefault, nil},
+		{"MutatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.mutating }},
 		{"ValidatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin { return i.policies.validating }},
-		{"ValidatingAdmissionWebhook", byDefault, nil},
+		{"ValidatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.validating }},
 		{"ResourceQuota", byDefault, nil},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"mainstay.dev/mainstay/admission/policies"
+	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/codec"
@@ -102,6 +103,7 @@ type Metrics struct {
 	Aggregation    *aggregated.Metrics
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
+	Webhooks       *webhooks.Metrics
 	Policies       *policies.Metrics
 }
 
@@ -122,6 +124,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Policies, err = policies.NewMetrics(registerer); err != nil {

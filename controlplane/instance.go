@@ -53,6 +53,7 @@ type instance struct {
 	catalog     *route.Catalog // all of this control plane's own
 	services    egress.Resolver
 	documents   *openapi.Documents
+	webhooks    *admissionWebhooks
 	policies    *admissionPolicies
 	custom      *custom.Source
 	aggregated  *aggregated.Source
@@ -67,9 +68,9 @@ type instance struct {
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                                               context.CancelFunc
-	running                                            errgroup.Group
-	rbacLoop, policiesLoop, customLoop, aggregatedLoop loop
+	stop                                                             context.CancelFunc
+	running                                                          errgroup.Group
+	rbacLoop, policiesLoop, webhooksLoop, customLoop, aggregatedLoop loop
 }
 
 // newInstance builds a control plane, from the store up. It does no I/O.
@@ -78,7 +79,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openPolicies, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -136,6 +137,9 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.aggregated.Load(ctx); err != nil {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
+	if err := i.webhooks.follow.load(ctx); err != nil {
+		return fmt.Errorf("load the configurations of admission webhooks: %w", err)
+	}
 	if err := i.policies.follow.load(ctx); err != nil {
 		return fmt.Errorf("load the admission policies: %w", err)
 	}
@@ -143,6 +147,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if i.rbac != nil {
 		i.run(lifetime, "roles and bindings", &i.rbacLoop, i.followRBAC)
 	}
+	i.run(lifetime, "admission webhooks", &i.webhooksLoop, i.webhooks.follow.run)
 	i.run(lifetime, "admission policies", &i.policiesLoop, i.policies.follow.run)
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
 	keepUp := func() {

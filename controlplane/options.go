@@ -53,6 +53,9 @@ type Options struct {
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// MutatingWebhookKubeconfig and ValidatingWebhookKubeconfig are files with what
+	// webhooks are shown of this server, by their hosts; "": nothing.
+	MutatingWebhookKubeconfig, ValidatingWebhookKubeconfig string
 	// ServiceAccountIssuers are those of service account tokens: the first one issues
 	// them, all are taken. None: https://kubernetes.default.svc.cluster.local.
 	ServiceAccountIssuers []string

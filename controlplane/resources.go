@@ -85,6 +85,9 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Deleted: func(name types.NamespacedName, revision int64) { i.aggregated.ObserveDeleted(name.Name, revision) },
 		}
 	}
+	if observer := i.observeWebhooks(spec.Resource); observer != nil {
+		spec.Observer = observer
+	}
 	if observer := i.observePolicies(spec.Resource); observer != nil {
 		spec.Observer = observer
 	}

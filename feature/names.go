@@ -31,6 +31,7 @@ const (
 	DeploymentReplicaSetTerminatingReplicas        Gate = "DeploymentReplicaSetTerminatingReplicas"
 	EmptyDirVolumeMode                             Gate = "EmptyDirVolumeMode"
 	EvictionRequestAPI                             Gate = "EvictionRequestAPI"
+	ExcludeAdmissionWebhookVirtualResources        Gate = "ExcludeAdmissionWebhookVirtualResources"
 	GRPCContainerProbeTLS                          Gate = "GRPCContainerProbeTLS"
 	GenericWorkload                                Gate = "GenericWorkload"
 	H2CContainerProbe                              Gate = "H2CContainerProbe"

@@ -51,6 +51,9 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 		// turns out to be closed. Reviews have no side effects.
 		"Idempotency-Key": nil,
 	}
+	if err := c.credentials.Authorize(request.Header); err != nil {
+		return nil, err
+	}
 	client := &http.Client{Transport: c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
 	if err != nil {

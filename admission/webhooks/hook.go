@@ -97,7 +97,7 @@ func (c *Config) newHooks(configuration string, specs []admissionregistrationv1.
 func (c *Config) newHook(configuration, id string, spec *admissionregistrationv1.MutatingWebhook) *hook {
 	h := &hook{configuration: configuration, id: id, spec: *spec, matcher: match.New(resourcesOf(spec))}
 	if len(spec.MatchConditions) > 0 {
-		h.conditions = c.Compile(spec.Name, spec.MatchConditions, h.ignoresFailures())
+		h.conditions = c.Compile(spec.MatchConditions, h.ignoresFailures())
 	}
 	h.client, h.broken = c.Clients.Client(targetOf(&spec.ClientConfig))
 	return h

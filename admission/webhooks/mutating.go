@@ -66,6 +66,9 @@ func (r *rounds) changed() {
 
 // Mutate implements admission.Mutator.
 func (p *Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
+	if c, ok := a.Object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
+		p.warnOfItself(ctx, c.Webhooks)
+	}
 	candidates := p.candidates(&a.Request)
 	if len(candidates) == 0 {
 		return nil

@@ -45,7 +45,7 @@ func (q *question) readResponse(body []byte, mutating bool) (*admissionv1.Admiss
 	switch {
 	case response == nil:
 		err = errors.New("webhook response was absent")
-	case q.gvk.Version == "v1beta1": // its responses were never looked at closely
+	case q.gvk.Version == beta: // its responses were never looked at closely
 		acceptBeta(response, mutating)
 	case response.UID != q.uid:
 		err = fmt.Errorf("expected response.uid=%q, got %q", q.uid, shortened(string(response.UID), 100))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,15 +70,15 @@ func (q *questioner) question(ctx context.Context, h placed, shown *rest.Resourc
 	return out, err
 }
 
+// beta is the older version of reviews, which has the same fields.
+const beta = "v1beta1"
+
 // reviewKind is the type of the reviews that a webhook is sent: the first of its
 // versions that there is.
 func reviewKind(versions []string) (schema.GroupVersionKind, bool) {
 	for _, v := range versions {
-		switch v {
-		case admissionv1.SchemeGroupVersion.Version:
-			return admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"), true
-		case admissionv1beta1.SchemeGroupVersion.Version:
-			return admissionv1beta1.SchemeGroupVersion.WithKind("AdmissionReview"), true
+		if v == "v1" || v == beta {
+			return schema.GroupVersionKind{Group: admissionv1.GroupName, Version: v, Kind: "AdmissionReview"}, true
 		}
 	}
 	return schema.GroupVersionKind{}, false

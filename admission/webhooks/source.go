@@ -31,7 +31,7 @@ type Config struct {
 	Namespaces match.Namespaces
 	// Compile makes the conditions of a webhook; with ignore, one that cannot be
 	// evaluated is as if it were false.
-	Compile func(name string, conditions []admissionregistrationv1.MatchCondition, ignore bool) Conditions
+	Compile func(conditions []admissionregistrationv1.MatchCondition, ignore bool) Conditions
 	// Reviews: reviews of authentication and authorization are shown to webhooks.
 	Reviews bool
 	Metrics *Metrics // nil counts nothing

@@ -39,6 +39,9 @@ func (p *Validating) Objects() *reflector.Objects[*admissionregistrationv1.Valid
 
 // Validate implements admission.Validator.
 func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) error {
+	if c, ok := a.Object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
+		p.warnOfItself(ctx, asMutating(c.Webhooks))
+	}
 	questions, err := p.questions(ctx, a)
 	switch {
 	case err != nil || len(questions) == 0:
