@@ -15,6 +15,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controllers/clusterroles"
+	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -44,6 +45,7 @@ func (o Options) runs(name string) bool {
 
 // openControllers creates the controllers that run in the server.
 func (i *instance) openControllers() error {
+	i.conditions = flowschemas.New(i.lifetime, i.local, i.env.Logger)
 	if !i.options.runs(clusterroles.Name) {
 		return nil
 	}

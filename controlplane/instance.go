@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom"
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/controllers/clusterroles"
+	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters/authn"
@@ -60,7 +61,8 @@ type instance struct {
 	clusterAuth *clusterAuth
 	cluster     *bootstrap.Bootstrap      // the objects that every cluster has
 	aggregation *clusterroles.Aggregation // nil where it does not run
-	leases      storage.Interface         // uncached
+	conditions  *flowschemas.Conditions
+	leases      storage.Interface // uncached
 	api         *endpoints.API
 	paths       *paths
 	checkPaths  []string // of single health checks
