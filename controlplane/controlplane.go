@@ -8,7 +8,7 @@
 // Imports: admission, admission/manifest, admission/plugin, admission/policies,
 // admission/webhooks, apis/aggregated, apis/bootstrap, apis/builtin,
 // apis/builtin/all, apis/builtin/core, apis/builtin/core/allocation, apis/custom,
-// apis/custom/conversion, authorizer, cel/policy, codec,
+// apis/custom/conversion, authorizer, cel/policy, cel/typed, codec,
 // controllers/clusterroles, controllers/flowschemas, discovery, egress,
 // egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authz,
 // filters/authz/rbac, local, openapi, registry, request, rest, route,

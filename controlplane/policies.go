@@ -77,19 +77,33 @@ func lateObserver(of func() *storage.Observer) *storage.Observer {
 // resourceOf returns what finds the resource of a kind. Its name is looked for once.
 func (i *instance) resourceOf() func(schema.GroupVersionKind) *rest.Resource {
 	var names sync.Map // by kind
+	find := func(gvk schema.GroupVersionKind, name string) *rest.Resource {
+		if r := i.catalog.Find(gvk.GroupVersion(), name, ""); r != nil && r.Version.GVK == gvk {
+			return r
+		}
+		return nil
+	}
 	return func(gvk schema.GroupVersionKind) *rest.Resource {
 		if name, known := names.Load(gvk); known {
-			if r := i.catalog.Find(gvk.GroupVersion(), name.(string), ""); r != nil && r.Version.GVK == gvk {
+			if r := find(gvk, name.(string)); r != nil {
 				return r
 			}
 		}
-		resources := i.resourcesOf(gvk)
-		if len(resources) == 0 {
+		described := i.resourcesOf(gvk)
+		if len(described) == 0 {
 			return nil
 		}
-		names.Store(gvk, resources[0].Name)
-		return resources[0]
+		names.Store(gvk, described[0].Name)
+		return find(gvk, described[0].Name)
 	}
+}
+
+// nameOf returns the name of the resource of a kind, "" where there is none.
+func (i *instance) nameOf(gvk schema.GroupVersionKind) string {
+	if r := i.policies.config.ResourceOf(gvk); r != nil {
+		return r.Name
+	}
+	return ""
 }
 
 // followers are reflectors of what the server itself needs.

@@ -61,12 +61,16 @@ func (i *instance) rowEnv() *builtin.Env {
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
 		Storage:           i.openRow,
 		Authorizer:        i.authorizer,
+		ResourceOf:        i.nameOf,
 		AuthenticateToken: i.authenticateToken,
 		Tokens:            i.issuer(),
 		Rules:             i.reviewRules,
 	}
 	if i.rbac != nil {
 		env.Roles = i.rbac
+	}
+	if i.options.runs(policyStatus) {
+		env.Types = &typeResolver{instance: i}
 	}
 	return env
 }

@@ -190,6 +190,7 @@ func (m *mutation) invoke(i invocation) error {
 		changed = changed || did
 	}
 	if changed {
+		m.ChangedBy(fmt.Sprintf("MutatingAdmissionPolicy '%s' with binding '%s'", i.name, i.binding.name))
 		m.runs.again()
 		m.Reinvoke()
 	}

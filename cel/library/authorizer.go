@@ -206,7 +206,7 @@ func (c asker) ask(q question) ref.Val {
 	return decisionValue(d)
 }
 
-func askerValue(c asker) ref.Val             { return opaque(AuthorizerType(), c) }
+func askerValue(c asker) ref.Val                 { return opaque(AuthorizerType(), c) }
 func resourceCheckValue(c resourceCheck) ref.Val { return opaque(ResourceCheckType(), c) }
 func decisionValue(d decision) ref.Val           { return opaque(decisionType(), d) }
 

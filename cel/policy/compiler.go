@@ -5,9 +5,11 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 
 	"mainstay.dev/mainstay/cel/environment"
 	"mainstay.dev/mainstay/cel/library"
+	"mainstay.dev/mainstay/cel/typed"
 )
 
 // Scope is what an expression sees besides object, oldObject, request and
@@ -26,6 +28,9 @@ type Scope struct {
 type Compiler struct {
 	// Variables lets expressions see the variables that were declared so far.
 	Variables bool
+	// Object and Params are the types of object, oldObject and params; nil: expressions may
+	// do with them what they want. Programs are made without.
+	Object, Params *typed.Type
 	// Programs shares programs between policies. It is not needed to check.
 	Programs *Programs
 
@@ -124,9 +129,9 @@ func (c *Compiler) env(sees Scope) (*cel.Env, error) {
 func (c *Compiler) options(base *cel.Env, sees Scope) []cel.EnvOption {
 	options := []cel.EnvOption{
 		library.Authorizer(),
-		cel.CustomTypeProvider(provider{Provider: base.CELTypeProvider(), compiler: c, patches: sees.Patches}),
-		cel.Variable(objectVariable, cel.DynType),
-		cel.Variable(oldObjectVariable, cel.DynType),
+		cel.CustomTypeProvider(provider{Provider: c.types(base), compiler: c, patches: sees.Patches}),
+		cel.Variable(objectVariable, typeOf(c.Object)),
+		cel.Variable(oldObjectVariable, typeOf(c.Object)),
 		cel.Variable(namespaceVariable, cel.ObjectType(namespaceName)),
 		cel.Variable(requestVariable, cel.ObjectType(requestName)),
 	}
@@ -134,7 +139,7 @@ func (c *Compiler) options(base *cel.Env, sees Scope) []cel.EnvOption {
 		options = append(options, cel.Variable(variablesVariable, cel.ObjectType(variablesName)))
 	}
 	if sees.Params {
-		options = append(options, cel.Variable(paramsVariable, cel.DynType))
+		options = append(options, cel.Variable(paramsVariable, typeOf(c.Params)))
 	}
 	if sees.Authorizer {
 		options = append(options,
@@ -144,6 +149,24 @@ func (c *Compiler) options(base *cel.Env, sees Scope) []cel.EnvOption {
 		options = append(options, library.JSONPatch())
 	}
 	return options
+}
+
+// types returns what resolves the names of the types of objects and parameters.
+func (c *Compiler) types(base *cel.Env) types.Provider {
+	resolves := base.CELTypeProvider()
+	for _, t := range [...]*typed.Type{c.Object, c.Params} {
+		if t != nil {
+			resolves = typed.Provider{Provider: resolves, Root: t}
+		}
+	}
+	return resolves
+}
+
+func typeOf(t *typed.Type) *cel.Type {
+	if t == nil {
+		return cel.DynType
+	}
+	return t.CEL()
 }
 
 // variableType is what a variable of a type is seen as: objects lose their types.

@@ -11,6 +11,7 @@ package jsonpatch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,7 +142,7 @@ func (s *state) do(o *operation) error {
 	case "test":
 		return s.test(o)
 	}
-	return fmt.Errorf("Unexpected kind: %s", o.op)
+	return fmt.Errorf("Unexpected kind: %s", cmp.Or(o.op, "unknown"))
 }
 
 func (o *operation) newValue() *node {
@@ -197,11 +198,23 @@ func unescape(step string) string {
 	return b.String()
 }
 
-// reach is find, with an error that says what for.
-func (s *state) reach(p pointer, format string) (parent *node, key string, err error) {
+// The ends of what is said of operations that lack a pointer.
+const (
+	noPath    = "operation failed to decode path"
+	noOwnPath = noPath + ": operation missing path field"
+	noFrom    = "operation failed to decode from: operation, missing from field"
+)
+
+// reach is find, with an error that says what for: absent, where there is no pointer, or
+// that it leads nowhere.
+func (s *state) reach(p pointer, operation, absent, nowhere string) (parent *node, key string, err error) {
 	parent, key, err = s.find(p)
-	if err != nil && !errors.Is(err, ErrWork) {
-		err = fmt.Errorf(format+": %w", p.text, errMissing)
+	switch {
+	case err == nil, errors.Is(err, ErrWork):
+	case !p.given:
+		err = fmt.Errorf("%s %s: %w", operation, absent, errMissing)
+	default:
+		err = fmt.Errorf("%s operation does not apply: "+nowhere+": %w", operation, p.text, errMissing)
 	}
 	return parent, key, err
 }
@@ -214,7 +227,7 @@ func in(operation string, p pointer, err error) error {
 }
 
 func (s *state) add(p pointer, value *node) error {
-	parent, key, err := s.reach(p, `add operation does not apply: doc is missing path: "%s"`)
+	parent, key, err := s.reach(p, "add", noPath, `doc is missing path: "%s"`)
 	if err != nil {
 		return err
 	}
@@ -222,7 +235,7 @@ func (s *state) add(p pointer, value *node) error {
 }
 
 func (s *state) remove(p pointer) error {
-	parent, key, err := s.reach(p, `remove operation does not apply: doc is missing path: "%s"`)
+	parent, key, err := s.reach(p, "remove", noPath, `doc is missing path: "%s"`)
 	if err != nil {
 		return err
 	}
@@ -237,7 +250,7 @@ func (s *state) replace(o *operation) error {
 		s.root = o.newValue()
 		return nil
 	}
-	parent, key, err := s.reach(o.path, "replace operation does not apply: doc is missing path: %s")
+	parent, key, err := s.reach(o.path, "replace", noOwnPath, "doc is missing path: %s")
 	if err != nil {
 		return err
 	}
@@ -248,7 +261,7 @@ func (s *state) replace(o *operation) error {
 }
 
 func (s *state) move(o *operation) error {
-	parent, key, err := s.reach(o.from, "move operation does not apply: doc is missing from path: %s")
+	parent, key, err := s.reach(o.from, "move", noFrom, "doc is missing from path: %s")
 	if err != nil {
 		return err
 	}
@@ -259,7 +272,7 @@ func (s *state) move(o *operation) error {
 	if err := parent.remove(s, key); err != nil {
 		return fmt.Errorf("error in move for path: '%s': %w", key, err)
 	}
-	to, key, err := s.reach(o.path, "move operation does not apply: doc is missing destination path: %s")
+	to, key, err := s.reach(o.path, "move", noOwnPath, "doc is missing destination path: %s")
 	if err != nil {
 		return err
 	}
@@ -267,7 +280,7 @@ func (s *state) move(o *operation) error {
 }
 
 func (s *state) copy(o *operation) error {
-	from, key, err := s.reach(o.from, "copy operation does not apply: doc is missing from path: %s")
+	from, key, err := s.reach(o.from, "copy", noFrom, "doc is missing from path: %s")
 	if err != nil {
 		return err
 	}
@@ -275,7 +288,7 @@ func (s *state) copy(o *operation) error {
 	if err != nil {
 		return fmt.Errorf("error in copy for from: '%s': %w", o.from.text, err)
 	}
-	parent, key, err := s.reach(o.path, "copy operation does not apply: doc is missing destination path: %s")
+	parent, key, err := s.reach(o.path, "copy", noPath, "doc is missing destination path: %s")
 	if err != nil {
 		return err
 	}
@@ -296,7 +309,7 @@ func (s *state) copy(o *operation) error {
 func (s *state) test(o *operation) error {
 	value := s.root
 	if !o.path.given || o.path.text != "" {
-		parent, key, err := s.reach(o.path, "test operation does not apply: is missing path: %s")
+		parent, key, err := s.reach(o.path, "test", noOwnPath, "is missing path: %s")
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package jsonpatch
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,6 +112,9 @@ func (n *node) add(s *state, key string, value *node) error {
 		return nil
 	}
 	i, err := index(key, len(n.elements)+1)
+	if errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
+	}
 	if err != nil {
 		return err
 	}
