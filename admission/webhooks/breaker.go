@@ -10,7 +10,7 @@ import (
 // after a number of failures in a row it is asked by one request at a time, with
 // pauses in between that grow with what asking costs. One that refuses connections
 // costs nothing, and is asked almost as often as ever; one that never answers is
-// left alone for half a minute. The first answer ends it.
+// left alone for some seconds. The first answer ends it.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
@@ -21,8 +21,8 @@ type breaker struct {
 
 const (
 	breakerFailures = 5
-	breakerFactor   = 8 // a pause is so many times as long as the call that failed
-	breakerPause    = 30 * time.Second
+	breakerFactor   = 2 // a pause is so many times as long as the call that failed
+	breakerPause    = 10 * time.Second
 )
 
 // sparing is why a webhook is not asked.

@@ -34,10 +34,10 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	err := b.begin(now)
-	if want := "it failed 5 times in a row and is not asked again for 30s; the last time: refused"; err == nil || err.Error() != want || !errors.Is(err, refused) {
+	if want := "it failed 5 times in a row and is not asked again for 10s; the last time: refused"; err == nil || err.Error() != want || !errors.Is(err, refused) {
 		t.Errorf("%v, want %q", err, want)
 	}
-	now = now.Add(30 * time.Second)
+	now = now.Add(10 * time.Second)
 	if err := b.begin(now); err != nil {
 		t.Fatalf("after the pause: %v", err)
 	}
@@ -46,10 +46,10 @@ func TestBreaker(t *testing.T) {
 	}
 	b.abandon()
 	fail(time.Millisecond)
-	if err := b.begin(now); err == nil || !strings.Contains(err.Error(), "not asked again for 8ms") {
+	if err := b.begin(now); err == nil || !strings.Contains(err.Error(), "not asked again for 2ms") {
 		t.Errorf("after a quick failure: %v", err)
 	}
-	now = now.Add(8 * time.Millisecond)
+	now = now.Add(2 * time.Millisecond)
 	if err := b.begin(now); err != nil {
 		t.Fatal(err)
 	}
