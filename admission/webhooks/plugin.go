@@ -101,7 +101,7 @@ func checkDryRun(a *admission.Attributes, h *hook) error {
 	}
 	switch effects := h.spec.SideEffects; {
 	case effects == nil:
-		return &callError{h.spec.Name, errors.New("Webhook SideEffects is nil"), http.StatusBadRequest} //nolint:staticcheck // kube-apiserver's words
+		return &callError{h.spec.Name, errors.New("Webhook SideEffects is nil"), http.StatusBadRequest}
 	case *effects == admissionregistrationv1.SideEffectClassNone, *effects == admissionregistrationv1.SideEffectClassNoneOnDryRun:
 		return nil
 	}

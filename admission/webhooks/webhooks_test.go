@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/rest"
 )
 
 const failed = `Internal error occurred: failed calling webhook "hook.example.com": `
@@ -382,5 +383,25 @@ func TestExempt(t *testing.T) {
 	p.config.Reviews = true
 	if err := p.Validate(t.Context(), creation(&review)); err == nil {
 		t.Error("the review was not shown")
+	}
+}
+
+// TestConnection: the options of a connection are shown, and may be changed.
+func TestConnection(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]answerer{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
+		if got := review.Request; string(got.Object.Raw) != `{"kind":"PodExecOptions","apiVersion":"v1","container":"c","command":null}` || string(got.Options.Raw) != "null" && got.Options.Raw != nil || got.SubResource != "exec" {
+			t.Errorf("shown %s with %s as %s", got.Object.Raw, got.Options.Raw, got.SubResource)
+		}
+		patch(`[{"op":"replace","path":"/container","value":"d"}]`)(w, r, review)
+	}})
+	spec := s.spec("/hook", func(spec *admissionregistrationv1.MutatingWebhook) { spec.Rules[0].Resources = []string{"pods/*"} })
+	r := &rest.Resource{GroupVersion: corev1.SchemeGroupVersion, Name: "pods", Subresource: "exec", Version: &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("PodExecOptions")}}
+	a := &admission.Attributes{Request: admission.Request{Operation: admission.Connect, Resource: r, Namespace: "a", Name: "b"}, Object: &corev1.PodExecOptions{Container: "c"}}
+	if err := mutating(spec).Mutate(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Object.(*corev1.PodExecOptions).Container; got != "d" {
+		t.Errorf("container %q", got)
 	}
 }
