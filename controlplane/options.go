@@ -8,6 +8,7 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/feature"
@@ -53,12 +54,12 @@ type Options struct {
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
-	// MutatingWebhookKubeconfig and ValidatingWebhookKubeconfig are files with what
-	// webhooks are shown of this server, by their hosts; "": nothing.
-	MutatingWebhookKubeconfig, ValidatingWebhookKubeconfig string
-	// MutatingWebhookManifests and ValidatingWebhookManifests are directories of files
-	// with webhook configurations, which nobody changes by the API; "": there are none.
-	MutatingWebhookManifests, ValidatingWebhookManifests string
+	// AdmissionConfig is the configuration of plugins; nil: that of none.
+	AdmissionConfig *config.Config
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how
+	// long pods stay on a node that is not ready or cannot be reached, where they do not
+	// say; nil: 300.
+	DefaultNotReadyTolerationSeconds, DefaultUnreachableTolerationSeconds *int64
 	// ServiceAccountIssuers are those of service account tokens: the first one issues
 	// them, all are taken. None: https://kubernetes.default.svc.cluster.local.
 	ServiceAccountIssuers []string
@@ -101,6 +102,9 @@ type Options struct {
 func (o Options) WithDefaults() Options {
 	if len(o.AuthorizationModes) == 0 {
 		o.AuthorizationModes = []string{modeRBAC}
+	}
+	if o.AdmissionConfig == nil {
+		o.AdmissionConfig = &config.Config{}
 	}
 	setDefault(&o.EndpointReconciler, EndpointsByLease)
 	setDefault(&o.EventTTL, DefaultEventTTL)
@@ -160,7 +164,8 @@ func (o Options) Check() error {
 	if _, err := o.enablement(); err != nil {
 		problem("--runtime-config: %w", err)
 	}
-	if o.MutatingWebhookManifests+o.ValidatingWebhookManifests != "" && !o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
+	if c := o.AdmissionConfig; c != nil && c.MutatingAdmissionWebhook.StaticManifestsDir+c.ValidatingAdmissionWebhook.StaticManifestsDir != "" &&
+		!o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
 		problem("staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled")
 	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {

@@ -42,20 +42,20 @@ func (i *instance) openWebhooks() error {
 		Reviews: !i.rows.Gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
 		Metrics: i.env.Metrics.Webhooks, Logger: i.env.Logger,
 	}
-	w := &admissionWebhooks{}
+	w, files := &admissionWebhooks{}, i.options.AdmissionConfig
 	var err error
-	if config.Clients, err = i.webhookClients(i.options.MutatingWebhookKubeconfig); err != nil {
+	if config.Clients, err = i.webhookClients(files.MutatingAdmissionWebhook.KubeConfigFile); err != nil {
 		return fmt.Errorf("MutatingAdmissionWebhook: %w", err)
 	}
 	w.mutating = webhooks.NewMutating(config)
-	if config.Clients, err = i.webhookClients(i.options.ValidatingWebhookKubeconfig); err != nil {
+	if config.Clients, err = i.webhookClients(files.ValidatingAdmissionWebhook.KubeConfigFile); err != nil {
 		return fmt.Errorf("ValidatingAdmissionWebhook: %w", err)
 	}
 	w.validating = webhooks.NewValidating(config)
 	w.mutatingObjects, w.validatingObjects = w.mutating.Objects(), w.validating.Objects()
 	for _, m := range []*manifests{
-		i.manifestsOf(w.mutating.Name(), i.options.MutatingWebhookManifests, mutatingWebhooks, w.mutating.SetStatic),
-		i.manifestsOf(w.validating.Name(), i.options.ValidatingWebhookManifests, validatingWebhooks, w.validating.SetStatic),
+		i.manifestsOf(w.mutating.Name(), files.MutatingAdmissionWebhook.StaticManifestsDir, mutatingWebhooks, w.mutating.SetStatic),
+		i.manifestsOf(w.validating.Name(), files.ValidatingAdmissionWebhook.StaticManifestsDir, validatingWebhooks, w.validating.SetStatic),
 	} {
 		if m != nil {
 			w.manifests = append(w.manifests, m)

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mainstay.dev/mainstay/admission/config"
 )
 
 const (
@@ -64,6 +66,11 @@ func TestWebhooksInEffect(t *testing.T) {
 	}
 }
 
+// withManifests are options with webhooks of a directory's files.
+func withManifests(dir string) Options {
+	return Options{AdmissionConfig: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}
+}
+
 // TestManifests: configurations of files hold from the start on, for configurations as
 // well, until the files change to something that is right.
 func TestManifests(t *testing.T) {
@@ -77,7 +84,7 @@ func TestManifests(t *testing.T) {
 		}
 	}
 	write(configuration("guard.static.k8s.io", "validatingwebhookconfigurations"))
-	c, err := New(newEnv(t), "/manifests", Options{ValidatingWebhookManifests: dir})
+	c, err := New(newEnv(t), "/manifests", withManifests(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +109,7 @@ func TestManifests(t *testing.T) {
 	expect(t, c, "POST", webhookConfigurations, configuration("own.static.k8s.io", "pods"), 422, "are reserved for static manifest-based configurations")
 	expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 201, "")
 	write("nothing")
-	broken, err := New(newEnv(t), "/broken", Options{ValidatingWebhookManifests: dir})
+	broken, err := New(newEnv(t), "/broken", withManifests(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
