@@ -109,10 +109,15 @@ func admissionPlugins() []admissionPlugin {
 		{"NodeDeclaredFeatureValidator", byDefault, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
 		{"JobValidation", byDefault, func(*instance) admission.Plugin { return plugin.JobValidation{} }},
 		{"PodResizeValidator", byDefault, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
-		{"MutatingAdmissionPolicy", byDefault, nil},
-		{"MutatingAdmissionWebhook", byDefault, nil},
-		{"ValidatingAdmissionPolicy", byDefault, nil},
-		{"ValidatingAdmissionWebhook", byDefault, nil},
+		{"MutatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin {
+			if !i.rows.Gates.Enabled(feature.MutatingAdmissionPolicy) {
+				return nil
+			}
+			return i.policies.mutating
+		}},
+		{"MutatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.mutating }},
+		{"ValidatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin { return i.policies.validating }},
+		{"ValidatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.validating }},
 		{"ResourceQuota", byDefault, nil},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}

@@ -21,7 +21,11 @@ import (
 
 // Controllers returns the names of the controllers that can run in the server, which
 // are kube-controller-manager's.
-func Controllers() []string { return []string{clusterroles.Name} }
+func Controllers() []string { return []string{clusterroles.Name, policyStatus} }
+
+// policyStatus is the controller that checks the types of policies' expressions. Here that
+// is done when a policy is written; one of kube-controller-manager finds nothing to do.
+const policyStatus = "validatingadmissionpolicy-status-controller"
 
 func (o Options) checkControllers() error {
 	var errs []error

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/admission/policies"
+	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/audit"
@@ -114,6 +116,9 @@ type Metrics struct {
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
 	Authorization  *authz.Metrics
+	Webhooks       *webhooks.Metrics
+	Manifests      *manifestMetrics
+	Policies       *policies.Metrics
 	PodSecurity    *plugin.PodSecurityMetrics
 	Audit          *audit.Metrics
 }
@@ -135,6 +140,15 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Manifests, err = newManifestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Policies, err = policies.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {

@@ -3,8 +3,9 @@
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
 //
-// Imports: admission, authorizer, codec, endpoints/apply, endpoints/jsonpatch, endpoints/jsontext,
-// endpoints/mergepatch, endpoints/strategic, request, rest, telemetry.
+// Imports: admission, authorizer, codec, codec/jsonpatch, codec/jsontext,
+// endpoints/apply, endpoints/mergepatch, endpoints/strategic, request, rest,
+// telemetry.
 package endpoints
 
 import (
