@@ -104,6 +104,7 @@ type Metrics struct {
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
 	Webhooks       *webhooks.Metrics
+	Manifests      *manifestMetrics
 	Policies       *policies.Metrics
 }
 
@@ -124,6 +125,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Manifests, err = newManifestMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {

@@ -139,8 +139,8 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.aggregated.Load(ctx); err != nil {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
-	if err := i.webhooks.follow.load(ctx); err != nil {
-		return fmt.Errorf("load the configurations of admission webhooks: %w", err)
+	if err := i.webhooks.load(ctx); err != nil {
+		return err
 	}
 	if err := i.policies.follow.load(ctx); err != nil {
 		return fmt.Errorf("load the admission policies: %w", err)
@@ -150,6 +150,9 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		i.run(lifetime, "roles and bindings", &i.rbacLoop, i.followRBAC)
 	}
 	i.run(lifetime, "admission webhooks", &i.webhooksLoop, i.webhooks.follow.run)
+	if len(i.webhooks.manifests) > 0 {
+		i.run(lifetime, "manifests of admission", &i.webhooksLoop, i.keepUpWithManifests)
+	}
 	i.run(lifetime, "admission policies", &i.policiesLoop, i.policies.follow.run)
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
 	keepUp := func() {

@@ -56,6 +56,9 @@ type Options struct {
 	// MutatingWebhookKubeconfig and ValidatingWebhookKubeconfig are files with what
 	// webhooks are shown of this server, by their hosts; "": nothing.
 	MutatingWebhookKubeconfig, ValidatingWebhookKubeconfig string
+	// MutatingWebhookManifests and ValidatingWebhookManifests are directories of files
+	// with webhook configurations, which nobody changes by the API; "": there are none.
+	MutatingWebhookManifests, ValidatingWebhookManifests string
 	// ServiceAccountIssuers are those of service account tokens: the first one issues
 	// them, all are taken. None: https://kubernetes.default.svc.cluster.local.
 	ServiceAccountIssuers []string
@@ -156,6 +159,9 @@ func (o Options) Check() error {
 	}
 	if _, err := o.enablement(); err != nil {
 		problem("--runtime-config: %w", err)
+	}
+	if o.MutatingWebhookManifests+o.ValidatingWebhookManifests != "" && !o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
+		problem("staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled")
 	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {
 		problem("--cors-allowed-origins: %w", err)

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -19,6 +20,7 @@ type admissionWebhooks struct {
 	mutating   *webhooks.Mutating
 	validating *webhooks.Validating
 	follow     followers
+	manifests  []*manifests
 
 	mutatingObjects   *reflector.Objects[*admissionregistrationv1.MutatingWebhookConfiguration]
 	validatingObjects *reflector.Objects[*admissionregistrationv1.ValidatingWebhookConfiguration]
@@ -51,6 +53,14 @@ func (i *instance) openWebhooks() error {
 	}
 	w.validating = webhooks.NewValidating(config)
 	w.mutatingObjects, w.validatingObjects = w.mutating.Objects(), w.validating.Objects()
+	for _, m := range []*manifests{
+		i.manifestsOf(w.mutating.Name(), i.options.MutatingWebhookManifests, mutatingWebhooks, w.mutating.SetStatic),
+		i.manifestsOf(w.validating.Name(), i.options.ValidatingWebhookManifests, validatingWebhooks, w.validating.SetStatic),
+	} {
+		if m != nil {
+			w.manifests = append(w.manifests, m)
+		}
+	}
 	i.webhooks = w
 	reflectorOf := func(resource schema.GroupResource, stored reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
 		if resource.Resource == mutatingWebhooks {
@@ -62,6 +72,19 @@ func (i *instance) openWebhooks() error {
 		if err := i.follow(&w.follow, admissionregistrationv1.Resource(resource), reflectorOf); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// load reads all configurations.
+func (w *admissionWebhooks) load(ctx context.Context) error {
+	for _, m := range w.manifests {
+		if _, err := m.load(); err != nil {
+			return err
+		}
+	}
+	if err := w.follow.load(ctx); err != nil {
+		return fmt.Errorf("load the configurations of admission webhooks: %w", err)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ const (
 	InPlacePodVerticalScalingInitContainers        Gate = "InPlacePodVerticalScalingInitContainers"
 	InPlacePodVerticalScalingSchedulerPreemption   Gate = "InPlacePodVerticalScalingSchedulerPreemption"
 	KubeletInUserNamespace                         Gate = "KubeletInUserNamespace"
+	ManifestBasedAdmissionControlConfig            Gate = "ManifestBasedAdmissionControlConfig"
 	MatchLabelKeysInPodTopologySpread              Gate = "MatchLabelKeysInPodTopologySpread"
 	MatchLabelKeysInPodTopologySpreadSelectorMerge Gate = "MatchLabelKeysInPodTopologySpreadSelectorMerge"
 	MaxUnavailableStatefulSet                      Gate = "MaxUnavailableStatefulSet"

@@ -70,7 +70,7 @@ func TestSparing(t *testing.T) {
 		<-r.Context().Done()
 	}})
 	p := validating(s.spec("/hook", second))
-	h := p.source.byName["c"][0]
+	h := p.source.stored["c"][0]
 	for range breakerFailures - 1 {
 		h.breaker.end(errors.New("no"), time.Now().Add(-time.Second), time.Now())
 	}

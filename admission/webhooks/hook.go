@@ -89,6 +89,7 @@ func (c *Config) newHooks(configuration string, specs []admissionregistrationv1.
 	for _, h := range before {
 		if !slices.Contains(hooks, h) {
 			h.close()
+			c.Metrics.gone(h)
 		}
 	}
 	return hooks

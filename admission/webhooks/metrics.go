@@ -17,11 +17,28 @@ type Metrics struct {
 	latency                       *prometheus.HistogramVec
 	requests, rejections, ignored *prometheus.CounterVec
 	open                          *prometheus.GaugeVec
+	// Of match conditions.
+	evaluations      *prometheus.HistogramVec
+	errors, excluded *prometheus.CounterVec
 }
 
 // NewMetrics returns registered metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	conditions := []string{"name", "kind", "type", "operation"}
 	m := &Metrics{
+		evaluations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "apiserver_admission_match_condition_evaluation_seconds",
+			Help:    "Admission match condition evaluation time in seconds, identified by name and broken out for each kind containing matchConditions (webhook or policy), operation and type (validate or admit).",
+			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25},
+		}, conditions),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_admission_match_condition_evaluation_errors_total",
+			Help: "Admission match condition evaluation errors count, identified by name of resource containing the match condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission type (validate or admit).",
+		}, conditions),
+		excluded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_admission_match_condition_exclusions_total",
+			Help: "Admission match condition evaluation exclusions count, identified by name of resource containing the match condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission type (validate or admit).",
+		}, conditions),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "apiserver_admission_webhook_admission_duration_seconds",
 			Help:    "Admission webhook latency histogram in seconds, identified by name and broken out for each operation and API resource and type (validate or admit).",
@@ -45,7 +62,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"configuration", "name", "type"}),
 	}
 	err := errors.Join(registerer.Register(m.latency), registerer.Register(m.requests), registerer.Register(m.rejections),
-		registerer.Register(m.ignored), registerer.Register(m.open))
+		registerer.Register(m.ignored), registerer.Register(m.open),
+		registerer.Register(m.evaluations), registerer.Register(m.errors), registerer.Register(m.excluded))
 	if err != nil {
 		return nil, fmt.Errorf("register metrics of admission webhooks: %w", err)
 	}
@@ -75,6 +93,24 @@ func (m *Metrics) failedOpen(h *hook, step string) {
 	}
 }
 
+// matched records what the conditions of a webhook came to.
+func (m *Metrics) matched(h *hook, mutates bool, op admission.Operation, took time.Duration, matches bool, err error) {
+	if m == nil {
+		return
+	}
+	step := "validate" // not what calls are counted under, as in kube-apiserver
+	if mutates {
+		step = "admit"
+	}
+	m.evaluations.WithLabelValues(h.spec.Name, "webhook", step, string(op)).Observe(took.Seconds())
+	switch {
+	case err != nil:
+		m.errors.WithLabelValues(h.spec.Name, "webhook", step, string(op)).Inc()
+	case !matches:
+		m.excluded.WithLabelValues(h.spec.Name, "webhook", step, string(op)).Inc()
+	}
+}
+
 // spared records that a webhook is asked less often, or is not any more.
 func (m *Metrics) spared(h *hook, step string, open bool) {
 	switch {
@@ -83,5 +119,12 @@ func (m *Metrics) spared(h *hook, step string, open bool) {
 		m.open.WithLabelValues(h.configuration, h.spec.Name, step).Set(1)
 	default:
 		m.open.DeleteLabelValues(h.configuration, h.spec.Name, step)
+	}
+}
+
+// gone forgets a webhook.
+func (m *Metrics) gone(h *hook) {
+	if m != nil {
+		m.open.DeletePartialMatch(prometheus.Labels{"configuration": h.configuration, "name": h.spec.Name})
 	}
 }

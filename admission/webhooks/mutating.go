@@ -13,6 +13,7 @@ import (
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/match"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
@@ -43,6 +44,15 @@ func (p *Mutating) Objects() *reflector.Objects[*admissionregistrationv1.Mutatin
 	return objects(p.source, "mutating webhook configurations", func(c *admissionregistrationv1.MutatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
 		return c.Webhooks
 	})
+}
+
+// SetStatic puts the configurations of files into effect, in place of those before.
+func (p *Mutating) SetStatic(configurations []codec.Object) {
+	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
+	for _, c := range configurations {
+		webhooks[c.GetName()] = c.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks
+	}
+	p.source.setStatic(webhooks)
 }
 
 // rounds are what the plugin remembers from the first pass of a request for the

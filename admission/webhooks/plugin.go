@@ -32,12 +32,16 @@ type plugin struct {
 // Handles implements admission.Plugin.
 func (*plugin) Handles(admission.Operation) bool { return true }
 
-// candidates are the webhooks that may be asked about a request: what configures
-// admission is nobody's business, or a bad webhook could not be got rid of.
+// candidates are the webhooks that may be asked about a request. What configures
+// admission is the business of those alone that files configure, or a bad webhook
+// could not be got rid of.
 func (p *plugin) candidates(r *admission.Request) []placed {
 	index := p.source.index.Load()
-	if len(index.All()) == 0 || match.IsConfiguration(r) || !p.config.Reviews && match.IsReview(r) {
+	switch {
+	case len(index.All()) == 0, !p.config.Reviews && match.IsReview(r):
 		return nil
+	case match.IsConfiguration(r):
+		index = p.source.staticIndex.Load()
 	}
 	return index.Candidates(r)
 }
@@ -49,7 +53,9 @@ func (p *plugin) match(ctx context.Context, s *match.Subject, h placed) (*rest.R
 	if shown == nil || err != nil || h.conditions == nil {
 		return shown, err
 	}
+	began := time.Now()
 	matches, err := h.conditions.Match(ctx, s, shown)
+	p.config.Metrics.matched(h.hook, p.mutates, s.Operation, time.Since(began), matches, err)
 	if err != nil {
 		return nil, apierrors.NewForbidden(s.Resource.GroupResource(), s.Name, err)
 	}

@@ -44,18 +44,21 @@ type placed struct {
 	index int
 }
 
-// source is the webhooks of all configurations of a kind, in order: by the names of
-// the configurations, then as they stand there.
+// source is the webhooks of all configurations of a kind, in order: those of files
+// first, by the names of the configurations, then as they stand there.
 type source struct {
 	config *Config
 
-	mu     sync.Mutex
-	byName map[string][]*hook
-	index  atomic.Pointer[match.Index[placed]]
+	mu sync.Mutex
+	// stored are those of objects, static those of files, by configuration.
+	stored, static map[string][]*hook
+	// index has all of them, staticIndex those of files: they alone are asked about
+	// what configures admission.
+	index, staticIndex atomic.Pointer[match.Index[placed]]
 }
 
 func newSource(config *Config) *source {
-	s := &source{config: config, byName: map[string][]*hook{}}
+	s := &source{config: config, stored: map[string][]*hook{}, static: map[string][]*hook{}}
 	s.arrange()
 	return s
 }
@@ -63,33 +66,65 @@ func newSource(config *Config) *source {
 func (s *source) set(configuration string, specs []admissionregistrationv1.MutatingWebhook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byName[configuration] = s.config.newHooks(configuration, specs, s.byName[configuration])
+	s.stored[configuration] = s.config.newHooks(configuration, specs, s.stored[configuration])
+}
+
+// setStatic puts configurations of files in the place of those before, into effect.
+func (s *source) setStatic(configurations map[string][]admissionregistrationv1.MutatingWebhook) {
+	s.mu.Lock()
+	static := make(map[string][]*hook, len(configurations))
+	for name, specs := range configurations {
+		static[name] = s.config.newHooks(name, specs, s.static[name])
+	}
+	for name, hooks := range s.static {
+		if _, kept := configurations[name]; !kept {
+			s.closeAll(hooks)
+		}
+	}
+	s.static = static
+	s.mu.Unlock()
+	s.arrange()
+}
+
+func (s *source) closeAll(hooks []*hook) {
+	for _, h := range hooks {
+		h.close()
+		s.config.Metrics.gone(h)
+	}
 }
 
 func (s *source) remove(configuration string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, h := range s.byName[configuration] {
-		h.close()
-	}
-	delete(s.byName, configuration)
+	s.closeAll(s.stored[configuration])
+	delete(s.stored, configuration)
 }
 
 // arrange puts what was set into effect.
 func (s *source) arrange() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	static := placedFrom(0, s.static)
+	all := placedFrom(len(static), s.stored)
+	s.staticIndex.Store(match.NewIndex(asking(static)))
+	s.index.Store(match.NewIndex(asking(append(static[:len(static):len(static)], all...))))
+}
+
+// placedFrom are the webhooks of configurations in order, from a place on.
+func placedFrom(i int, configurations map[string][]*hook) []placed {
 	var all []placed
-	i := 0
-	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
-		for _, h := range s.byName[name] {
-			if len(h.spec.Rules) > 0 { // to a matcher, no rules are all requests
-				all = append(all, placed{h, i})
-			}
+	for _, name := range slices.Sorted(maps.Keys(configurations)) {
+		for _, h := range configurations[name] {
+			all = append(all, placed{h, i})
 			i++
 		}
 	}
-	s.index.Store(match.NewIndex(all))
+	return all
+}
+
+// asking are the webhooks that have rules: to a matcher, none are all requests.
+func asking(all []placed) []placed {
+	return slices.DeleteFunc(slices.Clone(all), func(h placed) bool { return len(h.spec.Rules) == 0 })
 }
 
 // objects keep the source up to date with the configurations of its kind.

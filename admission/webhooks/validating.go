@@ -11,6 +11,7 @@ import (
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/match"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
@@ -37,6 +38,15 @@ func (p *Validating) Objects() *reflector.Objects[*admissionregistrationv1.Valid
 	})
 }
 
+// SetStatic puts the configurations of files into effect, in place of those before.
+func (p *Validating) SetStatic(configurations []codec.Object) {
+	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
+	for _, c := range configurations {
+		webhooks[c.GetName()] = asMutating(c.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks)
+	}
+	p.source.setStatic(webhooks)
+}
+
 // Validate implements admission.Validator.
 func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) error {
 	if c, ok := a.Object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
@@ -51,6 +61,11 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 	case len(questions) == 1:
 		return p.judge(ctx, a, questions[0], 0)
 	}
+	return p.judgeAll(ctx, a, questions)
+}
+
+// judgeAll asks all at the same time.
+func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, questions []*question) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, q := range questions {
 		group.Go(func() error { return p.judge(ctx, a, q, i) })

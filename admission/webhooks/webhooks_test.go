@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -253,7 +254,7 @@ func TestSideBySide(t *testing.T) {
 	if err == nil || err.Error() != `admission webhook "no.example.com" denied the request: no` {
 		t.Errorf("%v", err)
 	}
-	if p.source.byName["c"][0].breaker.failures != 0 {
+	if p.source.stored["c"][0].breaker.failures != 0 {
 		t.Error("a call that was given up counts as a failure")
 	}
 }
@@ -327,9 +328,9 @@ func TestConfigurations(t *testing.T) {
 	if diff := cmp.Diff([]string{"x/b.example.com/0", "y/c.example.com/0", "y/a.example.com/0", "y/a.example.com/1"}, names()); diff != "" {
 		t.Error(diff)
 	}
-	kept := p.source.byName["y"][1]
+	kept := p.source.stored["y"][1]
 	p.source.set("y", []admissionregistrationv1.MutatingWebhook{s.spec("/a"), s.spec("/c", ignore)})
-	if p.source.byName["y"][0] != kept {
+	if p.source.stored["y"][0] != kept {
 		t.Error("a webhook that is as it was is another one")
 	}
 	p.source.remove("x")
@@ -355,6 +356,23 @@ func TestExempt(t *testing.T) {
 		if err := p.Validate(t.Context(), creation(&own)); (err != nil) != want {
 			t.Errorf("%s: %v", kind, err)
 		}
+	}
+	// But files may have webhooks for them, which come first.
+	p.SetStatic([]codec.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "z.static.k8s.io"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+		Name: "static", Rules: s.spec("/hook", all).Rules, ClientConfig: s.spec("/hook").ClientConfig, AdmissionReviewVersions: []string{"v1"},
+	}}}})
+	if first := p.source.index.Load().All(); len(first) != 2 || first[0].spec.Name != "static" {
+		t.Errorf("in order: %+v", first)
+	}
+	own := *r
+	own.GroupVersion.Group, own.Kind = "admissionregistration.k8s.io", nil
+	own.Version = &codec.Version{GVK: own.GroupVersion.WithKind("MutatingWebhookConfiguration")}
+	if err := p.Validate(t.Context(), creation(&own)); err == nil || !strings.Contains(err.Error(), `"static" denied`) {
+		t.Errorf("by a file: %v", err)
+	}
+	p.SetStatic(nil)
+	if err := p.Validate(t.Context(), creation(&own)); err != nil {
+		t.Errorf("without the file: %v", err)
 	}
 	review := *r
 	review.GroupVersion.Group, review.Name = "authentication.k8s.io", "tokenreviews"
