@@ -126,7 +126,6 @@ func saidOnce(body any) any {
 
 // serverFaults are the messages of recorded answers of 500 that are right: nothing in the request is at fault.
 var serverFaults = []string{
-	"This pod has more than one PodDisruptionBudget",
 	"no preferred addresses found",
 	"conversion webhook for ",
 	"failed calling webhook ",
