@@ -5,13 +5,13 @@
 // (listener, data directory, store, keys, metrics), is the host's (package
 // server), which hands it over as an Env.
 //
-// Imports: admission, admission/manifest, admission/plugin, admission/policies,
-// admission/webhooks, apis/aggregated, apis/bootstrap, apis/builtin,
-// apis/builtin/all, apis/builtin/core, apis/builtin/core/allocation, apis/custom,
-// apis/custom/conversion, authorizer, cel/policy, cel/typed, codec,
-// controllers/clusterroles, controllers/flowschemas, discovery, egress,
-// egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authz,
-// filters/authz/rbac, local, openapi, registry, request, rest, route,
+// Imports: admission, admission/config, admission/manifest, admission/plugin,
+// admission/podsecurity, admission/policies, admission/webhooks, apis/aggregated,
+// apis/bootstrap, apis/builtin, apis/builtin/all, apis/builtin/core,
+// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, authorizer,
+// cel/policy, cel/typed, codec, controllers/clusterroles, controllers/flowschemas,
+// discovery, egress, egress/kubeconfig, endpoints, feature, filters, filters/authn,
+// filters/authz, filters/authz/rbac, local, openapi, registry, request, rest, route,
 // serviceaccount, storage, storage/cache, storage/factory, storage/kv,
 // storage/reflector, telemetry, webhook.
 package controlplane

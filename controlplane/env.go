@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
+	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/admission/policies"
 	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/apis/aggregated"
@@ -106,6 +107,7 @@ type Metrics struct {
 	Webhooks       *webhooks.Metrics
 	Manifests      *manifestMetrics
 	Policies       *policies.Metrics
+	PodSecurity    *plugin.PodSecurityMetrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -137,6 +139,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -8,6 +8,7 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/feature"
@@ -59,6 +60,12 @@ type Options struct {
 	// MutatingWebhookManifests and ValidatingWebhookManifests are directories of files
 	// with webhook configurations, which nobody changes by the API; "": there are none.
 	MutatingWebhookManifests, ValidatingWebhookManifests string
+	// AdmissionConfig is the configuration of plugins; nil: that of none.
+	AdmissionConfig *config.Config
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how
+	// long pods stay on a node that is not ready or cannot be reached, where they do not
+	// say; nil: 300.
+	DefaultNotReadyTolerationSeconds, DefaultUnreachableTolerationSeconds *int64
 	// ServiceAccountIssuers are those of service account tokens: the first one issues
 	// them, all are taken. None: https://kubernetes.default.svc.cluster.local.
 	ServiceAccountIssuers []string
@@ -101,6 +108,9 @@ type Options struct {
 func (o Options) WithDefaults() Options {
 	if len(o.AuthorizationModes) == 0 {
 		o.AuthorizationModes = []string{modeRBAC}
+	}
+	if o.AdmissionConfig == nil {
+		o.AdmissionConfig = &config.Config{}
 	}
 	setDefault(&o.EndpointReconciler, EndpointsByLease)
 	setDefault(&o.EventTTL, DefaultEventTTL)

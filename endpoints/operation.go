@@ -29,6 +29,8 @@ type operation struct {
 	authorizer authorizer.Authorizer
 	// changers are who has changed the object in admission.
 	changers []string
+	// explanation receives what admission does; nil: nobody asks.
+	explanation *admission.Explanation
 }
 
 // create stores a new object, written by manager. obj is the operation's.
