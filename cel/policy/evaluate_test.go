@@ -177,6 +177,16 @@ func TestHostile(t *testing.T) {
 	if _, err := policy.Document(value); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("a document of terabytes: %v", err)
 	}
+	if _, err := policy.AppliedBy(value); err == nil || !strings.Contains(err.Error(), "more than") || len(err.Error()) > 1000 {
+		t.Errorf("a configuration of terabytes: %v", err)
+	}
+	value, err = evaluate(t, &c, in, "[JSONPatch{op: 'add', path: '/a', value: Object.a{list: variables.v40}}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policy.PatchOf(value); err == nil || !strings.Contains(err.Error(), "more than") || len(err.Error()) > 1000 {
+		t.Errorf("a patch of terabytes: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	budget := policy.Budget(environment.RuntimeBudget)

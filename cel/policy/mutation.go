@@ -14,10 +14,10 @@ func AppliedBy(value ref.Val) (map[string]any, error) {
 	if !ok {
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
 	}
-	if err := checkNames(o, objectName); err != nil {
+	c := newConversion()
+	if err := c.checkNames(o, objectName); err != nil {
 		return nil, fmt.Errorf("type mismatch: %w", err)
 	}
-	c := newConversion()
 	return c.object(o)
 }
 
@@ -61,7 +61,7 @@ func (c *conversion) operation(o *object) (PatchOperation, error) {
 		return operation, nil
 	}
 	if made, ok := value.(*object); ok {
-		if err := checkNames(made, made.name); err != nil {
+		if err := c.checkNames(made, made.name); err != nil {
 			return operation, fmt.Errorf("type mismatch: %w", err)
 		}
 	}

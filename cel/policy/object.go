@@ -102,23 +102,32 @@ func (o *object) Value() any { return o.fields }
 // checkNames returns an error where a value has an object with another name than the path
 // of its field: Object.spec.wrong{} as the field selector of Object.spec{}. Lists and maps
 // on the way have no names.
-func checkNames(value ref.Val, path string) error {
+func (c *conversion) checkNames(value ref.Val, path string) error {
+	if c.visits--; c.visits < 0 {
+		return errDocumentSize
+	}
 	var errs []error
+	add := func(err error) bool {
+		if err != nil {
+			errs = append(errs, err)
+		}
+		return c.visits >= 0
+	}
 	switch value := value.(type) {
 	case *object:
 		if value.name != path {
-			errs = append(errs, fmt.Errorf("unexpected type name %q, expected %q, which matches field name path from root Object type", value.name, path))
+			add(fmt.Errorf("unexpected type name %q, expected %q, which matches field name path from root Object type", value.name, path))
 		}
 		for _, name := range slices.Sorted(maps.Keys(value.fields)) {
-			errs = append(errs, checkNames(value.fields[name], path+"."+name))
+			if !add(c.checkNames(value.fields[name], path+"."+name)) {
+				break
+			}
 		}
 	case traits.Lister:
-		for it := value.Iterator(); it.HasNext() == types.True; {
-			errs = append(errs, checkNames(it.Next(), path))
+		for it := value.Iterator(); it.HasNext() == types.True && add(c.checkNames(it.Next(), path)); {
 		}
 	case traits.Mapper:
-		for it := value.Iterator(); it.HasNext() == types.True; {
-			errs = append(errs, checkNames(value.Get(it.Next()), path))
+		for it := value.Iterator(); it.HasNext() == types.True && add(c.checkNames(value.Get(it.Next()), path)); {
 		}
 	}
 	return errors.Join(errs...)
@@ -134,10 +143,13 @@ func Document(value ref.Val) (any, error) {
 
 var errDocumentSize = fmt.Errorf("the value has more than %d bytes", environment.MaxRequestSize)
 
-// conversion counts the bytes of a document, at the least.
-type conversion struct{ left int }
+// conversion counts the bytes of a document, at the least, and before it is made, the
+// values whose names were looked at.
+type conversion struct{ left, visits int }
 
-func newConversion() *conversion { return &conversion{left: environment.MaxRequestSize} }
+func newConversion() *conversion {
+	return &conversion{left: environment.MaxRequestSize, visits: environment.MaxRequestSize}
+}
 
 func (c *conversion) spend(bytes int) error {
 	if c.left -= bytes; c.left < 0 {
