@@ -50,6 +50,15 @@ func (a *Access) As(user *request.User, manager string) *Access {
 	return &Access{API: a.API, Find: a.Find, User: user, Manager: manager}
 }
 
+// AsController returns the access of a controller, which acts as a service account of
+// kube-system, like those of kube-controller-manager.
+func (a *Access) AsController(account string) *Access {
+	return a.As(&request.User{
+		Name:   request.ServiceAccountUser(metav1.NamespaceSystem, account),
+		Groups: append(request.ServiceAccountGroups(metav1.NamespaceSystem), request.GroupAuthenticated),
+	}, "kube-controller-manager")
+}
+
 // Client is a client for one resource, or a subresource of it, with T its Go type:
 // *corev1.ConfigMap, say. It is safe for concurrent use.
 type Client[T codec.Object] struct {
