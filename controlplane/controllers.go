@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/election"
+	"mainstay.dev/mainstay/controllers/namespace"
 	"mainstay.dev/mainstay/controllers/rootca"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
 	"mainstay.dev/mainstay/rest"
@@ -38,7 +39,7 @@ type controller struct {
 // Controllers returns the names of the controllers that can run in the server, which
 // are kube-controller-manager's.
 func Controllers() []string {
-	return []string{clusterroles.Name, rootca.Name, serviceaccounts.Name}
+	return []string{clusterroles.Name, namespace.Name, rootca.Name, serviceaccounts.Name}
 }
 
 func (o Options) checkControllers() error {
@@ -68,6 +69,7 @@ func (i *instance) openControllers() error {
 		open func() error
 	}{
 		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
+		{namespace.Name, i.openNamespaces},
 	} {
 		if !i.options.runs(open.name) {
 			continue
@@ -111,6 +113,40 @@ func (i *instance) openRootCA() error {
 	publisher := rootca.New(rootca.Config{Bundle: i.env.Identity.ServingCA, Stored: stored, Access: i.local, Logger: i.env.Logger})
 	i.controllers = append(i.controllers, controller{rootca.Name, publisher.Begin})
 	return nil
+}
+
+func (i *instance) openNamespaces() error {
+	emptier := namespace.New(namespace.Config{
+		Backend: i.env.Backend, Prefix: i.keyPrefix(), Resources: i.namespacedResources, Access: i.local, Logger: i.env.Logger,
+	})
+	i.controllers = append(i.controllers, controller{namespace.Name, emptier.Begin})
+	return nil
+}
+
+// keyPrefix is what all keys begin with, as "/registry".
+func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/") }
+
+// namespacedResources returns the resources that namespaces hold objects of.
+func (i *instance) namespacedResources() []namespace.Resource {
+	var all []namespace.Resource
+	for _, spec := range i.rows.Specs() {
+		r := i.static.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, "")
+		if r != nil && r.Namespaced {
+			all = append(all, namespace.Resource{Resource: r, Path: spec.Path})
+		}
+	}
+	for _, group := range i.custom.Groups() {
+		seen := map[string]bool{}
+		for _, version := range group.Versions {
+			for _, r := range version.Resources {
+				if r.Namespaced && r.Subresource == "" && !seen[r.Name] {
+					seen[r.Name] = true
+					all = append(all, namespace.Resource{Resource: r, Path: group.Name + "/" + r.Name})
+				}
+			}
+		}
+	}
+	return all
 }
 
 // runControllers runs the controllers until ctx ends: at once where this process alone
@@ -198,6 +234,12 @@ const controllerLease = "kube-controller-manager"
 // lease shows. Where that cannot be read it is taken to run.
 func (i *instance) controllersRun(ctx context.Context) bool {
 	return time.Now().Before(i.leaseEnds(ctx))
+}
+
+// controllerRuns reports whether a controller runs: in this server, or another one with
+// the same flags, or in kube-controller-manager.
+func (i *instance) controllerRuns(ctx context.Context, name string) bool {
+	return i.options.runs(name) || i.controllersRun(ctx)
 }
 
 // leaseEnds returns until when the lease of kube-controller-manager holds, a time in
