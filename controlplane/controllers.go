@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/election"
+	"mainstay.dev/mainstay/controllers/garbage"
 	"mainstay.dev/mainstay/controllers/namespace"
 	"mainstay.dev/mainstay/controllers/rootca"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
@@ -39,7 +40,7 @@ type controller struct {
 // Controllers returns the names of the controllers that can run in the server, which
 // are kube-controller-manager's.
 func Controllers() []string {
-	return []string{clusterroles.Name, namespace.Name, rootca.Name, serviceaccounts.Name}
+	return []string{clusterroles.Name, garbage.Name, namespace.Name, rootca.Name, serviceaccounts.Name}
 }
 
 func (o Options) checkControllers() error {
@@ -64,12 +65,13 @@ func (o Options) runsBeside(name string) bool { return slices.Contains(o.Control
 
 // openControllers creates the controllers that run in the server.
 func (i *instance) openControllers() error {
+	i.stored = newStoredResources(i)
 	for _, open := range []struct {
 		name string
 		open func() error
 	}{
 		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
-		{namespace.Name, i.openNamespaces},
+		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector},
 	} {
 		if !i.options.runs(open.name) {
 			continue
@@ -117,7 +119,7 @@ func (i *instance) openRootCA() error {
 
 func (i *instance) openNamespaces() error {
 	emptier := namespace.New(namespace.Config{
-		Backend: i.env.Backend, Prefix: i.keyPrefix(), Resources: i.namespacedResources, Access: i.local, Logger: i.env.Logger,
+		Backend: i.env.Backend, Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Access: i.local, Logger: i.env.Logger,
 	})
 	i.controllers = append(i.controllers, controller{namespace.Name, emptier.Begin})
 	return nil
@@ -126,27 +128,12 @@ func (i *instance) openNamespaces() error {
 // keyPrefix is what all keys begin with, as "/registry".
 func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/") }
 
-// namespacedResources returns the resources that namespaces hold objects of.
-func (i *instance) namespacedResources() []namespace.Resource {
-	var all []namespace.Resource
-	for _, spec := range i.rows.Specs() {
-		r := i.static.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, "")
-		if r != nil && r.Namespaced {
-			all = append(all, namespace.Resource{Resource: r, Path: spec.Path})
-		}
-	}
-	for _, group := range i.custom.Groups() {
-		seen := map[string]bool{}
-		for _, version := range group.Versions {
-			for _, r := range version.Resources {
-				if r.Namespaced && r.Subresource == "" && !seen[r.Name] {
-					seen[r.Name] = true
-					all = append(all, namespace.Resource{Resource: r, Path: group.Name + "/" + r.Name})
-				}
-			}
-		}
-	}
-	return all
+func (i *instance) openGarbageCollector() error {
+	collector := garbage.New(garbage.Config{
+		Backend: i.env.Backend, Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
+	})
+	i.controllers = append(i.controllers, controller{garbage.Name, collector.Begin})
+	return nil
 }
 
 // runControllers runs the controllers until ctx ends: at once where this process alone

@@ -9,8 +9,8 @@
 // apis/builtin, apis/builtin/all, apis/builtin/core,
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, authorizer,
 // codec, controllers/changes, controllers/clusterroles, controllers/election,
-// controllers/namespace, controllers/rootca, controllers/serviceaccounts,
-// discovery, egress, endpoints, feature, filters, filters/authn, filters/authz, filters/authz/rbac, local, openapi,
+// controllers/garbage, controllers/namespace, controllers/rootca,
+// controllers/serviceaccounts, discovery, egress, endpoints, feature, filters, filters/authn, filters/authz, filters/authz/rbac, local, openapi,
 // registry, request, rest, route, serviceaccount, storage, storage/cache,
 // storage/factory, storage/kv, storage/reflector, telemetry.
 package controlplane

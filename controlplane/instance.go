@@ -61,7 +61,8 @@ type instance struct {
 	aggregation *clusterroles.Aggregation   // nil where it does not run
 	accounts    *serviceaccounts.Controller // nil where it does not run
 	controllers []controller                // those that one of several servers runs
-	leases      storage.Interface           // uncached
+	stored      *storedResources
+	leases      storage.Interface // uncached
 	api         *endpoints.API
 	paths       *paths
 	checkPaths  []string // of single health checks

@@ -2,7 +2,7 @@
 // stores passes on all objects and then each change, as stored bytes in order of
 // revisions. It keeps nothing, and decodes nothing but what Meta asks of the bytes.
 //
-// Imports: codec/jsonplan, storage/kv, storage/reflector.
+// Imports: codec/jsonplan, rest, storage/kv, storage/reflector.
 package changes
 
 import (
@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/reflector"
 )
@@ -188,4 +189,19 @@ func (f *Feed) locate(key string) (c Change, ok bool) {
 		c.Namespace, c.Name = namespace, name
 	}
 	return c, c.Name != ""
+}
+
+// Resource is a resource of this server whose objects are stored.
+type Resource struct {
+	*rest.Resource
+	// Path is where its objects are stored, as in Change.
+	Path string
+}
+
+// Key returns the key of an object, below a prefix such as "/registry".
+func (r Resource) Key(prefix, namespace, name string) string {
+	if namespace == "" {
+		return prefix + "/" + r.Path + "/" + name
+	}
+	return prefix + "/" + r.Path + "/" + namespace + "/" + name
 }

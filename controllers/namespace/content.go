@@ -88,10 +88,10 @@ func (c *Controller) empty(ctx context.Context, namespace string) *findings {
 }
 
 // emptyOf deletes the objects of a resource.
-func (c *Controller) emptyOf(ctx context.Context, r Resource, namespace string, found *findings) {
+func (c *Controller) emptyOf(ctx context.Context, r changes.Resource, namespace string, found *findings) {
 	name := r.Name + "." + r.GroupVersion.Group
 	errs := 0
-	next := c.config.Prefix + "/" + r.Path + "/" + namespace + "/"
+	next := r.Key(c.config.Prefix, namespace, "")
 	trim, end := len(next), kv.PrefixEnd(next)
 	var delete func(types.NamespacedName) (bool, error)
 	for ctx.Err() == nil {
@@ -134,7 +134,7 @@ func (c *Controller) emptyOf(ctx context.Context, r Resource, namespace string, 
 
 // deletion returns what deletes single objects of a resource, as a request to delete
 // the collection does.
-func (c *Controller) deletion(ctx context.Context, r Resource, namespace string) (func(types.NamespacedName) (bool, error), error) {
+func (c *Controller) deletion(ctx context.Context, r changes.Resource, namespace string) (func(types.NamespacedName) (bool, error), error) {
 	background := metav1.DeletePropagationBackground
 	return local.For[codec.Object](c.access, r.GVR()).DeleteSome(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background})
 }

@@ -2,7 +2,7 @@
 // as kube-controller-manager's namespace-controller does: pods first, then everything
 // else, by ranges of keys. What remains, and why, is in the conditions of the namespace.
 //
-// Imports: codec, controllers/changes, controllers/work, local, rest, storage/kv.
+// Imports: codec, controllers/changes, controllers/work, local, storage/kv.
 package namespace
 
 import (
@@ -20,7 +20,6 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
-	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -36,20 +35,13 @@ const (
 	pause = 20 * time.Millisecond
 )
 
-// Resource is a resource whose objects are in namespaces.
-type Resource struct {
-	*rest.Resource
-	// Path is where they are stored, as in changes.Change.
-	Path string
-}
-
 // Config configures a Controller. All fields but Remote are required.
 type Config struct {
 	Backend kv.Backend
 	// Prefix of all keys, such as "/registry".
 	Prefix string
-	// Resources returns all resources of this server.
-	Resources func() []Resource
+	// Resources returns the resources that namespaces hold objects of.
+	Resources func() []changes.Resource
 	// Remote deletes what aggregated servers have in a namespace. nil: there are none.
 	Remote func(ctx context.Context, namespace string) Remote
 	// Access is to the control plane; its user is replaced by the controller's.
