@@ -116,12 +116,21 @@ func (w *collection) Changed(c *changes.Change) {
 		return // most objects
 	}
 	o := w.graph.object(c.Path, c.Namespace, c.Name)
-	w.ownersChanged(o, old.Owners, now.Owners)
+	w.ownersChanged(o, others(&old), others(&now))
 	if c.Value == nil {
 		w.gone(o, uidOf(old.UID))
 		return
 	}
 	w.policyChanged(o, &old, &now)
+}
+
+// others are the owners of an object other than itself, which can neither keep itself
+// nor wait for itself.
+func others(m *changes.Meta) []changes.Owner {
+	if !slices.ContainsFunc(m.Owners, func(o changes.Owner) bool { return o.UID == m.UID }) {
+		return m.Owners
+	}
+	return slices.DeleteFunc(slices.Clone(m.Owners), func(o changes.Owner) bool { return o.UID == m.UID })
 }
 
 // ownersChanged updates the edges of a dependent, looks at it if it has other owners
