@@ -125,11 +125,17 @@ func (w *collection) ownersOf(ctx context.Context, p *present) (found owners, er
 		case namespace == "":
 			return found, errNamespace
 		}
+		known := absentOwner{resource.Path, namespace, owner.Name, owner.UID}
+		if w.absent.has(known) {
+			found.dangling = append(found.dangling, owner)
+			continue
+		}
 		meta, revision, err := w.stored(ctx, resource, namespace, owner.Name)
 		switch {
 		case err != nil:
 			return found, fmt.Errorf("look up the owner %s %s of %s: %w", owner.Kind, owner.Name, p, err)
 		case revision == 0 || meta.UID != owner.UID:
+			w.absent.add(known)
 			found.dangling = append(found.dangling, owner)
 		case policyOf(&meta) == metav1.DeletePropagationForeground:
 			found.waiting = append(found.waiting, owner)

@@ -62,8 +62,9 @@ func New(config Config) *Collector {
 // collection is the work of a collector from one beginning to its end.
 type collection struct {
 	*Collector
-	graph *graph
-	queue *work.Queue[object]
+	graph  *graph
+	queue  *work.Queue[object]
+	absent absentOwners
 	// synced: all objects have been seen. Before that, the graph may lack dependents,
 	// and what is to be looked at waits. They belong to the feed's goroutine.
 	synced  bool
