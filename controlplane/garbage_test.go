@@ -224,6 +224,7 @@ func (c *collectorTest) justified(from kv.Revision) {
 		c.t.Fatal(err)
 	}
 	living := map[string]changes.Meta{}
+	waited := map[string]bool{} // for its dependents to be deleted, at some time
 	collected := 0
 	for batch := range w.Batches() {
 		for _, e := range batch.Events {
@@ -233,6 +234,7 @@ func (c *collectorTest) justified(from kv.Revision) {
 			}
 			if !e.Deleted {
 				living[now.UID] = now
+				waited[now.UID] = waited[now.UID] || now.Deleting && slices.Contains(now.Finalizers, metav1.FinalizerDeleteDependents)
 				continue
 			}
 			old, _ := changes.MetaOf(e.Prev.Value)
@@ -246,7 +248,7 @@ func (c *collectorTest) justified(from kv.Revision) {
 				c.t.Errorf("%s was collected, and has no owners", e.Key)
 			}
 			for _, owner := range old.Owners {
-				if o, ok := living[owner.UID]; ok && !(o.Deleting && slices.Contains(o.Finalizers, metav1.FinalizerDeleteDependents)) {
+				if o, ok := living[owner.UID]; ok && !waited[owner.UID] {
 					c.t.Errorf("%s was collected, and its owner %s lives: %+v", e.Key, owner.Name, o)
 				}
 			}

@@ -1,18 +1,32 @@
 package server
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
 )
+
+// withoutControllers leaves the controllers away that write while nobody asks.
+func withoutControllers(config Config) Config {
+	config.Controllers = []string{"clusterrole-aggregation-controller"}
+	return config
+}
 
 // TestWarnedOfDeletions: who deletes what only a controller can bring to its end
 // is warned, while no controller runs.
 func TestWarnedOfDeletions(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
+	s := start(t, withoutControllers(Config{}))
 	warnings := func(path, body string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "DELETE", s.URL+path, strings.NewReader(body))
@@ -46,7 +60,7 @@ func TestWarnedOfDeletions(t *testing.T) {
 	const (
 		foreground = `{"propagationPolicy":"Foreground"}`
 		orphan     = `{"propagationPolicy":"Orphan"}`
-		nobody     = "no kube-controller-manager holds its lease"
+		nobody     = "nor does a kube-controller-manager hold its lease"
 	)
 	namespace, object := make(1)
 	tests := []struct{ path, body, want string }{
@@ -85,4 +99,184 @@ func TestWarnedOfDeletions(t *testing.T) {
 	if got := warnings(namespace, "") + warnings(object, foreground); got != "" {
 		t.Errorf("with a controller manager deletions warn %q", got)
 	}
+}
+
+// TestDefaultAccounts: a pod that is created right after its namespace has an account.
+func TestDefaultAccounts(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	for n := range 20 {
+		s.create(t, "/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":"n%d"}}`, n))
+		answer := s.create(t, fmt.Sprintf("/api/v1/namespaces/n%d/pods", n), `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+		if !strings.Contains(answer, `"serviceAccountName":"default"`) || !strings.Contains(answer, `"name":"kube-api-access-`) {
+			t.Fatalf("the pod is %s", answer)
+		}
+	}
+	root := s.awaitConfigMap(t, "n7", "kube-root-ca.crt", func(m *corev1.ConfigMap) bool { return strings.Contains(m.Data["ca.crt"], "BEGIN CERTIFICATE") })
+	s.do(t, "DELETE", "/api/v1/namespaces/n7/configmaps/kube-root-ca.crt", "")
+	s.do(t, "DELETE", "/api/v1/namespaces/n7/serviceaccounts/default", "")
+	again := s.awaitConfigMap(t, "n7", "kube-root-ca.crt", func(m *corev1.ConfigMap) bool { return m.UID != root.UID })
+	s.do(t, "PUT", "/api/v1/namespaces/n7/configmaps/kube-root-ca.crt", `{"metadata":{"name":"kube-root-ca.crt"},"data":{"ca.crt":"x"}}`)
+	s.awaitConfigMap(t, "n7", "kube-root-ca.crt", func(m *corev1.ConfigMap) bool {
+		return m.UID == again.UID && m.Data["ca.crt"] == root.Data["ca.crt"] && m.Annotations["kubernetes.io/description"] != ""
+	})
+	s.awaitAccount(t, "n7")
+}
+
+func (r *running) create(t *testing.T, path, body string) string {
+	t.Helper()
+	code, answer := r.do(t, "POST", path, body)
+	if code != 201 {
+		t.Fatalf("POST %s: %d %s", path, code, answer)
+	}
+	return answer
+}
+
+// awaitConfigMap waits until a ConfigMap is as it should be.
+func (r *running) awaitConfigMap(t *testing.T, namespace, name string, fits func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
+	t.Helper()
+	var m corev1.ConfigMap
+	testserver.Eventually(t, 10*time.Second, func() error {
+		m = corev1.ConfigMap{}
+		code, body := r.do(t, "GET", "/api/v1/namespaces/"+namespace+"/configmaps/"+name, "")
+		if err := json.Unmarshal([]byte(body), &m); err != nil || code != 200 || !fits(&m) {
+			return fmt.Errorf("%d %s %v", code, body, err)
+		}
+		return nil
+	})
+	return &m
+}
+
+func (r *running) awaitAccount(t *testing.T, namespace string) {
+	t.Helper()
+	r.awaitCode(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts/default", 200)
+}
+
+func (r *running) awaitCode(t *testing.T, path string, want int) {
+	t.Helper()
+	testserver.Eventually(t, 15*time.Second, func() error {
+		if code, body := r.do(t, "GET", path, ""); code != want {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
+}
+
+// TestNamespaceDeletion: everything in a namespace goes with it, custom resources too;
+// what does not is named, and waited for.
+func TestNamespaceDeletion(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	s.create(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"ws.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+		"names":{"plural":"ws","kind":"W"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+	s.create(t, "/apis/example.com/v1/namespaces/a/ws", `{"apiVersion":"example.com/v1","kind":"W","metadata":{"name":"w"}}`)
+	s.create(t, "/apis/example.com/v1/namespaces/a/ws", `{"apiVersion":"example.com/v1","kind":"W","metadata":{"name":"held","finalizers":["example.com/hold"]}}`)
+	s.create(t, "/api/v1/namespaces/a/pods", `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`)
+	s.create(t, "/api/v1/namespaces/a/secrets", `{"metadata":{"name":"s"}}`)
+	if code, body := s.do(t, "DELETE", "/api/v1/namespaces/a", ""); code != 200 {
+		t.Fatal(code, body)
+	}
+	s.awaitConditions(t, "a", "NamespaceContentRemaining=True Some resources are remaining: pods. has 1 resource instances",
+		"NamespaceFinalizersRemaining=False All content-preserving finalizers finished")
+	if code, _ := s.do(t, "GET", "/api/v1/namespaces/a/secrets/s", ""); code != 200 {
+		t.Errorf("a secret of a pod that still runs: %d", code)
+	}
+	s.do(t, "DELETE", "/api/v1/namespaces/a/pods/p", `{"gracePeriodSeconds":0}`)
+	s.awaitConditions(t, "a", "NamespaceDeletionContentFailure=False All content successfully deleted, may be waiting on finalization",
+		"NamespaceContentRemaining=True Some resources are remaining: ws.example.com has 1 resource instances",
+		"NamespaceFinalizersRemaining=True Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances")
+	for path, want := range map[string]int{"/api/v1/namespaces/a/secrets/s": 404, "/apis/example.com/v1/namespaces/a/ws/w": 404, "/apis/example.com/v1/namespaces/a/ws/held": 200} {
+		if code, body := s.do(t, "GET", path, ""); code != want {
+			t.Errorf("GET %s: %d %s, want %d", path, code, body, want)
+		}
+	}
+	if code, body := s.do(t, "PUT", "/apis/example.com/v1/namespaces/a/ws/held", s.unheld(t, "/apis/example.com/v1/namespaces/a/ws/held")); code != 200 {
+		t.Fatal(code, body)
+	}
+	s.awaitCode(t, "/api/v1/namespaces/a", 404)
+}
+
+// unheld returns an object without its finalizers.
+func (r *running) unheld(t *testing.T, path string) string {
+	t.Helper()
+	var obj map[string]any
+	r.read(t, path, &obj)
+	delete(obj["metadata"].(map[string]any), "finalizers")
+	body, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func (r *running) awaitConditions(t *testing.T, namespace string, want ...string) {
+	t.Helper()
+	testserver.Eventually(t, 10*time.Second, func() error {
+		var ns corev1.Namespace
+		r.read(t, "/api/v1/namespaces/"+namespace, &ns)
+		var got []string
+		for _, c := range ns.Status.Conditions {
+			got = append(got, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Message))
+		}
+		all := strings.Join(got, "\n")
+		for _, w := range want {
+			if !strings.Contains(all, w) {
+				return fmt.Errorf("want %s, got\n%s", w, all)
+			}
+		}
+		return nil
+	})
+}
+
+// TestControllersOfSeveralServers: one of three servers acts; when it stops, another
+// one does at once.
+func TestControllersOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	servers := []*running{start(t, etcdConfig(c)), start(t, etcdConfig(c)), start(t, etcdConfig(c))}
+	holders := map[string]bool{}
+	for n, s := range servers {
+		namespace := fmt.Sprintf("n%d", n)
+		s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`)
+		s.awaitAccount(t, namespace)
+		holders[s.holder(t)] = true
+		if n < len(servers)-1 {
+			s.end(t)
+		}
+	}
+	if len(holders) == 0 || holders[""] {
+		t.Errorf("the lease was held by %v", holders)
+	}
+}
+
+// holder is who has the lease of the controllers.
+func (r *running) holder(t *testing.T) string {
+	t.Helper()
+	var lease coordinationv1.Lease
+	testserver.Eventually(t, 10*time.Second, func() error {
+		lease = coordinationv1.Lease{}
+		r.read(t, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/mainstay-controllers", &lease)
+		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+			return errors.New("nobody has the lease")
+		}
+		return nil
+	})
+	return *lease.Spec.HolderIdentity
+}
+
+// TestControllersBesideManager: while a kube-controller-manager runs, only the
+// controllers run that the flag names.
+func TestControllersBesideManager(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+	s.create(t, leases, fmt.Sprintf(`{"metadata":{"name":"kube-controller-manager"},"spec":{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":%q}}`,
+		time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
+	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"theirs"}}`)
+	s.do(t, "DELETE", "/api/v1/namespaces/theirs", "")
+	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
+	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // it was left alone until then, or not yet seen
+	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
+	s.awaitAccount(t, "ours")
 }

@@ -1,7 +1,6 @@
 package changes
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 
@@ -27,7 +26,7 @@ type Owner struct {
 var ErrMeta = errors.New("the metadata of a stored object cannot be read")
 
 // protobufMagic begins objects that are stored as protobuf.
-var protobufMagic = []byte("k8s\x00")
+const protobufMagic = "k8s\x00"
 
 // MetaOf reads the metadata of a stored object without decoding the rest. nil bytes
 // are no object, and have an empty Meta.
@@ -35,7 +34,7 @@ func MetaOf(value []byte) (m Meta, err error) {
 	switch {
 	case value == nil:
 		return m, nil
-	case bytes.HasPrefix(value, protobufMagic):
+	case len(value) > len(protobufMagic) && string(value[:len(protobufMagic)]) == protobufMagic:
 		return metaOfProtobuf(value[len(protobufMagic):])
 	}
 	return metaOfJSON(value)
