@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,6 +26,8 @@ import (
 	"mainstay.dev/mainstay/controllers/namespace"
 	"mainstay.dev/mainstay/controllers/rootca"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
+	"mainstay.dev/mainstay/controllers/storageprotection"
+	"mainstay.dev/mainstay/controllers/ttlafterfinished"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 )
@@ -40,7 +43,9 @@ type controller struct {
 // Controllers returns the names of the controllers that can run in the server, which
 // are kube-controller-manager's.
 func Controllers() []string {
-	return []string{clusterroles.Name, garbage.Name, namespace.Name, rootca.Name, serviceaccounts.Name}
+	return slices.Sorted(slices.Values(slices.Concat([]string{
+		clusterroles.Name, garbage.Name, namespace.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
+	}, storageprotection.Names())))
 }
 
 func (o Options) checkControllers() error {
@@ -66,13 +71,18 @@ func (o Options) runsBeside(name string) bool { return slices.Contains(o.Control
 // openControllers creates the controllers that run in the server.
 func (i *instance) openControllers() error {
 	i.stored = newStoredResources(i)
-	for _, open := range []struct {
+	type opening struct {
 		name string
 		open func() error
-	}{
+	}
+	all := []opening{
 		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
-		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector},
-	} {
+		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
+	}
+	for _, name := range storageprotection.Names() {
+		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})
+	}
+	for _, open := range all {
 		if !i.options.runs(open.name) {
 			continue
 		}
@@ -133,6 +143,25 @@ func (i *instance) openGarbageCollector() error {
 		Backend: i.env.Backend, Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
 	})
 	i.controllers = append(i.controllers, controller{garbage.Name, collector.Begin})
+	return nil
+}
+
+func (i *instance) openTTLAfterFinished() error {
+	jobs, err := i.uncached(batchv1.Resource("jobs"))
+	if err != nil {
+		return err
+	}
+	cleaner := ttlafterfinished.New(ttlafterfinished.Config{Stored: jobs, Access: i.local, Logger: i.env.Logger})
+	i.controllers = append(i.controllers, controller{ttlafterfinished.Name, cleaner.Begin})
+	return nil
+}
+
+func (i *instance) openStorageProtection(name string) error {
+	protection, err := storageprotection.New(name, storageprotection.Config{Stored: i.uncached, Access: i.local, Logger: i.env.Logger})
+	if err != nil {
+		return err
+	}
+	i.controllers = append(i.controllers, controller{name, protection.Begin})
 	return nil
 }
 

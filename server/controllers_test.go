@@ -280,3 +280,60 @@ func TestControllersBesideManager(t *testing.T) {
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
 	s.awaitAccount(t, "ours")
 }
+
+// TestStorageProtection: claims, volumes and classes stay while they are used, and go
+// then.
+func TestStorageProtection(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const claims, pods = "/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/namespaces/default/pods"
+	const classes, volumes = "/apis/storage.k8s.io/v1/volumeattributesclasses", "/api/v1/persistentvolumes"
+	s.create(t, classes, `{"metadata":{"name":"fast"},"driverName":"d","parameters":{"a":"b"}}`)
+	s.create(t, claims, `{"metadata":{"name":"c"},"spec":{"accessModes":["ReadWriteOnce"],"volumeAttributesClassName":"fast","resources":{"requests":{"storage":"1Gi"}}}}`)
+	s.create(t, volumes, `{"metadata":{"name":"v"},"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/x"}}}`)
+	s.create(t, pods, `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}]}}`)
+	for _, path := range []string{claims + "/c", classes + "/fast", volumes + "/v"} {
+		if code, body := s.do(t, "DELETE", path, ""); code != 200 {
+			t.Fatalf("DELETE %s: %d %s", path, code, body)
+		}
+	}
+	s.awaitCode(t, volumes+"/v", 404)
+	for _, path := range []string{claims + "/c", classes + "/fast"} {
+		if code, body := s.do(t, "GET", path, ""); code != 200 {
+			t.Errorf("%s is used: %d %s", path, code, body)
+		}
+	}
+	s.do(t, "DELETE", pods+"/p", `{"gracePeriodSeconds":0}`)
+	s.awaitCode(t, claims+"/c", 404)
+	s.awaitCode(t, classes+"/fast", 404)
+}
+
+// TestTTLAfterFinished: a job that asks for it goes when it has finished, with its pods.
+func TestTTLAfterFinished(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const jobs = "/apis/batch/v1/namespaces/default/jobs"
+	for name, ttl := range map[string]string{"soon": `"ttlSecondsAfterFinished":1,`, "later": `"ttlSecondsAfterFinished":3600,`, "never": ""} {
+		s.create(t, jobs, `{"metadata":{"name":"`+name+`"},"spec":{`+ttl+`"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`)
+		at := time.Now().UTC().Format(time.RFC3339)
+		var job map[string]any
+		s.read(t, jobs+"/"+name, &job)
+		condition := func(kind string) map[string]any {
+			return map[string]any{"type": kind, "status": "True", "lastTransitionTime": at, "lastProbeTime": at, "reason": "r"}
+		}
+		job["status"] = map[string]any{"startTime": at, "completionTime": at, "succeeded": 1, "conditions": []any{condition("SuccessCriteriaMet"), condition("Complete")}}
+		body, err := json.Marshal(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code, answer := s.do(t, "PUT", jobs+"/"+name+"/status", string(body)); code != 200 {
+			t.Fatal(code, answer)
+		}
+	}
+	s.awaitCode(t, jobs+"/soon", 404)
+	for _, name := range []string{"later", "never"} {
+		if code, body := s.do(t, "GET", jobs+"/"+name, ""); code != 200 {
+			t.Errorf("%s: %d %s", name, code, body)
+		}
+	}
+}

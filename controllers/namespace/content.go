@@ -21,6 +21,9 @@ const (
 	// them are deleted concurrently, so that they share fsyncs.
 	pageSize = 512
 	deleters = 128
+	// concurrentKinds is how many resources are emptied concurrently, for those that
+	// have few objects each.
+	concurrentKinds = 4
 	// maxErrors is how many errors of one resource are told of.
 	maxErrors = 3
 )
@@ -71,11 +74,14 @@ func (c *Controller) empty(ctx context.Context, namespace string) *findings {
 	if found.remains() || len(found.failed) > 0 {
 		return found
 	}
+	var group errgroup.Group
+	group.SetLimit(concurrentKinds)
 	for _, r := range resources {
 		if r.Path != "pods" && ctx.Err() == nil {
-			c.emptyOf(ctx, r, namespace, found)
+			group.Go(func() error { c.emptyOf(ctx, r, namespace, found); return nil })
 		}
 	}
+	_ = group.Wait()
 	if c.config.Remote != nil {
 		remote := c.config.Remote(ctx, namespace)
 		found.discovery = remote.Discovery

@@ -199,8 +199,10 @@ func (q *Queue[K]) done(key K, err error) {
 	s := q.mu.states[key]
 	s.running = false
 	if err != nil && q.ctx.Err() == nil {
-		s.failures++
-		q.log(key, s.failures, err)
+		if !errors.Is(err, errNotDue) {
+			s.failures++
+			q.log(key, s.failures, err)
+		}
 		if !s.again {
 			q.laterLocked(key, s, delayAfter(s.failures, err))
 			return
@@ -246,6 +248,13 @@ type LaterError struct {
 	After time.Duration
 	Err   error
 }
+
+// errNotDue is behind Later.
+var errNotDue = errors.New("it is not time yet")
+
+// Later is an error of Do for a key that is to be looked at again after a while, though
+// nothing failed.
+func Later(after time.Duration) error { return &LaterError{After: after, Err: errNotDue} }
 
 func (e *LaterError) Error() string { return e.Err.Error() }
 
