@@ -129,7 +129,7 @@ func (i *instance) openRootCA() error {
 
 func (i *instance) openNamespaces() error {
 	emptier := namespace.New(namespace.Config{
-		Backend: i.env.Backend, Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Access: i.local, Logger: i.env.Logger,
+		Backend: i.env.Backend, Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Logger: i.env.Logger,
 	})
 	i.controllers = append(i.controllers, controller{namespace.Name, emptier.Begin})
 	return nil

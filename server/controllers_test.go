@@ -337,3 +337,19 @@ func TestTTLAfterFinished(t *testing.T) {
 		}
 	}
 }
+
+// TestNamespaceOfUnreachableServers: a namespace stays while an aggregated server cannot
+// say what it has there, and goes when that server is not registered any more.
+func TestNamespaceOfUnreachableServers(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const services = "/apis/apiregistration.k8s.io/v1/apiservices"
+	s.create(t, services, `{"metadata":{"name":"v1.gone.example.com"},"spec":{"group":"gone.example.com","version":"v1","groupPriorityMinimum":10,"versionPriority":10,
+		"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"none"}}}`)
+	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+	s.do(t, "DELETE", "/api/v1/namespaces/a", "")
+	s.awaitConditions(t, "a", "NamespaceDeletionDiscoveryFailure=True Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: "+
+		"gone.example.com/v1: stale GroupVersion discovery: gone.example.com/v1")
+	s.do(t, "DELETE", services+"/v1.gone.example.com", "")
+	s.awaitCode(t, "/api/v1/namespaces/a", 404)
+}

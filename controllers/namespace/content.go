@@ -34,6 +34,7 @@ type findings struct {
 	mu        sync.Mutex
 	failed    []error
 	remaining map[string]int // by "resource.group"
+	remote    bool           // some of it is an aggregated server's
 	finalizer map[string]int // objects that it holds
 }
 
@@ -82,13 +83,11 @@ func (c *Controller) empty(ctx context.Context, namespace string) *findings {
 		}
 	}
 	_ = group.Wait()
-	if c.config.Remote != nil {
-		remote := c.config.Remote(ctx, namespace)
-		found.discovery = remote.Discovery
-		found.failed = append(found.failed, remote.Contents...)
-		for resource, n := range remote.Remaining {
-			found.remaining[resource] += n
-		}
+	remote := c.config.Remote(ctx, c.access.User, namespace)
+	found.discovery, found.remote = remote.Discovery, len(remote.Remaining) > 0
+	found.failed = append(found.failed, remote.Contents...)
+	for resource, n := range remote.Remaining {
+		found.remaining[resource] += n
 	}
 	return found
 }

@@ -2,7 +2,8 @@
 // as kube-controller-manager's namespace-controller does: pods first, then everything
 // else, by ranges of keys. What remains, and why, is in the conditions of the namespace.
 //
-// Imports: codec, controllers/changes, controllers/work, local, storage/kv.
+// Imports: codec, controllers/changes, controllers/work, local, request,
+// storage/kv.
 package namespace
 
 import (
@@ -20,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -33,17 +35,20 @@ const (
 	// pause is what passes between something in a namespace that goes and the next look
 	// at what remains: many things go together.
 	pause = 20 * time.Millisecond
+	// remotePeriod is what passes before what aggregated servers have is looked at
+	// again: they do not tell when it goes.
+	remotePeriod = 5 * time.Second
 )
 
-// Config configures a Controller. All fields but Remote are required.
+// Config configures a Controller. All fields are required.
 type Config struct {
 	Backend kv.Backend
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// Resources returns the resources that namespaces hold objects of.
 	Resources func() []changes.Resource
-	// Remote deletes what aggregated servers have in a namespace. nil: there are none.
-	Remote func(ctx context.Context, namespace string) Remote
+	// Remote deletes what aggregated servers have in a namespace, as a user.
+	Remote func(ctx context.Context, user *request.User, namespace string) Remote
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
@@ -94,6 +99,12 @@ func (s *subscriber) Changed(c *changes.Change) {
 		s.namespaceChanged(c)
 		return
 	}
+	if c.Path == "apiregistration.k8s.io/apiservices" {
+		for name := range s.dying { // one that could not be reached may be, or be gone
+			s.queue.Add(name)
+		}
+		return
+	}
 	if c.Namespace != "" && c.Value == nil && s.dying[c.Namespace] {
 		s.queue.AddAfter(c.Namespace, pause)
 	}
@@ -136,7 +147,10 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if err := found.err(); err != nil {
 		return fmt.Errorf("empty namespace %s: %w", name, err)
 	}
-	if found.remains() {
+	switch {
+	case found.remote:
+		return work.Later(remotePeriod)
+	case found.remains():
 		return nil // until something of it goes
 	}
 	return ignoreOther(c.finalize(ctx, ns))
