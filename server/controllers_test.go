@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -352,4 +353,61 @@ func TestNamespaceOfUnreachableServers(t *testing.T) {
 		"gone.example.com/v1: stale GroupVersion discovery: gone.example.com/v1")
 	s.do(t, "DELETE", services+"/v1.gone.example.com", "")
 	s.awaitCode(t, "/api/v1/namespaces/a", 404)
+}
+
+// TestCollection: what clients see of the deletion of an owner, by how it was asked for.
+func TestCollection(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	for policy, want := range map[string]map[string]string{ // the events of each object, in order
+		"Background": {"owner": "ADDED, DELETED", "child0": "ADDED owned, DELETED owned", "child1": "ADDED owned, DELETED owned"},
+		"Foreground": {"owner": "ADDED, MODIFIED foregroundDeletion, DELETED foregroundDeletion", "child0": "ADDED owned, DELETED owned", "child1": "ADDED owned, DELETED owned"},
+		"Orphan":     {"owner": "ADDED, MODIFIED orphan, DELETED orphan", "child0": "ADDED owned, MODIFIED", "child1": "ADDED owned, MODIFIED"},
+	} {
+		namespace := "/api/v1/namespaces/" + strings.ToLower(policy)
+		s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"`+strings.ToLower(policy)+`"}}`)
+		watch, err := s.admin.Get(s.URL + namespace + "/configmaps?watch=1&timeoutSeconds=60")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watch.Body.Close()
+		var owner corev1.ConfigMap
+		if err := json.Unmarshal([]byte(s.create(t, namespace+"/configmaps", `{"metadata":{"name":"owner"}}`)), &owner); err != nil {
+			t.Fatal(err)
+		}
+		for n, blocks := range []bool{true, false} {
+			s.create(t, namespace+"/configmaps", fmt.Sprintf(`{"metadata":{"name":"child%d","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q,"blockOwnerDeletion":%t}]}}`, n, owner.UID, blocks))
+		}
+		if code, body := s.do(t, "DELETE", namespace+"/configmaps/owner", `{"propagationPolicy":"`+policy+`"}`); code != 200 {
+			t.Fatal(code, body)
+		}
+		got, events := map[string]string{}, json.NewDecoder(watch.Body)
+		for !maps.Equal(got, want) {
+			var event struct {
+				Type   string
+				Object corev1.ConfigMap
+			}
+			if err := events.Decode(&event); err != nil {
+				t.Fatalf("%s: %v; got %v, want %v", policy, err, got, want)
+			}
+			if _, ours := want[event.Object.Name]; ours {
+				got[event.Object.Name] = strings.TrimPrefix(got[event.Object.Name]+", "+describe(event.Type, &event.Object), ", ")
+			}
+		}
+	}
+	// Absent owners: of the same name but another uid, and one that never was.
+	s.create(t, configMaps, `{"metadata":{"name":"owner"}}`)
+	for n, name := range []string{"owner", "never"} {
+		path := fmt.Sprintf("%s/lost%d", configMaps, n)
+		s.create(t, configMaps, fmt.Sprintf(`{"metadata":{"name":"lost%d","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":"11111111-2222-3333-4444-555555555555"}]}}`, n, name))
+		s.awaitCode(t, path, 404)
+	}
+}
+
+// describe tells an event, and what matters of its object.
+func describe(event string, m *corev1.ConfigMap) string {
+	if len(m.OwnerReferences) > 0 {
+		event += " owned"
+	}
+	return strings.Join(append([]string{event}, m.Finalizers...), " ")
 }
