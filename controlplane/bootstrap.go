@@ -59,6 +59,7 @@ func (i *instance) bootstrap(ctx context.Context) error {
 	if err := errors.Join(err, group.Wait()); err != nil {
 		return err
 	}
+	i.conditions.Start(ctx)
 	if i.aggregation == nil {
 		return nil
 	}

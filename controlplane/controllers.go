@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/election"
+	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/controllers/garbage"
 	"mainstay.dev/mainstay/controllers/namespace"
 	"mainstay.dev/mainstay/controllers/rootca"
@@ -70,6 +71,7 @@ func (o Options) runsBeside(name string) bool { return slices.Contains(o.Control
 
 // openControllers creates the controllers that run in the server.
 func (i *instance) openControllers() error {
+	i.conditions = flowschemas.New(i.lifetime, i.local, i.env.Logger)
 	i.stored = newStoredResources(i)
 	type opening struct {
 		name string

@@ -9,11 +9,12 @@
 // apis/builtin, apis/builtin/all, apis/builtin/core,
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, authorizer,
 // codec, controllers/changes, controllers/clusterroles, controllers/election,
-// controllers/garbage, controllers/namespace, controllers/rootca,
-// controllers/serviceaccounts, controllers/storageprotection,
-// controllers/ttlafterfinished, discovery, egress, endpoints, feature, filters, filters/authn, filters/authz, filters/authz/rbac, local, openapi,
-// registry, request, rest, route, serviceaccount, storage, storage/cache,
-// storage/factory, storage/kv, storage/reflector, telemetry.
+// controllers/flowschemas, controllers/garbage, controllers/namespace,
+// controllers/rootca, controllers/serviceaccounts, controllers/storageprotection,
+// controllers/ttlafterfinished, discovery, egress, endpoints, feature, filters,
+// filters/authn, filters/authz, filters/authz/rbac, local, openapi, registry,
+// request, rest, route, serviceaccount, storage, storage/cache, storage/factory,
+// storage/kv, storage/reflector, telemetry.
 package controlplane
 
 import (

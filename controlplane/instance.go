@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom"
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/controllers/clusterroles"
+	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
@@ -62,6 +63,7 @@ type instance struct {
 	accounts    *serviceaccounts.Controller // nil where it does not run
 	controllers []controller                // those that one of several servers runs
 	stored      *storedResources
+	conditions  *flowschemas.Conditions
 	leases      storage.Interface // uncached
 	api         *endpoints.API
 	paths       *paths

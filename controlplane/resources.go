@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,6 +17,12 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
+)
+
+// What flow control is configured by.
+var (
+	flowSchemas    = flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas").GroupResource()
+	priorityLevels = flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations").GroupResource()
 )
 
 // installAPI makes what answers for API resources and describes them.
@@ -64,8 +71,8 @@ func (i *instance) rowEnv() *builtin.Env {
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations, roles and bindings are observed
-// when they are written: whoever wrote one finds it in effect.
+// openRow opens the storage of a row. Definitions, registrations, roles and bindings, flow schemas
+// and their levels are observed when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
 	case definitionsResource:
@@ -79,6 +86,13 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 		spec.Observer = &storage.Observer{
 			Written: func(record *codec.Record) error { return i.aggregated.Observe(record) },
 			Deleted: func(name types.NamespacedName, revision int64) { i.aggregated.ObserveDeleted(name.Name, revision) },
+		}
+	case flowSchemas:
+		spec.Observer = &storage.Observer{Written: func(record *codec.Record) error { i.conditions.Schema(record.Name().Name); return nil }}
+	case priorityLevels:
+		spec.Observer = &storage.Observer{
+			Written: func(record *codec.Record) error { i.conditions.Level(record.Name().Name); return nil },
+			Deleted: func(name types.NamespacedName, _ int64) { i.conditions.Level(name.Name) },
 		}
 	}
 	if i.rbac != nil && spec.Resource.Group == rbacv1.GroupName {

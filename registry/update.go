@@ -24,11 +24,15 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update re
 
 func (s *Store) update(ctx context.Context, strategy *Strategy, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	created := false
-	var record *codec.Record
+	var record, released *codec.Record
 	err := s.transact(ctx, strategy, isDryRun(options.DryRun), func(begin begin) (err error) {
 		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-			created = current == nil
-			return s.nextState(ctx, strategy, name, current, update, begin, options)
+			created, released = current == nil, nil
+			obj, write, err := s.nextState(ctx, strategy, name, current, update, begin, options)
+			if errors.As(err, &storage.Remove{}) {
+				released = current
+			}
+			return obj, write, err
 		}, storage.UpdateOptions{Preconditions: options.Preconditions, DryRun: isDryRun(options.DryRun)})
 		return err
 	})
@@ -37,6 +41,9 @@ func (s *Store) update(ctx context.Context, strategy *Strategy, name types.Names
 			return nil, false, s.existsError(ctx, name)
 		}
 		return nil, false, s.apiError(err, name.Name, "update")
+	}
+	if released != nil { // as in kube-apiserver: shown at the version that it had, not that of its removal
+		record = record.At(released.Revision())
 	}
 	return record, created, nil
 }

@@ -41,7 +41,7 @@ func TestManagersOfWhatIsThere(t *testing.T) {
 		{"/apis/rbac.authorization.k8s.io/v1/roles", 7, []string{server}},
 		{"/apis/rbac.authorization.k8s.io/v1/rolebindings", 7, []string{server}},
 		{"/apis/scheduling.k8s.io/v1/priorityclasses", 2, []string{server}},
-		{"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", 11, []string{producer}},
+		{"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", 11, []string{"api-priority-and-fairness-config-consumer-v1 Apply status", producer}},
 		{"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", 8, []string{producer}},
 		{"/api/v1/configmaps", 2, []string{server}},
 		{"/apis/networking.k8s.io/v1/servicecidrs", 1, []string{"kubernetes-service-cidr-controller Apply status", server}},

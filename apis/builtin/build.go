@@ -95,7 +95,9 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		if label == nil {
 			label = hubLabel
 		}
-		resources = append(resources, k.serve(env, store, v, label, deprecation(v.GVK, also.Deprecated, also.Successor))...)
+		named := *store // its errors name the group that was asked
+		named.Resource.Group = v.GVK.Group
+		resources = append(resources, k.serve(env, &named, v, label, deprecation(v.GVK, also.Deprecated, also.Successor))...)
 	}
 	return resources
 }

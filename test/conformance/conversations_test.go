@@ -73,6 +73,7 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 		t.Fatal(err)
 	}
 	replayer.ClientOf = func(subject string) (*http.Client, error) { return clientOf(srv, subject) }
+	replayer.Compare = compareConversation
 	verdict := newVerdict(t, name)
 	for _, scenario := range recording.Scenarios {
 		results := replayer.Replay(t.Context(), scenario, NewMemory())

@@ -220,6 +220,7 @@ func acceptable() map[string]string {
 		candidate = `{"spec":{"leaseName":"l","binaryVersion":"1.37.0","emulationVersion":"1.37.0","strategy":"OldestEmulationVersion"}}`
 		claim     = `{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"gpu"}}]}}}`
 		flatClaim = `{"spec":{"devices":{"requests":[{"name":"r","deviceClassName":"gpu"}]}}}`
+		target    = `"target":{"pod":{"name":"p","uid":"00000000-0000-4000-8000-000000000001"}}`
 		slice     = `{"spec":{"driver":"gpu.example.com","nodeName":"n","pool":{"name":"p","generation":1,"resourceSliceCount":1}}}`
 	)
 	return map[string]string{
@@ -228,6 +229,8 @@ func acceptable() map[string]string {
 		"ResourceClaimTemplate": `{"spec":` + claim + `}`, "ResourceClaimTemplate.resource.k8s.io/v1beta1": `{"spec":` + flatClaim + `}`,
 		"DeviceClass": `{"spec":{}}`, "Workload": `{"spec":{"podGroupTemplates":[{"name":"pg","schedulingPolicy":{"basic":{}}}]}}`,
 		"PodGroup":          `{"spec":{"schedulingPolicy":{"basic":{}}}}`,
+		"Eviction":          `{"spec":{` + target + `}}`,
+		"EvictionRequest":   `{"spec":{"requester":"example.com/drainer","intent":"Eviction",` + target + `}}`,
 		"CompositePodGroup": `{"spec":{"workloadRef":{"workloadName":"w","templateName":"t"},"schedulingPolicy":{"basic":{}}}}`,
 	}
 }

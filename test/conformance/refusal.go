@@ -27,6 +27,16 @@ func compareVerdict(c *Comparison, step Step, got answer) {
 	}
 }
 
+// compareConversation compares everything, but for what rules have refused on both sides: their faults come in an order of
+// their own, and quote what is inside the recorded server.
+func compareConversation(c *Comparison, step Step, got answer) {
+	if step.Response.Status == http.StatusUnprocessableEntity && got.status == http.StatusUnprocessableEntity {
+		compareRefusals(c, step.Response, got)
+		return
+	}
+	compareAnswer(c, step, got)
+}
+
 // refusal is the part of a Status that clients act on.
 type refusal struct {
 	Code    int

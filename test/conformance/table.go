@@ -7,7 +7,7 @@ import (
 )
 
 // ageColumns are the table columns whose cells are ages.
-var ageColumns = []string{"Age", "Last Seen", "First Seen", "Duration", "Last Schedule", "Restarts"}
+var ageColumns = []string{"Age", "Last Seen", "First Seen", "Duration", "Last Schedule", "Restarts", "TimeAdded"}
 
 // age is a word of its own: "3d" may also begin a uid.
 var age = regexp.MustCompile(`(^|[\s(])(?:\d+[smhdy])+($|[\s)])`)

@@ -20,7 +20,7 @@ var pending = flag.String("pending", "", "replay the recorded refusals of kinds 
 // as there are processors to do it. An entry of the lists that matches fails the test: they only become shorter.
 func TestValidation(t *testing.T) {
 	t.Parallel()
-	replayRefusals(t, "validation")
+	replayRefusals(t, "validation", "--allow-privileged=false")
 }
 
 // TestValidationBeta does the same with versions that are served on demand.

@@ -39,9 +39,10 @@ func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.Persisten
 	pairDataSources(spec)
 }
 
-// sourcesElsewhere are data sources in other namespaces.
+// sourcesElsewhere are data sources in other namespaces. A claim that has any
+// source is one with the feature: a change of it is to be seen, and refused.
 func sourcesElsewhere(u *builtin.Use, claim *corev1.PersistentVolumeClaim) {
-	if isElsewhere(claim.Spec.DataSourceRef) {
+	if !u.Drops() || isElsewhere(claim.Spec.DataSourceRef) {
 		builtin.Take(u, &claim.Spec.DataSourceRef)
 	}
 }

@@ -1,7 +1,8 @@
 // Package lifecycle declares the resources of lifecycle.k8s.io, by which pods are
 // asked to leave their nodes. It evicts none.
 //
-// Imports: apis/builtin, feature.
+// Imports: apis/builtin, apis/builtin/declarative/lifecycle,
+// apis/builtin/validation, feature.
 package lifecycle
 
 import (
@@ -17,12 +18,12 @@ func V1Alpha1() builtin.Group {
 		builtin.Resource(builtin.Row[lifecyclev1alpha1.EvictionRequest]{
 			Name: "evictionrequests", Kind: "EvictionRequest", Namespaced: true, Gate: feature.EvictionRequestAPI,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
-			Columns: requestColumns(),
+			Validate: validateRequest, ValidateStatus: validateRequestStatus, Columns: requestColumns(),
 		}),
 		builtin.Resource(builtin.Row[lifecyclev1alpha1.Eviction]{
 			Name: "evictions", Kind: "Eviction", Namespaced: true, Gate: feature.EvictionRequestAPI,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
-			Columns: evictionColumns(),
+			Validate: validateEviction, ValidateStatus: validateEvictionStatus, Columns: evictionColumns(),
 		}),
 	}}
 }

@@ -21,9 +21,6 @@ func ValidatePersistentVolumeSpec(f validation.Field, name string, spec, old *co
 	if old == nil || validation.Changed(spec.NodeAffinity, old.NodeAffinity) {
 		validateVolumeAffinity(f.Child("nodeAffinity"), spec.NodeAffinity)
 	}
-	if spec.Local != nil && spec.NodeAffinity == nil {
-		f.Child("nodeAffinity").Required("Local volume requires node affinity")
-	}
 	if spec.StorageClassName != "" {
 		f.Child("storageClassName").DNSSubdomain(spec.StorageClassName)
 	}
@@ -61,6 +58,9 @@ func validateVolumeSpec(f validation.Field, name string, spec *corev1.Persistent
 	}
 	validateAccessModes(f.Child("accessModes"), spec.AccessModes)
 	validatePersistentSources(f, persistentVolume{name, spec})
+	if spec.Local != nil && spec.NodeAffinity == nil {
+		f.Child("nodeAffinity").Required("Local volume requires node affinity")
+	}
 	if s := spec.HostPath; s != nil && path.Clean(s.Path) == "/" && spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
 		f.Child("persistentVolumeReclaimPolicy").Forbidden("may not be 'recycle' for a hostPath mount of '/'")
 	}

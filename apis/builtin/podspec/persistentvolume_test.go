@@ -32,6 +32,9 @@ func TestInlineVolumes(t *testing.T) {
 		{"a disk of no driver", func(s *corev1.PersistentVolumeSpec) {
 			s.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}
 		}, []string{"spec.csi: Required value: has to be specified in the context of inline volumes"}},
+		{"a disk of a node, which would need what may not be specified", func(s *corev1.PersistentVolumeSpec) {
+			s.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/a"}}
+		}, []string{"spec.nodeAffinity: Required value: Local volume requires node affinity", "spec.csi: Required value"}},
 	} {
 		spec := &corev1.PersistentVolumeSpec{
 			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},

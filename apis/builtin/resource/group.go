@@ -1,7 +1,8 @@
 // Package resource declares the resources of resource.k8s.io: devices, and who
 // claims them. It allocates none.
 //
-// Imports: apis/builtin, apis/builtin/declarative/resource, apis/builtin/podspec,
+// Imports: apis/builtin, apis/builtin/declarative/resource,
+// apis/builtin/declarative/resource/v1alpha3, apis/builtin/podspec,
 // apis/builtin/validation, authorizer, cel/environment, cel/library, codec,
 // feature, request.
 package resource
@@ -73,7 +74,7 @@ func V1Alpha3() builtin.Group {
 			Name: "resourcepoolstatusrequests", Kind: "ResourcePoolStatusRequest", Gate: feature.DRAResourcePoolStatus,
 			RequireResourceVersion: true, ReturnDeleted: true,
 			Status: true, StatusKeeps: []string{"metadata"},
-			Default: defaultPoolRequest, Columns: poolRequestColumns(),
+			Default: defaultPoolRequest, Validate: validatePoolRequest, ValidateStatus: validatePoolRequestStatus, Columns: poolRequestColumns(),
 		}),
 	}}
 }

@@ -1,0 +1,11 @@
+// +k8s:validation-gen=TypesWithField=TypeMeta
+// +k8s:validation-gen-input=k8s.io/api/lifecycle/v1alpha1
+// +k8s:validation-gen-scheme-registry=nil
+
+// Package lifecycle holds the rules that the markers of k8s.io/api/lifecycle/v1alpha1
+// declare, generated (see apis/builtin/declarative).
+//
+// Imports: apis/builtin/declarative/meta.
+package lifecycle
+
+import _ "k8s.io/api/lifecycle/v1alpha1" // the types, for the generator

@@ -1,0 +1,17 @@
+package meta
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ReservedDomain refuses a name in a domain of Kubernetes.
+func ReservedDomain(path *field.Path, name string) field.ErrorList {
+	domain, _, _ := strings.Cut(name, "/")
+	domain = "." + strings.TrimRight(strings.ToLower(domain), ".")
+	if strings.HasSuffix(domain, ".k8s.io") || strings.HasSuffix(domain, ".kubernetes.io") {
+		return field.ErrorList{field.Invalid(path, name, "domain names *.k8s.io, *.kubernetes.io are reserved")}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package controlplane
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	flowSchemasPath    = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+	priorityLevelsPath = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
+)
+
+func flowSchemaBody(name, level string) string {
+	return fmt.Sprintf(`{"apiVersion":"flowcontrol.apiserver.k8s.io/v1","kind":"FlowSchema","metadata":{"name":%q},"spec":{"priorityLevelConfiguration":{"name":%q}}}`, name, level)
+}
+
+func priorityLevelBody(name string) string {
+	return fmt.Sprintf(`{"apiVersion":"flowcontrol.apiserver.k8s.io/v1","kind":"PriorityLevelConfiguration","metadata":{"name":%q},
+		"spec":{"type":"Limited","limited":{"nominalConcurrencyShares":5,"limitResponse":{"type":"Reject"}}}}`, name)
+}
+
+// TestDanglingFlowSchemas: the condition of a schema is right once the write of the
+// schema, or of its level, is answered.
+func TestDanglingFlowSchemas(t *testing.T) {
+	t.Parallel()
+	c := newRBACPlane(t)
+	schema, level := flowSchemasPath+"/s", priorityLevelsPath+"/l"
+	const missing, there = `named \"l\" but there is no such object`, `named \"l\" and it exists`
+	as(t, c, "admin", "GET", flowSchemasPath+"/exempt", "", 200, `named \"exempt\" and it exists`)
+	as(t, c, "admin", "POST", flowSchemasPath, flowSchemaBody("s", "l"), 201, `"status":{}`)
+	as(t, c, "admin", "GET", schema, "", 200, missing)
+	as(t, c, "admin", "POST", priorityLevelsPath, priorityLevelBody("l"), 201, "")
+	as(t, c, "admin", "GET", schema, "", 200, there)
+	as(t, c, "admin", "PATCH", schema+"/status", `{"status":null}`, 200, "")
+	as(t, c, "admin", "GET", schema, "", 200, there)
+	as(t, c, "admin", "PATCH", schema, `{"spec":{"priorityLevelConfiguration":{"name":"other"}}}`, 200, there)
+	as(t, c, "admin", "GET", schema, "", 200, `named \"other\" but there is no such object`)
+	as(t, c, "admin", "PATCH", schema, `{"spec":{"priorityLevelConfiguration":{"name":"l"}}}`, 200, "")
+	as(t, c, "admin", "DELETE", level, "", 200, "")
+	as(t, c, "admin", "GET", schema, "", 200, missing)
+	as(t, c, "admin", "DELETE", schema, "", 200, "")
+	as(t, c, "admin", "GET", schema, "", 404, "")
+}
+
+// TestDanglingConcurrently: whoever of several writers is last, the condition is
+// right at the end.
+func TestDanglingConcurrently(t *testing.T) {
+	t.Parallel()
+	c := newRBACPlane(t)
+	send := func(method, path, body string) {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("User", "admin")
+		c.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	for round := range 10 {
+		var writers sync.WaitGroup
+		for range 3 {
+			writers.Go(func() { send(http.MethodPost, flowSchemasPath, flowSchemaBody("s", "l")) })
+			writers.Go(func() { send(http.MethodPost, priorityLevelsPath, priorityLevelBody("l")) })
+			writers.Go(func() { send(http.MethodDelete, priorityLevelsPath+"/l", "") })
+		}
+		writers.Wait()
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, priorityLevelsPath+"/l", nil)
+		r.Header.Set("User", "admin")
+		c.ServeHTTP(w, r)
+		want := `"reason":"NotFound"`
+		if w.Code == http.StatusOK {
+			want = `"reason":"Found"`
+		}
+		as(t, c, "admin", "GET", flowSchemasPath+"/s", "", 200, want)
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+		if round%2 == 1 {
+			send(http.MethodDelete, flowSchemasPath+"/s", "")
+		}
+	}
+}
