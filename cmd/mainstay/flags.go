@@ -174,7 +174,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); there are "+strings.Join(controlplane.Controllers(), ", "))
+	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
 	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that take part besides those that do by default, comma-separated; their order does not matter: "+strings.Join(controlplane.AdmissionPlugins(), ", "))
 	flags.StringSliceVar(&c.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plugins that do not take part, comma-separated")
 }
