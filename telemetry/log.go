@@ -27,12 +27,17 @@ type LogConfig struct {
 // Verbosity is the level of lines that are logged from -v=n on.
 func Verbosity(n int) slog.Level { return slog.LevelInfo - slog.Level(n) }
 
-// NewLogger returns a logger that blanks out secrets (see redact).
+// maxValue is how much of a value a line holds, in bytes: room for the stack of
+// a panic, and little of what clients may send.
+const maxValue = 16 << 10
+
+// NewLogger returns a logger that blanks out secrets (see redact), and cuts
+// values short.
 func NewLogger(config LogConfig) (*slog.Logger, error) {
 	if config.Output == nil {
 		return slog.New(slog.DiscardHandler), nil
 	}
-	options := &slog.HandlerOptions{Level: Verbosity(config.Verbosity), ReplaceAttr: redact}
+	options := &slog.HandlerOptions{Level: Verbosity(config.Verbosity), ReplaceAttr: replace}
 	switch config.Format {
 	case "", FormatText:
 		return slog.New(slog.NewTextHandler(config.Output, options)), nil
@@ -40,6 +45,26 @@ func NewLogger(config LogConfig) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(config.Output, options)), nil
 	}
 	return nil, fmt.Errorf("log format %q is not known; use %s or %s", config.Format, FormatText, FormatJSON)
+}
+
+func replace(groups []string, attr slog.Attr) slog.Attr { return shorten(redact(groups, attr)) }
+
+// shorten cuts a text, or an error, that is longer than maxValue: some quote
+// what a client sent.
+func shorten(attr slog.Attr) slog.Attr {
+	text := ""
+	switch attr.Value.Kind() {
+	case slog.KindString:
+		text = attr.Value.String()
+	case slog.KindAny:
+		if err, ok := attr.Value.Any().(error); ok {
+			text = err.Error()
+		}
+	}
+	if len(text) <= maxValue {
+		return attr
+	}
+	return slog.String(attr.Key, strings.ToValidUTF8(text[:maxValue], "")+" ...")
 }
 
 // redact blanks out values with the key of a credential, so that no

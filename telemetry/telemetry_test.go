@@ -65,6 +65,23 @@ func TestLogger(t *testing.T) {
 	}
 }
 
+// TestLogIsBounded: a line holds no more of what a client sent than it needs.
+func TestLogIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{FormatText, FormatJSON} {
+		var out bytes.Buffer
+		logger, err := NewLogger(LogConfig{Output: &out, Format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := strings.Repeat("ä", 1<<20)
+		logger.Info("refused", "value", long, "err", errors.New(long), "left", true)
+		if line := out.String(); len(line) > 3*maxValue || !strings.Contains(line, " ...") || !strings.Contains(line, "left") {
+			t.Errorf("%s: a line of %d bytes: %.100s", format, len(line), line)
+		}
+	}
+}
+
 func TestLogWriterCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -48,9 +48,10 @@ type table struct {
 
 // column finds a cell in an object.
 type column struct {
-	kind string // its type
-	mu   sync.Mutex
-	path *jsonpath.JSONPath // keeps state while it searches
+	kind       string // its type
+	multiplier multiplier
+	mu         sync.Mutex
+	path       *jsonpath.JSONPath // keeps state while it searches
 }
 
 func nameColumn() metav1.TableColumnDefinition {
@@ -77,8 +78,8 @@ func newTable(v *apiextensionsv1.CustomResourceDefinitionVersion) *table {
 func makeTable(wanted []apiextensionsv1.CustomResourceColumnDefinition) (*table, error) {
 	t := &table{definitions: []metav1.TableColumnDefinition{nameColumn()}}
 	for _, w := range wanted {
-		path := jsonpath.New(w.Name)
-		if err := path.Parse("{" + w.JSONPath + "}"); err != nil {
+		path, text := jsonpath.New(w.Name), "{"+w.JSONPath+"}"
+		if err := path.Parse(text); err != nil {
 			return nil, fmt.Errorf("column %s: %w", w.Name, err)
 		}
 		path.AllowMissingKeys(true)
@@ -89,7 +90,7 @@ func makeTable(wanted []apiextensionsv1.CustomResourceColumnDefinition) (*table,
 		t.definitions = append(t.definitions, metav1.TableColumnDefinition{
 			Name: w.Name, Type: w.Type, Format: w.Format, Description: description, Priority: w.Priority,
 		})
-		t.columns = append(t.columns, &column{kind: w.Type, path: path})
+		t.columns = append(t.columns, &column{kind: w.Type, multiplier: multiplierOf(text), path: path})
 	}
 	return t, nil
 }
@@ -103,7 +104,11 @@ func (t *table) cells(obj codec.Object, now time.Time) []any {
 	return cells
 }
 
+// cell is empty where nothing is found, and where it would take too long.
 func (c *column) cell(doc map[string]any, now time.Time) any {
+	if !c.multiplier.affordable(doc) {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	results, err := c.path.FindResults(doc)

@@ -26,6 +26,18 @@ type Fact struct {
 // Key names the resource: "apps/v1/deployments".
 func (f Fact) Key() string { return f.GroupVersion + "/" + f.Name }
 
+// collection is the path of its objects, in the namespace if they are in one.
+func (f Fact) collection(namespace string) string {
+	path := "/apis/" + f.GroupVersion
+	if !strings.Contains(f.GroupVersion, "/") {
+		path = "/api/" + f.GroupVersion
+	}
+	if f.Namespaced == "true" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + f.Name
+}
+
 // ReadFacts reads the tables of resources and subresources.
 func ReadFacts(resources, subresources string) ([]Fact, error) {
 	var facts []Fact

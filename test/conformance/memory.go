@@ -113,8 +113,12 @@ func pair(forth, back map[string]string, recorded, live string) bool {
 	return known && taken && l == live && r == recorded
 }
 
-// Revision is the live partner of a recorded resourceVersion, or the value itself if it has none.
+// Revision is the live partner of a recorded resourceVersion, or the value itself if it has none. "0" is no revision: it
+// means that any will do.
 func (m *Memory) Revision(recorded string) string {
+	if recorded == "0" {
+		return recorded
+	}
 	for _, known := range []map[string]string{m.revisions, m.listRevisions} {
 		if live, ok := known[recorded]; ok {
 			return live

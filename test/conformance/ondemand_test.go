@@ -11,10 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"mainstay.dev/mainstay/test/testserver"
@@ -73,6 +70,32 @@ func newFetcher(t *testing.T, srv *testserver.Server) *fetcher {
 // do sends a JSON body, if there is any, and returns the status and what came back.
 func (f *fetcher) do(t *testing.T, method, path string, body any) (int, map[string]any) {
 	t.Helper()
+	return f.send(t, method, path, "application/json", body)
+}
+
+// must is do where the status has to be this one.
+func (f *fetcher) must(t *testing.T, want int, method, path string, body any) map[string]any {
+	t.Helper()
+	return f.mustSend(t, want, method, path, "application/json", body)
+}
+
+func (f *fetcher) mustSend(t *testing.T, want int, method, path, contentType string, body any) map[string]any {
+	t.Helper()
+	status, answer := f.send(t, method, path, contentType, body)
+	if status != want {
+		t.Fatalf("%s %s: status %d, want %d: %v", method, path, status, want, answer["message"])
+	}
+	return answer
+}
+
+// makeNamespace creates a namespace for the objects of a test.
+func (f *fetcher) makeNamespace(t *testing.T, name string) {
+	t.Helper()
+	f.must(t, http.StatusCreated, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
+}
+
+func (f *fetcher) send(t *testing.T, method, path, contentType string, body any) (int, map[string]any) {
+	t.Helper()
 	var sent io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -85,7 +108,7 @@ func (f *fetcher) do(t *testing.T, method, path string, body any) (int, map[stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", contentType)
 	resp, err := f.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -132,12 +155,8 @@ func TestObjectsOnDemand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := testserver.New(t, testserver.Options{Flags: onDemand})
-	server := newFetcher(t, srv)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "on-demand"}}
-	if _, err := kubernetes.NewForConfigOrDie(srv.RESTConfig()).CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	server := newFetcher(t, testserver.New(t, testserver.Options{Flags: onDemand}))
+	server.makeNamespace(t, "on-demand")
 	for _, fact := range onDemandFacts(t) {
 		if strings.Contains(fact.Name, "/") {
 			continue
@@ -189,8 +208,9 @@ func onDemandObject(t *testing.T, dir string, fact Fact) *unstructured.Unstructu
 	return object
 }
 
-// recordedObject is the minimal object of a kind in the recordings; nil: there is none.
-func recordedObject(t *testing.T, fact Fact) []byte {
+// recordedObject is the minimal object of a kind in the recordings of betas, of its version or else of another one; nil:
+// there is none.
+func recordedObject(t *testing.T, fact Fact) (body []byte) {
 	t.Helper()
 	group, version, _ := strings.Cut(fact.GroupVersion, "/")
 	name := "builtin-beta/" + group
@@ -198,16 +218,24 @@ func recordedObject(t *testing.T, fact Fact) []byte {
 		return nil
 	}
 	for _, scenario := range readRecording(t, name).Scenarios {
-		if scenario.Name != fact.Name+"."+group+"_"+version+"/minimal" {
+		kind, what, _ := strings.Cut(scenario.Name, "/")
+		created := creation(scenario, fact.Name)
+		if what != "minimal" || !strings.HasPrefix(kind, fact.Name+".") || created < 0 {
 			continue
 		}
-		for _, step := range scenario.Steps {
-			if step.Request.Method == http.MethodPost && strings.HasSuffix(step.Request.Path, "/"+fact.Name) {
-				return step.Request.Body
-			}
+		body = scenario.Steps[created].Request.Body
+		if kind == fact.Name+"."+group+"_"+version {
+			break
 		}
 	}
-	return nil
+	return body
+}
+
+// creation is the index of the step that creates an object of the resource; -1: none does.
+func creation(scenario Scenario, resource string) int {
+	return slices.IndexFunc(scenario.Steps, func(s Step) bool {
+		return s.Request.Method == http.MethodPost && s.Response.Status == http.StatusCreated && strings.HasSuffix(s.Request.Path, "/"+resource)
+	})
 }
 
 // acceptable are objects of kinds whose fixtures are refused, by kind, or by kind and version.
@@ -238,11 +266,7 @@ func acceptable() map[string]string {
 // lifeOf creates an object, reads it, puts it back unchanged and deletes it.
 func (f *fetcher) lifeOf(t *testing.T, fact Fact, object *unstructured.Unstructured) {
 	t.Helper()
-	collection := "/apis/" + fact.GroupVersion
-	if fact.Namespaced == "true" {
-		collection += "/namespaces/on-demand"
-	}
-	collection += "/" + fact.Name
+	collection := fact.collection("on-demand")
 	status, created := f.do(t, http.MethodPost, collection, object.Object)
 	if status != http.StatusCreated {
 		t.Fatalf("create: status %d: %v", status, created["message"])

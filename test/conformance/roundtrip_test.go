@@ -124,14 +124,7 @@ func (trip *roundTrip) kind(t *testing.T, fact Fact) {
 }
 
 func (trip *roundTrip) collection(fact Fact) string {
-	path := trip.base + "/apis/" + fact.GroupVersion
-	if !strings.Contains(fact.GroupVersion, "/") {
-		path = trip.base + "/api/" + fact.GroupVersion
-	}
-	if fact.Namespaced == "true" {
-		path += "/namespaces/" + trip.namespace
-	}
-	return path + "/" + fact.Name
+	return trip.base + fact.collection(trip.namespace)
 }
 
 // create posts the object and returns the status and the decoded answer.

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart"
@@ -31,17 +32,22 @@ type helm struct {
 
 const releaseName = "shop"
 
-func newHelm(t *testing.T, srv *testserver.Server) *helm {
+// newHelm takes the chart from a folder.
+func newHelm(t *testing.T, srv *testserver.Server, folder string) *helm {
 	t.Helper()
 	c := newClients(t, srv.RESTConfig())
 	flags := genericclioptions.NewConfigFlags(false)
 	kubeconfig := srv.Kubeconfig()
 	flags.KubeConfig, flags.Namespace = &kubeconfig, &c.namespace
+	flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
+		config.QPS = -1 // no limit
+		return config
+	}
 	config := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
 	if err := config.Init(flags, c.namespace, "secret"); err != nil {
 		t.Fatalf("initialise Helm: %v", err)
 	}
-	return &helm{clients: c, t: t, config: config, chart: must[chart.Charter](t)(loader.LoadDir(filepath.Join("testdata", "chart")))}
+	return &helm{clients: c, t: t, config: config, chart: must[chart.Charter](t)(loader.LoadDir(folder))}
 }
 
 // install installs the chart, by server-side apply or as Helm did before.
@@ -94,24 +100,25 @@ func (h *helm) wantHistory(statuses ...string) {
 
 func TestHelm(t *testing.T) {
 	t.Parallel()
+	shop := filepath.Join("testdata", "chart")
 	srv := testserver.New(t, testserver.Options{})
 	for name, serverSide := range map[string]bool{"with server-side apply": true, "with client-side patches": false} {
 		t.Run("install, upgrade, roll back and uninstall "+name, func(t *testing.T) {
 			t.Parallel()
-			helmLife(t, newHelm(t, srv), serverSide)
+			helmLife(t, newHelm(t, srv, shop), serverSide)
 		})
 	}
 	t.Run("install dry on the server", func(t *testing.T) {
 		t.Parallel()
-		helmDryRun(t, newHelm(t, srv))
+		helmDryRun(t, newHelm(t, srv, shop))
 	})
 	t.Run("list releases and read their values", func(t *testing.T) {
 		t.Parallel()
-		helmReads(t, newHelm(t, srv))
+		helmReads(t, newHelm(t, srv, shop))
 	})
 	t.Run("refuse a name that is taken", func(t *testing.T) {
 		t.Parallel()
-		helmTaken(t, newHelm(t, srv))
+		helmTaken(t, newHelm(t, srv, shop))
 	})
 }
 

@@ -1,12 +1,19 @@
 package e2e
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubectl/pkg/cmd"
 )
 
 var creating = []kubectlBehaviour{
-	{"makes objects from flags", createFromFlags},
+	{"makes every kind it knows, from flags", createFromFlags},
 	{"makes config maps and secrets from files", createFromFiles},
 	{"makes RBAC objects", createRBAC},
 	{"makes a job from a cron job", createJobFromCronJob},
@@ -21,21 +28,41 @@ var creating = []kubectlBehaviour{
 	{"acts as another user", actAs},
 }
 
+// createFromFlags makes an object of every kind that kubectl can make without a manifest.
 func createFromFlags(t *testing.T, k *kubectl) {
-	for line, want := range map[string]string{
-		"create deployment web --image=nginx --port=80 --replicas=2":          "deployment.apps/web created",
-		"create service clusterip plain --tcp=80:8080":                        "service/plain created",
-		"create service nodeport outside --tcp=80":                            "service/outside created",
-		"create service externalname away --external-name=example.com":        "service/away created",
-		"create job once --image=busybox -- echo done":                        "job.batch/once created",
-		"create cronjob often --image=busybox --schedule=*/5_*_*_*_*":         "cronjob.batch/often created",
-		"create ingress web --rule=example.com/*=web:80 --class=nginx":        "ingress.networking.k8s.io/web created",
-		"create poddisruptionbudget web --selector=app=web --min-available=1": "poddisruptionbudget.policy/web created",
-		"create quota small --hard=pods=3,secrets=9":                          "resourcequota/small created",
-		"create serviceaccount robot":                                         "serviceaccount/robot created",
-		"create namespace " + k.namespace + "-more":                           "namespace/" + k.namespace + "-more created",
-		"create priorityclass " + k.namespace + "-high --value=1000":          "priorityclass.scheduling.k8s.io/" + k.namespace + "-high created",
-	} {
+	certificate, key := k.keyPair()
+	own := k.namespace + "-" // begins the names of objects of the cluster
+	lines := map[string]string{
+		"create clusterrole " + own + "read --verb=get --resource=nodes":                  "clusterrole.rbac.authorization.k8s.io/" + own + "read created",
+		"create clusterrolebinding " + own + "read --clusterrole=view --group=staff":      "clusterrolebinding.rbac.authorization.k8s.io/" + own + "read created",
+		"create configmap settings --from-literal=a=b":                                    "configmap/settings created",
+		"create cronjob often --image=busybox --schedule=*/5_*_*_*_*":                     "cronjob.batch/often created",
+		"create deployment web --image=nginx --port=80 --replicas=2":                      "deployment.apps/web created",
+		"create ingress web --rule=example.com/*=web:80 --class=nginx":                    "ingress.networking.k8s.io/web created",
+		"create job once --image=busybox -- echo done":                                    "job.batch/once created",
+		"create namespace " + own + "more":                                                "namespace/" + own + "more created",
+		"create poddisruptionbudget web --selector=app=web --min-available=1":             "poddisruptionbudget.policy/web created",
+		"create priorityclass " + own + "high --value=1000":                               "priorityclass.scheduling.k8s.io/" + own + "high created",
+		"create quota small --hard=pods=300,secrets=900":                                  "resourcequota/small created",
+		"create role reader --verb=get --resource=pods":                                   "role.rbac.authorization.k8s.io/reader created",
+		"create rolebinding reader --clusterrole=view --user=jane":                        "rolebinding.rbac.authorization.k8s.io/reader created",
+		"create secret docker-registry pull --docker-username=u --docker-password=p":      "secret/pull created",
+		"create secret generic word --from-literal=a=b --type=example.com/word":           "secret/word created",
+		"create secret tls front --cert=" + certificate + " --key=" + key:                 "secret/front created",
+		"create service clusterip plain --tcp=80:8080":                                    "service/plain created",
+		"create service externalname away --external-name=example.com":                    "service/away created",
+		"create service loadbalancer balanced --tcp=443:8443":                             "service/balanced created",
+		"create service nodeport outside --tcp=80":                                        "service/outside created",
+		"create serviceaccount robot":                                                     "serviceaccount/robot created",
+		"create token default --duration=10m --output=jsonpath={.spec.expirationSeconds}": "600",
+	}
+	for _, command := range createCommands(cmd.NewDefaultKubectlCommand()) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(lines)), func(line string) bool { return strings.HasPrefix(line, command+" ") }) {
+			t.Errorf("kubectl %s is not tried", command)
+		}
+	}
+	k.okWith("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n", "apply", "-f", "-") // no controller makes it
+	for line, want := range lines {
 		commandLine := args(line)
 		for i := range commandLine {
 			if strings.HasPrefix(commandLine[i], "--schedule") {
@@ -45,6 +72,35 @@ func createFromFlags(t *testing.T, k *kubectl) {
 		k.prints(want, commandLine...)
 	}
 	k.prints("*/5 * * * *", "get", "cronjob", "often", "-o", "jsonpath={.spec.schedule}")
+	k.prints("kubernetes.io/tls", "get", "secret", "front", "-o", "jsonpath={.type}")
+}
+
+// createCommands are the commands of "kubectl create" that make something, as they are typed.
+func createCommands(root *cobra.Command) []string {
+	create, _, err := root.Find([]string{"create"})
+	if err != nil {
+		panic(err) // kubectl without create
+	}
+	var leaves func(c *cobra.Command) []string
+	leaves = func(c *cobra.Command) (found []string) {
+		for _, sub := range c.Commands() {
+			found = append(found, leaves(sub)...)
+		}
+		if len(found) == 0 {
+			return []string{strings.TrimPrefix(c.CommandPath(), "kubectl ")}
+		}
+		return found
+	}
+	return leaves(create)
+}
+
+// keyPair writes a certificate and its key, and returns the paths.
+func (k *kubectl) keyPair() (certificate, key string) {
+	k.t.Helper()
+	pair := certificateFor(k.t, "example.com")
+	der := must[[]byte](k.t)(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))
+	return k.file("tls.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))),
+		k.file("tls.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 }
 
 func createFromFiles(t *testing.T, k *kubectl) {

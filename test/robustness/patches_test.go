@@ -27,10 +27,11 @@ const (
 
 // hostileRequest is a write that asks for much with little.
 type hostileRequest struct {
-	name, method, path, contentType string
-	body                            string
-	code                            int
-	message                         string // a part of it; empty for any
+	name, method, path string
+	contentType        string // of the body; of the answer to a GET
+	body               string
+	code               int
+	message            string // a part of it; empty for any
 }
 
 const (
@@ -39,6 +40,7 @@ const (
 	mergeT    = "application/merge-patch+json"
 	strategic = "application/strategic-merge-patch+json"
 	applied   = "application/apply-patch+yaml"
+	asTable   = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
 
 // TestHostileWrites sends objects and patches that ask for far more than they hold: copies of copies, numbers with a
@@ -77,6 +79,7 @@ func TestHostileWrites(t *testing.T) {
 
 const widgets = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{
 	"group":"example.com","names":{"plural":"widgets","kind":"Widget"},"scope":"Namespaced","versions":[{"name":"v1","served":true,"storage":true,
+	"additionalPrinterColumns":[{"name":"deep","type":"string","jsonPath":".spec..a..a..a..a..a..a"}],
 	"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
 		"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 		"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
@@ -115,6 +118,9 @@ func hostileWrites(widget string) []hostileRequest {
 		{"a quantity in an annotation", post, "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "application/json",
 			`{"metadata":{"name":"h","annotations":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":\"Pods\",\"pods\":{\"metricName\":\"m\",\"targetAverageValue\":\"1e-999999999\"}}]"}},
 			"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`, 201, ""},
+		{"a value that a column finds in many ways", post, widget, "application/json", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"deep"},"spec":` +
+			strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60) + "}", 201, ""},
+		{"a table of it", http.MethodGet, widget, asTable, "", 200, ""},
 		{"lists merged strategically", patch, inDefault + "pods/p", strategic, containers(20_000, `,"image":"j"`), 422, ""},
 		{"deletions from a list", patch, inDefault + "pods/p?dryRun=All", strategic, `{"spec":{"containers":[{"name":"z","image":"i"},` + repeated(50_000, `{"name":"c%d","$patch":"delete"}`) + `]}}`, 422, ""},
 		{"an order of a list", patch, inDefault + "pods/p?dryRun=All", strategic, `{"spec":{"$setElementOrder/containers":[` + repeated(50_000, `{"name":"c%d"}`) + `]}}`, 200, ""},
@@ -180,7 +186,9 @@ func (p *pounder) send(ctx context.Context, r hostileRequest) (code int, answer 
 	if err != nil {
 		return 0, nil, err
 	}
-	if r.contentType != "" {
+	if r.method == http.MethodGet {
+		request.Header.Set("Accept", r.contentType)
+	} else {
 		request.Header.Set("Content-Type", r.contentType)
 	}
 	resp, err := p.client.Do(request)

@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"bytes"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -58,8 +59,16 @@ func checkRequest(text []byte) error {
 	if err != nil {
 		return err
 	}
+	if key, ok := request.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
+		return fmt.Errorf("an RSA key may have at most %d bits", maxRSABits)
+	}
 	return request.CheckSignature()
 }
+
+// maxRSABits bounds the keys whose signatures are verified, which takes time that
+// grows with the square of their length: of a key of a megabyte half an hour. It is
+// as much as OpenSSL verifies.
+const maxRSABits = 16 << 10
 
 func validateUsage(f validation.Field, usage certificatesv1.KeyUsage) {
 	validation.OneOf(f, usage,

@@ -1,6 +1,7 @@
 package certificates
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -9,6 +10,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"math/big"
 	"strings"
@@ -80,6 +82,9 @@ func TestRequest(t *testing.T) {
 	validationtest.Rules[csr](validateRequest).Create(t, valid, []validationtest.Case[csr]{
 		{Name: "text around", Change: func(r *csr) { r.Spec.Request = []byte("text\n" + request + "text") }},
 		{Name: "another block", Change: func(r *csr) { r.Spec.Request = []byte(block("CERTIFICATE", nil)) }, Want: []string{"PEM block type must be CERTIFICATE REQUEST"}},
+		{Name: "a key that takes long", Change: func(r *csr) {
+			r.Spec.Request = []byte(block("CERTIFICATE REQUEST", longKeyRequest(t, 500_000)))
+		}, Want: []string{"an RSA key may have at most 16384 bits"}},
 		{Name: "no request", Change: func(r *csr) { r.Spec.Request = []byte(block("CERTIFICATE REQUEST", []byte("x"))) }, Want: []string{"spec.request: Invalid value"}},
 		{Name: "shortest", Change: func(r *csr) { seconds := int32(600); r.Spec.ExpirationSeconds = &seconds }},
 		{Name: "object below a namespace", Change: signer("example.com/namespace.name")},
@@ -92,6 +97,38 @@ func TestRequest(t *testing.T) {
 		{Name: "long", Change: signer(strings.Repeat("a.", 126) + "a/" + strings.Repeat("b.", 158) + "bb"), Want: []string{"Too long: may not be more than 571 bytes"}},
 	})
 	validationtest.Rules[csr](validateRequest).Update(t, func() *csr { return &csr{} }, nil) // of an older version
+}
+
+// longKeyRequest is a request by an RSA key of so many bytes, with what may be its signature.
+func longKeyRequest(t *testing.T, size int) []byte {
+	t.Helper()
+	number := bytes.Repeat([]byte{0xa5}, size)
+	algorithm := func(last int) pkix.AlgorithmIdentifier {
+		return pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, last}, Parameters: asn1.NullRawValue}
+	}
+	type publicKey struct {
+		Algorithm pkix.AlgorithmIdentifier
+		Key       asn1.BitString
+	}
+	type request struct {
+		Version    int
+		Subject    pkix.RDNSequence
+		Key        publicKey
+		Attributes []asn1.RawValue `asn1:"tag:0"`
+	}
+	key := x509.MarshalPKCS1PublicKey(&rsa.PublicKey{N: new(big.Int).SetBytes(number), E: 1<<31 - 1})
+	der, err := asn1.Marshal(struct {
+		Request   request
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}{
+		request{Key: publicKey{algorithm(1), asn1.BitString{Bytes: key, BitLength: len(key) * 8}}}, algorithm(11),
+		asn1.BitString{Bytes: number, BitLength: size * 8},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
 }
 
 func decided(kinds ...certificatesv1.RequestConditionType) func(*csr) {

@@ -157,6 +157,7 @@ func TestServiceWarnings(t *testing.T) {
 		"external name": {corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "a.b", ExternalIPs: []string{"1.2.3.4"}}, []string{`spec.externalIPs is ignored when spec.type is "ExternalName"`}},
 		"headless":      {corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, SessionAffinity: corev1.ServiceAffinityClientIP}, []string{"spec.SessionAffinity is ignored for headless services"}},
 		"balancer":      {corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerIP: "::ffff:1.2.3.4"}, []string{`spec.loadBalancerIP: non-standard IP address "::ffff:1.2.3.4" is invalid: use "1.2.3.4"`}},
+		"no address":    {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerIP: "none"}},
 		"several": {
 			corev1.ServiceSpec{ExternalIPs: []string{"1.2.3.4"}, ExternalName: "a.b", TrafficDistribution: ptr(corev1.ServiceTrafficDistributionPreferClose)},
 			[]string{deprecated, `spec.externalName is ignored when spec.type is not "ExternalName"`, `spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"`},

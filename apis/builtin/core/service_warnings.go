@@ -30,8 +30,9 @@ func serviceWarnings(_ *builtin.Operation, service, _ *corev1.Service) []string 
 		warnings = append(warnings, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
 	}
 	warnings = append(warnings, addressWarnings(path.Child("externalIPs"), spec.ExternalIPs)...)
-	if spec.LoadBalancerIP != "" {
-		warnings = append(warnings, validation.GetWarningsForIP(path.Child("loadBalancerIP"), spec.LoadBalancerIP)...)
+	// This one may be anything, and GetWarningsForIP is for what was validated.
+	if ip := path.Child("loadBalancerIP"); spec.LoadBalancerIP != "" && len(validation.IsValidIPForLegacyField(ip, spec.LoadBalancerIP, false, nil)) == 0 {
+		warnings = append(warnings, validation.GetWarningsForIP(ip, spec.LoadBalancerIP)...)
 	}
 	for i, cidr := range spec.LoadBalancerSourceRanges {
 		warnings = append(warnings, validation.GetWarningsForCIDR(path.Child("loadBalancerSourceRanges").Index(i), cidr)...)

@@ -118,15 +118,11 @@ func (c *checker) run() error {
 	if err := c.e.db.CheckLevels(nil); err != nil {
 		return err
 	}
-	var err error
-	if c.state, err = c.e.loadState(); err != nil {
-		return err
-	}
 	noted, err := c.e.disk.readAcked()
 	if err != nil {
 		return err
 	}
-	if err := c.e.reaches(c.state, noted); err != nil {
+	if c.state, err = c.e.loadReached(noted); err != nil {
 		return err
 	}
 	if err := c.e.contiguous(c.state, math.MaxInt); err != nil {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -13,14 +14,15 @@ import (
 // the backing of.
 const unflushed = 4 * memTableBytes / 200
 
-// checkWhole returns an ErrLostWrites where the store does not have all that was
-// acknowledged: where it ends before the revision noted as acknowledged, or,
-// within the last commits, one is missing between two others.
-func (e *engine) checkWhole(st state, noted kv.Revision) error {
-	if err := e.reaches(st, noted); err != nil {
-		return err
+// loadReached is loadState of an engine that must reach the revision noted as
+// acknowledged: an ErrLostWrites says that it does not. Not even the first log may
+// be there.
+func (e *engine) loadReached(noted kv.Revision) (state, error) {
+	st, err := e.loadState()
+	if err == nil || errors.Is(err, errNoFormat) && noted > 0 {
+		err = e.reaches(st, noted)
 	}
-	return e.contiguous(st, unflushed)
+	return st, err
 }
 
 // reaches checks that the store does not end before a revision.

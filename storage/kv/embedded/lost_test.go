@@ -86,8 +86,8 @@ func TestLostLog(t *testing.T) {
 			if err := damage(logs[len(logs)-1]); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Check(t.Context(), dir, nil); !errors.Is(err, kv.ErrCorrupt) {
-				t.Errorf("check: %v", err)
+			if _, err := Check(t.Context(), dir, nil); !errors.Is(err, ErrLostWrites) {
+				t.Errorf("check: %v, want ErrLostWrites", err)
 			}
 			_, err := Open(Config{Dir: dir, Retention: -1})
 			if !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "snapshot") {

@@ -17,14 +17,12 @@ func (s *Store) loadState(e *engine) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	st, err := e.loadState()
-	switch {
-	case err == nil:
-		err = e.checkWhole(st, noted)
-	case errors.Is(err, errNoFormat) && noted > 0: // not even the first log is there
-		err = e.reaches(st, noted)
-	default:
+	st, err := e.loadReached(noted)
+	if err != nil && !errors.Is(err, ErrLostWrites) {
 		return st, err
+	}
+	if err == nil {
+		err = e.contiguous(st, unflushed)
 	}
 	switch {
 	case err == nil:
