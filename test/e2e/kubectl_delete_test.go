@@ -35,13 +35,12 @@ func deleteManifest(t *testing.T, k *kubectl) {
 	file, namespace := guestbook(t, k)
 	k.ok("apply", "-f", file)
 	// The namespace is the first to go, and takes with it what kubectl has not deleted yet.
-	out := k.ok("delete", "--ignore-not-found", "-f", file)
+	out := k.ok("delete", "--wait=false", "--ignore-not-found", "-f", file)
 	if !strings.Contains(out, `namespace "`+namespace+`" deleted`) {
 		t.Errorf("the namespace was not deleted:\n%s", out)
 	}
-	for _, gone := range []string{"namespace/" + namespace, "clusterrole/" + namespace + "-nodes"} {
-		k.fails(1, "not found", "get", gone)
-	}
+	k.fails(1, "not found", "get", "clusterrole", namespace+"-nodes")
+	k.ok("wait", "--for=delete", "--timeout=30s", "namespace/"+namespace)
 }
 
 func deleteCascade(t *testing.T, k *kubectl) {
