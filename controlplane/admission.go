@@ -46,7 +46,9 @@ func admissionPlugins() []admissionPlugin {
 		{"LimitRanger", byDefault, func(i *instance) admission.Plugin {
 			return plugin.LimitRanger{LimitRanges: stored[*corev1.LimitRange](i, corev1.SchemeGroupVersion, "limitranges")}
 		}},
-		{"ServiceAccount", byDefault, nil},
+		{"ServiceAccount", byDefault, func(i *instance) admission.Plugin {
+			return plugin.ServiceAccount{Accounts: stored[*corev1.ServiceAccount](i, corev1.SchemeGroupVersion, "serviceaccounts"), Provide: i.provideAccount}
+		}},
 		{"NodeRestriction", onDemand, nil},
 		{"TaintNodesByCondition", byDefault, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
 		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},

@@ -8,10 +8,13 @@
 // Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap,
 // apis/builtin, apis/builtin/all, apis/builtin/core,
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, authorizer,
-// codec, controllers/clusterroles, controllers/flowschemas, discovery, egress,
-// endpoints, feature, filters, filters/authn, filters/authz, filters/authz/rbac,
-// local, openapi, registry, request, rest, route, serviceaccount, storage,
-// storage/cache, storage/factory, storage/kv, storage/reflector, telemetry.
+// codec, controllers/changes, controllers/clusterroles, controllers/election,
+// controllers/flowschemas, controllers/garbage, controllers/namespace,
+// controllers/rootca, controllers/serviceaccounts, controllers/storageprotection,
+// controllers/ttlafterfinished, discovery, egress, endpoints, feature, filters,
+// filters/authn, filters/authz, filters/authz/rbac, local, openapi, registry,
+// request, rest, route, serviceaccount, storage, storage/cache, storage/factory,
+// storage/kv, storage/reflector, telemetry.
 package controlplane
 
 import (

@@ -79,6 +79,9 @@ type Identity struct {
 	// ClusterAuthentication returns the data of the ConfigMap
 	// kube-system/extension-apiserver-authentication. The caller may keep it.
 	ClusterAuthentication func() (map[string]string, error)
+	// ServingCA returns the certificates by which clients verify this server, as PEM;
+	// nil: they are not published.
+	ServingCA func() []byte
 	// ProxyCertificate returns the client certificate for aggregated servers; nil:
 	// none is presented.
 	ProxyCertificate func() (*tls.Certificate, error)

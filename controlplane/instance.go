@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/flowschemas"
+	"mainstay.dev/mainstay/controllers/serviceaccounts"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters/authn"
@@ -57,8 +58,11 @@ type instance struct {
 	custom      *custom.Source
 	aggregated  *aggregated.Source
 	clusterAuth *clusterAuth
-	cluster     *bootstrap.Bootstrap      // the objects that every cluster has
-	aggregation *clusterroles.Aggregation // nil where it does not run
+	cluster     *bootstrap.Bootstrap        // the objects that every cluster has
+	aggregation *clusterroles.Aggregation   // nil where it does not run
+	accounts    *serviceaccounts.Controller // nil where it does not run
+	controllers []controller                // those that one of several servers runs
+	stored      *storedResources
 	conditions  *flowschemas.Conditions
 	leases      storage.Interface // uncached
 	api         *endpoints.API
@@ -147,6 +151,9 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
 		if i.aggregation != nil {
 			i.run(lifetime, "aggregated roles", &i.rbacLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
+		}
+		if len(i.controllers) > 0 {
+			i.run(lifetime, "controllers", new(loop), i.runControllers)
 		}
 		i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
 	}

@@ -37,7 +37,7 @@ func (i *instance) installAPI() error {
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
-		ControllersRun: i.controllersRun,
+		ControllerRuns: i.controllerRuns,
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api

@@ -55,9 +55,10 @@ type Config struct {
 	MinWatchTimeout time.Duration
 	// OnWatchEvents is told of events sent; nil: nobody is.
 	OnWatchEvents func(resource *rest.Resource, events, bytes int)
-	// ControllersRun reports whether there are controllers that finish deletions;
-	// clients are warned where there are none. nil: there are.
-	ControllersRun func(ctx context.Context) bool
+	// ControllerRuns reports whether a controller that finishes deletions runs, by
+	// kube-controller-manager's name of it; clients are warned where it does not. nil:
+	// all do.
+	ControllerRuns func(ctx context.Context, name string) bool
 	Logger         *slog.Logger
 }
 

@@ -124,24 +124,29 @@ func (h *Host) serve(ctx context.Context) error {
 	}
 }
 
+// servingCA returns the certificates by which clients verify this server.
+func (h *Host) servingCA() []byte {
+	if h.certs.file != nil {
+		return h.certs.file.now.Load().pem
+	}
+	return h.authority.Bundle()
+}
+
 // renew renews the certificates of the server's own CA that are about to expire,
 // and writes the administrator's kubeconfig to match.
 func (h *Host) renew() error {
-	serverCA := h.authority.Bundle()
 	if h.certs.file == nil {
 		own, err := h.authority.Serving(h.config.hosts())
 		if err != nil {
 			return err
 		}
 		h.certs.setOwn(own)
-	} else {
-		serverCA = h.certs.file.now.Load().pem
 	}
 	if left := time.Until(h.authority.Ends()); left < 365*24*time.Hour {
 		h.logger.Warn("the certificate authority ends within a year", "ends", h.authority.Ends(), "folder", h.dir.pki())
 	}
 	var err error
-	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, serverCA)
+	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, h.servingCA())
 	if errors.Is(err, syscall.ENOSPC) {
 		h.logger.Warn("the administrator's kubeconfig stays as it was, since the disk is full", "file", h.kubeconfig, "err", err)
 		return nil

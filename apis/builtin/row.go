@@ -8,8 +8,11 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -128,6 +131,11 @@ func (env *Env) Store(resource schema.GroupResource) *registry.Store { return en
 // Spec returns what the storage of a row was opened with, the zero Spec where
 // there is no such row.
 func (env *Env) Spec(resource schema.GroupResource) storage.Spec { return env.specs[resource] }
+
+// Specs returns how the objects of all rows are stored, in the order of their paths.
+func (env *Env) Specs() []storage.Spec {
+	return slices.SortedFunc(maps.Values(env.specs), func(a, b storage.Spec) int { return cmp.Compare(a.Path, b.Path) })
+}
 
 // Keeps tells whether objects of a row are stored under a path below the storage
 // prefix.
