@@ -36,6 +36,8 @@ type Request struct {
 	// EquivalentsOf finds the resources that are another way to the same objects,
 	// in other versions and groups, and the resource itself; nil: there are none.
 	EquivalentsOf func(*rest.Resource) []*rest.Resource
+	// Explanation receives what each plugin does; nil: nobody asks.
+	Explanation *Explanation
 }
 
 // Kind is the kind as requested: that of the body, which a subresource may have of
@@ -107,7 +109,7 @@ func (a *Attributes) Remembered(plugin Plugin) any { return a.memory[plugin.Name
 // write was first) keeps in the event what came of the first try. It is safe for
 // concurrent use.
 func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
-	if problems := validation.IsQualifiedName(key); strings.Count(key, "/") != 1 || len(problems) > 0 {
+	if problems := keyProblems(key); strings.Count(key, "/") != 1 || len(problems) > 0 {
 		return fmt.Errorf("audit annotation %q: the key must be a DNS subdomain, a slash and a name%s", key, strings.Join(append([]string{""}, problems...), "; "))
 	}
 	a.annotations.Lock()
@@ -125,4 +127,31 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	}
 	a.annotations.values[key] = value
 	return nil
+}
+
+// keyProblems returns what is wrong with a key. Keys of plugins are plain, and looked at
+// for each request: the regular expressions are for the others.
+func keyProblems(key string) []string {
+	domain, name, _ := strings.Cut(key, "/")
+	if len(domain) > 0 && len(domain) <= validation.DNS1123SubdomainMaxLength && len(name) > 0 && len(name) <= validation.LabelValueMaxLength && isPlain(domain) && isPlain(name) {
+		return nil
+	}
+	return validation.IsQualifiedName(key)
+}
+
+// isPlain reports whether a text is made of lower case letters and digits, with single
+// dots and dashes between them.
+func isPlain(text string) bool {
+	separated := true // a separator, or nothing, was before
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			separated = false
+		case (c == '.' || c == '-') && !separated:
+			separated = true
+		default:
+			return false
+		}
+	}
+	return !separated
 }

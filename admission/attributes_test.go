@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
@@ -269,4 +271,19 @@ func TestEquivalents(t *testing.T) {
 	if got := asked.Equivalents(); len(got) != 2 {
 		t.Errorf("with others: %v", got)
 	}
+}
+
+// FuzzAnnotationKey: a key that passes for plain is one by the rules.
+func FuzzAnnotationKey(f *testing.F) {
+	for _, seed := range []string{"pod-security.kubernetes.io/enforce-policy", "a/b", "a/", "/b", "-a/b", "a-.b/c", "A/b", "a/b/c", "a..b/c", strings.Repeat("a", 254) + "/b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		a := admission.Attributes{}
+		err := a.Annotate(t.Context(), key, "v")
+		valid := strings.Count(key, "/") == 1 && len(validation.IsQualifiedName(key)) == 0
+		if (err == nil) != valid {
+			t.Errorf("%q: %v, and by the rules %t", key, err, valid)
+		}
+	})
 }

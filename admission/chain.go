@@ -31,8 +31,11 @@ func (c Chain) Validates(op Operation) bool {
 }
 
 // Mutate lets every mutating plugin change the object, and all of them once more
-// where one has asked for it.
+// where one has asked for it. An error of a plugin is a *Refusal.
 func (c Chain) Mutate(ctx context.Context, a *Attributes) error {
+	if a.Explanation != nil {
+		a.Explanation.Steps = nil
+	}
 	if err := c.mutateOnce(ctx, a); err != nil || !a.reinvoke {
 		return err
 	}
@@ -46,23 +49,30 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 		if !ok || !plugin.Handles(a.Operation) {
 			continue
 		}
-		if err := m.Mutate(ctx, a); err != nil {
-			return err
+		seen := a.observe(ctx, plugin, mutating)
+		err := m.Mutate(ctx, a)
+		seen.end(ctx, a, err)
+		if err != nil {
+			return &Refusal{plugin.Name(), err}
 		}
 		a.Changed() // it may have written to the object
 	}
 	return nil
 }
 
-// Validate lets every validating plugin check the object.
+// Validate lets every validating plugin check the object. An error of a plugin is a
+// *Refusal.
 func (c Chain) Validate(ctx context.Context, a *Attributes) error {
 	for _, plugin := range c {
 		v, ok := plugin.(Validator)
 		if !ok || !plugin.Handles(a.Operation) {
 			continue
 		}
-		if err := v.Validate(ctx, a); err != nil {
-			return err
+		seen := a.observe(ctx, plugin, validating)
+		err := v.Validate(ctx, a)
+		seen.end(ctx, a, err)
+		if err != nil {
+			return &Refusal{plugin.Name(), err}
 		}
 	}
 	return nil

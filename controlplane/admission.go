@@ -9,11 +9,14 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/admission/podsecurity"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/local"
@@ -52,21 +55,36 @@ func admissionPlugins() []admissionPlugin {
 		{"NodeRestriction", onDemand, nil},
 		{"TaintNodesByCondition", byDefault, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
 		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},
-		{"ImagePolicyWebhook", onDemand, nil},
-		{"PodSecurity", byDefault, nil},
-		{"PodNodeSelector", onDemand, func(i *instance) admission.Plugin { return plugin.PodNodeSelector{Namespaces: namespaces(i)} }},
+		{"ImagePolicyWebhook", onDemand, func(i *instance) admission.Plugin {
+			return plugin.NewImagePolicyWebhook(i.options.AdmissionConfig.ImagePolicyWebhook)
+		}},
+		{"PodSecurity", byDefault, func(i *instance) admission.Plugin {
+			return plugin.PodSecurity{
+				Standards: podsecurity.New(), Config: i.options.AdmissionConfig.PodSecurity, Metrics: i.env.Metrics.PodSecurity,
+				Namespaces: namespaces(i), Pods: local.For[*corev1.Pod](i.local, corev1.SchemeGroupVersion.WithResource("pods")),
+			}
+		}},
+		{"PodNodeSelector", onDemand, func(i *instance) admission.Plugin {
+			return plugin.PodNodeSelector{Namespaces: namespaces(i), Config: i.options.AdmissionConfig.PodNodeSelector}
+		}},
 		{"Priority", byDefault, func(i *instance) admission.Plugin {
 			return plugin.Priority{Classes: stored[*schedulingv1.PriorityClass](i, schedulingv1.SchemeGroupVersion, "priorityclasses")}
 		}},
-		{"DefaultTolerationSeconds", byDefault, func(*instance) admission.Plugin { return plugin.DefaultTolerationSeconds{} }},
-		{"PodTolerationRestriction", onDemand, func(i *instance) admission.Plugin { return plugin.PodTolerationRestriction{Namespaces: namespaces(i)} }},
-		{"EventRateLimit", onDemand, nil},
+		{"DefaultTolerationSeconds", byDefault, func(i *instance) admission.Plugin {
+			return plugin.DefaultTolerationSeconds{NotReady: i.options.DefaultNotReadyTolerationSeconds, Unreachable: i.options.DefaultUnreachableTolerationSeconds}
+		}},
+		{"PodTolerationRestriction", onDemand, func(i *instance) admission.Plugin {
+			return plugin.PodTolerationRestriction{Namespaces: namespaces(i), Config: i.options.AdmissionConfig.PodTolerationRestriction}
+		}},
+		{"EventRateLimit", onDemand, func(i *instance) admission.Plugin {
+			return plugin.NewEventRateLimit(i.options.AdmissionConfig.EventRateLimit)
+		}},
 		{"ExtendedResourceToleration", onDemand, func(*instance) admission.Plugin { return plugin.ExtendedResourceToleration{} }},
 		{"DefaultStorageClass", byDefault, func(i *instance) admission.Plugin {
 			return plugin.DefaultStorageClass{Classes: stored[*storagev1.StorageClass](i, storagev1.SchemeGroupVersion, "storageclasses")}
 		}},
 		{"StorageObjectInUseProtection", byDefault, func(*instance) admission.Plugin { return plugin.StorageObjectInUseProtection{} }},
-		{"PodGroupProtection", byDefault, nil},
+		{"PodGroupProtection", byDefault, podGroupProtection},
 		{"OwnerReferencesPermissionEnforcement", onDemand, func(i *instance) admission.Plugin {
 			return plugin.OwnerReferencesPermissionEnforcement{Authorizer: i.authorizer, ResourcesOf: i.resourcesOf}
 		}},
@@ -85,14 +103,13 @@ func admissionPlugins() []admissionPlugin {
 		}},
 		{"DenyServiceExternalIPs", onDemand, func(*instance) admission.Plugin { return plugin.DenyServiceExternalIPs{} }},
 		{"PodTopologyLabels", byDefault, func(i *instance) admission.Plugin {
-			if !i.rows.Gates.Enabled(feature.PodTopologyLabelsAdmission) {
-				return nil
-			}
 			return plugin.PodTopologyLabels{Nodes: nodes(i)}
 		}},
-		{"PodGroupWorkloadExists", byDefault, nil},
+		{"PodGroupWorkloadExists", byDefault, func(i *instance) admission.Plugin {
+			return plugin.PodGroupWorkloadExists{Workloads: stored[*schedulingv1beta1.Workload](i, schedulingv1beta1.SchemeGroupVersion, "workloads")}
+		}},
 		{"NodeDeclaredFeatureValidator", byDefault, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
-		{"JobValidation", byDefault, nil},
+		{"JobValidation", byDefault, func(*instance) admission.Plugin { return plugin.JobValidation{} }},
 		{"PodResizeValidator", byDefault, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
 		{"MutatingAdmissionPolicy", byDefault, nil},
 		{"MutatingAdmissionWebhook", byDefault, nil},
@@ -129,6 +146,8 @@ func (o Options) checkAdmission() error {
 			errs = append(errs, fmt.Errorf("--enable-admission-plugins: there is no admission plugin %q", name))
 		case p.open == nil:
 			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s is not supported yet", name))
+		case needsConfig(name) && !slices.Contains(o.AdmissionConfig.Configured(), name):
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s needs its configuration, by --admission-control-config-file", name))
 		case slices.Contains(o.DisableAdmissionPlugins, name):
 			errs = append(errs, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins both name %s", name))
 		}
@@ -138,11 +157,22 @@ func (o Options) checkAdmission() error {
 			errs = append(errs, fmt.Errorf("--disable-admission-plugins: there is no admission plugin %q", name))
 		}
 	}
+	for _, name := range o.AdmissionConfig.Configured() {
+		if known[name].open == nil {
+			errs = append(errs, fmt.Errorf("--admission-control-config-file configures %s, which is not supported yet", name))
+		}
+	}
 	return errors.Join(errs...)
 }
 
+// needsConfig reports whether a plugin can do nothing without a configuration.
+func needsConfig(name string) bool { return name == "ImagePolicyWebhook" || name == "EventRateLimit" }
+
 // has reports whether a plugin takes part.
 func (o Options) has(p admissionPlugin) bool {
+	if gate := gateOf(p.name); gate != "" && !o.Gates().Enabled(gate) {
+		return false
+	}
 	return p.open != nil && !slices.Contains(o.DisableAdmissionPlugins, p.name) &&
 		(!p.onDemand || slices.Contains(o.EnableAdmissionPlugins, p.name))
 }
@@ -174,6 +204,15 @@ func namespaces(i *instance) *local.Client[*corev1.Namespace] {
 // nodes are written by their kubelets all the time.
 func nodes(i *instance) *local.Client[*corev1.Node] {
 	return local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes"))
+}
+
+// podGroupProtection needs groups, and those of groups where there are any.
+func podGroupProtection(i *instance) admission.Plugin {
+	p := plugin.PodGroupProtection{PodGroups: stored[*schedulingv1beta1.PodGroup](i, schedulingv1beta1.SchemeGroupVersion, "podgroups")}
+	if i.rows.Gates.Enabled(feature.CompositePodGroup) {
+		p.CompositePodGroups = stored[*schedulingv1alpha3.CompositePodGroup](i, schedulingv1alpha3.SchemeGroupVersion, "compositepodgroups")
+	}
+	return p
 }
 
 // resourcesOf returns the resources of a kind in a version, without subresources.

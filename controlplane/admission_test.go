@@ -10,12 +10,18 @@ import (
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/feature"
 )
 
 // TestAdmissionPlugins: the list names each plugin as it names itself.
 func TestAdmissionPlugins(t *testing.T) {
 	t.Parallel()
-	i := instanceOf(t, newPlane(t, newEnv(t), "/plugins"))
+	c, err := New(newEnv(t), "/plugins", Options{FeatureGates: feature.Set{feature.GenericWorkload: true, feature.CompositePodGroup: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	i := instanceOf(t, c)
 	seen := map[string]bool{}
 	for _, p := range admissionPlugins() {
 		if seen[p.name] {

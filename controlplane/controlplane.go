@@ -5,7 +5,7 @@
 // (listener, data directory, store, keys, metrics), is the host's (package
 // server), which hands it over as an Env.
 //
-// Imports: admission, admission/plugin, apis/aggregated, apis/bootstrap,
+// Imports: admission, admission/config, admission/plugin, admission/podsecurity, apis/aggregated, apis/bootstrap,
 // apis/builtin, apis/builtin/all, apis/builtin/core,
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, authorizer,
 // codec, controllers/changes, controllers/clusterroles, controllers/election,

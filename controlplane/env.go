@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
+	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/codec"
@@ -104,6 +105,7 @@ type Metrics struct {
 	Aggregation    *aggregated.Metrics
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
+	PodSecurity    *plugin.PodSecurityMetrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -126,6 +128,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {
 		return nil, err
 	}
 	return m, nil

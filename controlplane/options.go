@@ -8,6 +8,7 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/feature"
@@ -53,6 +54,12 @@ type Options struct {
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// AdmissionConfig is the configuration of plugins; nil: that of none.
+	AdmissionConfig *config.Config
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how
+	// long pods stay on a node that is not ready or cannot be reached, where they do not
+	// say; nil: 300.
+	DefaultNotReadyTolerationSeconds, DefaultUnreachableTolerationSeconds *int64
 	// ServiceAccountIssuers are those of service account tokens: the first one issues
 	// them, all are taken. None: https://kubernetes.default.svc.cluster.local.
 	ServiceAccountIssuers []string
@@ -95,6 +102,9 @@ type Options struct {
 func (o Options) WithDefaults() Options {
 	if len(o.AuthorizationModes) == 0 {
 		o.AuthorizationModes = []string{modeRBAC}
+	}
+	if o.AdmissionConfig == nil {
+		o.AdmissionConfig = &config.Config{}
 	}
 	setDefault(&o.EndpointReconciler, EndpointsByLease)
 	setDefault(&o.EventTTL, DefaultEventTTL)

@@ -94,7 +94,13 @@ type call struct {
 // Serve answers a request for a resource of the catalogue.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r}
-	if err := c.serve(); err != nil {
+	var err error
+	if asksWhy(r) {
+		err = c.explain()
+	} else {
+		err = c.serve()
+	}
+	if err != nil {
 		a.WriteError(w, r, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 )
@@ -54,6 +55,7 @@ func StatusOf(err error) *metav1.Status {
 		if status.Code == 0 {
 			status.Code = http.StatusInternalServerError
 		}
+		addRefusal(&status, err)
 		limitQuotes(&status)
 		return &status
 	}
@@ -61,7 +63,17 @@ func StatusOf(err error) *metav1.Status {
 		status := apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0).Status()
 		return &status
 	}
-	return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	addRefusal(status, err)
+	return status
+}
+
+// addRefusal adds to a Status which admission plugin has refused the request, if one has.
+func addRefusal(status *metav1.Status, err error) {
+	var refusal *admission.Refusal
+	if errors.As(err, &refusal) {
+		refusal.AddTo(status)
+	}
 }
 
 // maxQuote is how much of an object or list a message shows that quotes it, in

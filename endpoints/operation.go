@@ -27,6 +27,8 @@ type operation struct {
 	// authorizer is asked whether the user may create what an update or patch finds
 	// missing; nil: they may.
 	authorizer authorizer.Authorizer
+	// explanation receives what admission does; nil: nobody asks.
+	explanation *admission.Explanation
 }
 
 // create stores a new object, written by manager. obj is the operation's.

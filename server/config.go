@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/registry"
@@ -87,6 +88,9 @@ type Config struct {
 	// OIDC.
 	AuthenticationConfigFile string
 	OIDC                     OIDCConfig
+	// AdmissionControlConfigFile is an AdmissionConfiguration, which becomes
+	// AdmissionConfig; "": there is none.
+	AdmissionControlConfigFile string
 	// TokenWebhookConfigFile is the kubeconfig of a webhook that is sent TokenReviews;
 	// "": there is none.
 	TokenWebhookConfigFile string
@@ -168,6 +172,13 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
 	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
+	if file := c.AdmissionControlConfigFile; file != "" {
+		read, err := config.Read(file)
+		if err != nil {
+			return c, fmt.Errorf("--admission-control-config-file: %w", err)
+		}
+		c.AdmissionConfig = read
+	}
 	c.Options = c.Options.WithDefaults()
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
 	setDefault(&c.HTTP2Server, HTTP2Mainstay)

@@ -46,6 +46,12 @@ func (h *Host) Routes() ([]controlplane.Route, error) {
 	return routes, err
 }
 
+// ListAdmission lists the admission plugins of the control plane that is served. The
+// server need not run.
+func (h *Host) ListAdmission() []controlplane.AdmissionPlugin {
+	return h.config.Options.ListAdmission()
+}
+
 var errStopping = errors.New("the server is shutting down")
 
 // shutdownCheck fails once the host is stopping, so that no more clients come.

@@ -4,7 +4,7 @@
 // stands in package controlplane; a host opens one, and can open more. A host is
 // a value: it shares nothing with another one in the same process but the process.
 //
-// Imports: codec, controlplane, egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authn/oidc, http2, openapi,
+// Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authn/oidc, http2, openapi,
 // pki, registry, request, serviceaccount, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // telemetry.
 package server

@@ -14,7 +14,11 @@ const tolerationSeconds = 300
 
 // DefaultTolerationSeconds lets pods that say nothing of it stay for some time on
 // a node that is not ready or cannot be reached.
-type DefaultTolerationSeconds struct{ onCreateOrUpdate }
+type DefaultTolerationSeconds struct {
+	onCreateOrUpdate
+	// NotReady and Unreachable are that time in seconds; nil: 300.
+	NotReady, Unreachable *int64
+}
 
 var _ admission.Mutator = DefaultTolerationSeconds{}
 
@@ -22,16 +26,22 @@ var _ admission.Mutator = DefaultTolerationSeconds{}
 func (DefaultTolerationSeconds) Name() string { return "DefaultTolerationSeconds" }
 
 // Mutate implements admission.Mutator.
-func (DefaultTolerationSeconds) Mutate(_ context.Context, a *admission.Attributes) error {
+func (p DefaultTolerationSeconds) Mutate(_ context.Context, a *admission.Attributes) error {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil {
 		return nil
 	}
-	for _, taint := range [...]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		if !toleratesNoExecute(pod.Spec.Tolerations, taint) {
+	for _, taint := range [...]struct {
+		key     string
+		seconds *int64
+	}{{corev1.TaintNodeNotReady, p.NotReady}, {corev1.TaintNodeUnreachable, p.Unreachable}} {
+		if !toleratesNoExecute(pod.Spec.Tolerations, taint.key) {
 			seconds := int64(tolerationSeconds)
+			if taint.seconds != nil {
+				seconds = *taint.seconds
+			}
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
-				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
+				Key: taint.key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
 			})
 		}
 	}

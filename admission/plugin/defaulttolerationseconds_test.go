@@ -42,3 +42,13 @@ func TestDefaultTolerationSecondsElsewhere(t *testing.T) {
 		t.Errorf("tolerations %v", pod.Spec.Tolerations)
 	}
 }
+
+// TestTolerationSecondsOfFlags: 0 is a time, too.
+func TestTolerationSecondsOfFlags(t *testing.T) {
+	t.Parallel()
+	pod := podNamed("x")
+	mutated(t, plugin.DefaultTolerationSeconds{NotReady: ptr(int64(0)), Unreachable: ptr(int64(60))}, creating(pods(), pod), "")
+	if got := pod.Spec.Tolerations; len(got) != 2 || *got[0].TolerationSeconds != 0 || *got[1].TolerationSeconds != 60 {
+		t.Errorf("tolerations %v", got)
+	}
+}

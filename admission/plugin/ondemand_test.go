@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/rest"
@@ -254,6 +256,66 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 			validated(t, p, updating(pods(), test.pod, test.old), test.update)
 			validated(t, p, updating(pods(), test.pod, test.pod), "")
 			validated(t, p, updating(resource("", "pods", "status"), test.pod, test.old), "")
+		})
+	}
+}
+
+// TestPodNodeSelectorConfig: a file says what namespaces ask for that do not say it, and
+// what their pods may.
+func TestPodNodeSelectorConfig(t *testing.T) {
+	t.Parallel()
+	p := plugin.PodNodeSelector{Namespaces: annotated(nil), Config: config.PodNodeSelector{
+		Default: labels.Set{"env": "dev"}, Allowed: map[string]labels.Set{"a": {"env": "dev", "disk": "fast"}},
+	}}
+	selecting := func(selector map[string]string) *corev1.Pod {
+		return podNamed("x", func(s *corev1.PodSpec) { s.NodeSelector = selector })
+	}
+	pod := selecting(map[string]string{"disk": "fast"})
+	mutated(t, p, creating(pods(), pod), "")
+	if diff := cmp.Diff(map[string]string{"env": "dev", "disk": "fast"}, pod.Spec.NodeSelector); diff != "" {
+		t.Errorf("selector (-want +got):\n%s", diff)
+	}
+	const foreign = `pods "x" is forbidden: pod node label selector labels conflict with its namespace whitelist`
+	mutated(t, p, creating(pods(), selecting(map[string]string{"disk": "slow"})), foreign)
+	validated(t, p, creating(pods(), selecting(map[string]string{"other": "x"})), foreign)
+	p.Namespaces = annotated(map[string]string{"scheduler.alpha.kubernetes.io/node-selector": ""})
+	pod = selecting(nil)
+	mutated(t, p, creating(pods(), pod), "")
+	if len(pod.Spec.NodeSelector) > 0 {
+		t.Errorf("a namespace that asks for nothing: %v", pod.Spec.NodeSelector)
+	}
+}
+
+// TestPodTolerationRestrictionConfig: tolerations of the cluster are for namespaces that
+// say none, and those that say "none" say something.
+func TestPodTolerationRestrictionConfig(t *testing.T) {
+	t.Parallel()
+	ofCluster := config.PodTolerationRestriction{
+		Default:   []corev1.Toleration{{Key: "d", Operator: corev1.TolerationOpExists}},
+		Whitelist: []corev1.Toleration{{Key: "d", Operator: corev1.TolerationOpExists}},
+	}
+	for name, tt := range map[string]struct {
+		annotations map[string]string
+		want        int
+	}{
+		"says nothing": {nil, 1},
+		"empty":        {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": ""}, 0},
+		"none":         {map[string]string{"scheduler.alpha.kubernetes.io/defaultTolerations": "[]"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := plugin.PodTolerationRestriction{Namespaces: annotated(tt.annotations), Config: ofCluster}
+			pod := podNamed("x")
+			mutated(t, p, creating(pods(), pod), "")
+			if len(pod.Spec.Tolerations) != tt.want {
+				t.Errorf("tolerations %v", pod.Spec.Tolerations)
+			}
+			other := podNamed("x", func(s *corev1.PodSpec) {
+				s.Tolerations = []corev1.Toleration{{Key: "o", Operator: corev1.TolerationOpExists}}
+			})
+			if err := p.Validate(t.Context(), creating(pods(), other)); err == nil {
+				t.Error("a toleration that the cluster does not allow")
+			}
 		})
 	}
 }

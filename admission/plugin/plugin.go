@@ -2,7 +2,8 @@
 // order is in the server's list, not here. What they look up is read when they
 // decide, at its newest state, and only where the request can need it.
 //
-// Imports: admission, apis/builtin/podspec, authorizer, request, rest.
+// Imports: admission, admission/config, admission/podsecurity, apis/builtin/podspec,
+// authorizer, codec, request, rest.
 package plugin
 
 import (

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/config"
 )
 
 // nodeSelectorAnnotation is what a namespace asks of the nodes of its pods.
@@ -19,6 +20,7 @@ const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 type PodNodeSelector struct {
 	onCreate
 	Namespaces Getter[*corev1.Namespace]
+	Config     config.PodNodeSelector
 }
 
 var (
@@ -48,6 +50,20 @@ func (p PodNodeSelector) Validate(ctx context.Context, a *admission.Attributes) 
 	return err
 }
 
+// refuseForeign refuses a pod that asks for more than its namespace may.
+func (p PodNodeSelector) refuseForeign(a *admission.Attributes, selector labels.Set) error {
+	allowed := p.Config.Allowed[a.Namespace]
+	if len(allowed) == 0 {
+		return nil
+	}
+	for key, value := range selector {
+		if has, ok := allowed[key]; !ok || has != value {
+			return refuse(a, errors.New("pod node label selector labels conflict with its namespace whitelist"))
+		}
+	}
+	return nil
+}
+
 // selectorFor returns a new pod and the selector of its namespace, with which the
 // pod does not conflict.
 func (p PodNodeSelector) selectorFor(ctx context.Context, a *admission.Attributes) (*corev1.Pod, labels.Set, error) {
@@ -59,12 +75,14 @@ func (p PodNodeSelector) selectorFor(ctx context.Context, a *admission.Attribute
 	if err != nil {
 		return nil, nil, err
 	}
-	selector, err := labels.ConvertSelectorToLabelsMap(namespace.Annotations[nodeSelectorAnnotation])
-	if err != nil {
-		return nil, nil, err
+	selector := p.Config.Default
+	if text, ok := namespace.Annotations[nodeSelectorAnnotation]; ok {
+		if selector, err = labels.ConvertSelectorToLabelsMap(text); err != nil {
+			return nil, nil, err
+		}
 	}
 	if labels.Conflicts(selector, pod.Spec.NodeSelector) {
 		return nil, nil, refuse(a, errors.New("pod node label selector conflicts with its namespace node label selector"))
 	}
-	return pod, selector, nil
+	return pod, selector, p.refuseForeign(a, labels.Merge(selector, pod.Spec.NodeSelector))
 }

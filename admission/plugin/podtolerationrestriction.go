@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/config"
 )
 
 // Annotations of namespaces: tolerations that new pods get, and those that pods may
@@ -24,6 +25,7 @@ const (
 type PodTolerationRestriction struct {
 	onCreateOrUpdate
 	Namespaces Getter[*corev1.Namespace]
+	Config     config.PodTolerationRestriction
 }
 
 var (
@@ -43,7 +45,7 @@ func (p PodTolerationRestriction) Mutate(ctx context.Context, a *admission.Attri
 	var more []corev1.Toleration
 	if a.Operation == admission.Create {
 		var err error
-		if more, err = p.tolerations(ctx, a, defaultTolerations); err != nil {
+		if more, err = p.tolerations(ctx, a, defaultTolerations, p.Config.Default); err != nil {
 			return err
 		}
 	}
@@ -63,7 +65,7 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 	if pod == nil || len(pod.Spec.Tolerations) == 0 {
 		return nil
 	}
-	allowed, err := p.tolerations(ctx, a, tolerationsWhitelist)
+	allowed, err := p.tolerations(ctx, a, tolerationsWhitelist, p.Config.Whitelist)
 	if err != nil || len(allowed) == 0 {
 		return err
 	}
@@ -74,14 +76,18 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 	return nil
 }
 
-// tolerations reads an annotation of the namespace of a request.
-func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.Attributes, annotation string) ([]corev1.Toleration, error) {
+// tolerations reads an annotation of the namespace of a request. One that is not there
+// gives those of the cluster, one that is empty none.
+func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.Attributes, annotation string, ofCluster []corev1.Toleration) ([]corev1.Toleration, error) {
 	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
 	if err != nil {
 		return nil, err
 	}
-	text := namespace.Annotations[annotation]
-	if text == "" {
+	text, ok := namespace.Annotations[annotation]
+	switch {
+	case !ok:
+		return slices.Clone(ofCluster), nil
+	case text == "":
 		return nil, nil
 	}
 	var tolerations []corev1.Toleration

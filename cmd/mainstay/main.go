@@ -3,7 +3,7 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: controlplane, egress/kubeconfig, feature, server, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// Imports: admission, controlplane, egress/kubeconfig, endpoints, feature, server, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // storage/migrate, telemetry.
 package main
 
@@ -73,6 +73,6 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures())
+	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission())
 	return root
 }

@@ -75,6 +75,8 @@ func TestCommandLine(t *testing.T) {
 		{"underscores", []string{"serve", "--audit_policy_file=x"}, 2, nil, []string{"--audit-policy-file is not supported yet"}},
 		{"flow control", inDir("--enable-priority-and-fairness"), 2, nil, []string{"--enable-priority-and-fairness is not supported yet"}},
 		{"an admission plugin not built yet", inDir("--enable-admission-plugins=Priority,NodeRestriction"), 2, nil, []string{"mainstay: --enable-admission-plugins=NodeRestriction is not supported yet\n"}},
+		{"seconds that are none", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},
+		{"an admission configuration that is not there", inDir("--admission-control-config-file=nope"), 2, nil, []string{"--admission-control-config-file: read the admission configuration: open nope"}},
 		{"admission plugins that are none", inDir("--enable-admission-plugins=Nope", "--disable-admission-plugins=Nope2"), 2, nil, []string{`--enable-admission-plugins: there is no admission plugin "Nope"`, `--disable-admission-plugins: there is no admission plugin "Nope2"`}},
 		{"an admission plugin on and off", inDir("--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"), 2, nil, []string{"both name Priority"}},
 		{"a controller that there is not", inDir("--controllers=*,-nope"), 2, nil, []string{`--controllers: there is no controller "-nope" in this server`}},

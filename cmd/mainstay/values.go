@@ -127,6 +127,27 @@ func (p *port) Set(value string) error {
 func (p *port) String() string { return strconv.Itoa(p.preset) }
 func (p *port) Type() string   { return "int" }
 
+// optionalSeconds is a number of seconds, of which 0 is one, too.
+type optionalSeconds struct{ to **int64 }
+
+func (o *optionalSeconds) Set(value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return errors.New("it must be a number of seconds")
+	}
+	*o.to = &n
+	return nil
+}
+
+func (o *optionalSeconds) String() string {
+	if o.to == nil || *o.to == nil {
+		return "300"
+	}
+	return strconv.FormatInt(**o.to, 10)
+}
+
+func (o *optionalSeconds) Type() string { return "int" }
+
 // zeroIsNoLimit is a number of which 0 means any.
 type zeroIsNoLimit struct {
 	to     *int

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"mainstay.dev/mainstay/admission"
 )
 
 // answer is what the live server sent.
@@ -69,7 +71,32 @@ func compareAnswer(c *Comparison, step Step, got answer) {
 	if want.Note == oneGroupKept {
 		gotBody = onlyGroups(gotBody, wantBody)
 	}
-	c.Values("", saidOnce(wantBody), saidOnce(gotBody))
+	c.Values("", saidOnce(wantBody), saidOnce(withoutOwnCause(gotBody)))
+}
+
+// isOwnCause reports whether a cause of a Status is one that only this server gives: which admission plugin has refused.
+func isOwnCause(reason any) bool { return reason == string(admission.CausePlugin) }
+
+// withoutOwnCause is a Status as kube-apiserver gives it.
+func withoutOwnCause(body any) any {
+	status, _ := body.(map[string]any)
+	details, _ := status["details"].(map[string]any)
+	causes, _ := details["causes"].([]any)
+	kept := slices.DeleteFunc(slices.Clone(causes), func(cause any) bool {
+		c, ok := cause.(map[string]any)
+		return ok && isOwnCause(c["reason"])
+	})
+	if len(kept) == len(causes) {
+		return body
+	}
+	status, details = maps.Clone(status), maps.Clone(details)
+	if details["causes"] = kept; len(kept) == 0 {
+		delete(details, "causes")
+	}
+	if status["details"] = details; len(details) == 0 {
+		delete(status, "details")
+	}
+	return status
 }
 
 // oneGroupKept is the note on a recorded document of aggregated discovery that is cut down to what a scenario is about.

@@ -33,8 +33,11 @@ var onDemand = []string{"--runtime-config=api/all=true", "--feature-gates=AllAlp
 
 // flagsOf returns the flags that a recording needs besides recordedFlags.
 func flagsOf(name string) []string {
-	if strings.HasPrefix(name, "builtin-beta/") {
+	switch {
+	case strings.HasPrefix(name, "builtin-beta/"):
 		return onDemand
+	case name == "admission/podsecurity":
+		return []string{"--allow-privileged=false"}
 	}
 	return nil
 }

@@ -51,6 +51,9 @@ type refusal struct {
 func (r *refusal) causes(m *Memory) []string {
 	var causes []string
 	for _, cause := range r.Details.Causes {
+		if isOwnCause(cause.Reason) {
+			continue
+		}
 		text := cause.Field + ": " + cause.Reason + ": " + withoutDump(cause.Message)
 		causes = append(causes, withoutUnpromised(m.renamed(volatile.ReplaceAllString(text, "…"))))
 	}

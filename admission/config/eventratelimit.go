@@ -1,0 +1,72 @@
+package config
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// EventRateLimit is the configuration of EventRateLimit. Without a file it limits
+// nothing.
+type EventRateLimit struct {
+	metav1.TypeMeta `json:",inline"`
+	Limits          []EventLimit `json:"limits"`
+}
+
+// EventLimit limits events: those of all, or of each that has the same key.
+type EventLimit struct {
+	Type EventLimitType `json:"type"`
+	// QPS are the events a second, Burst how many may come at once.
+	QPS   int32 `json:"qps"`
+	Burst int32 `json:"burst"`
+	// CacheSize is how many keys are remembered; 0: DefaultEventCacheSize.
+	CacheSize int32 `json:"cacheSize,omitempty"`
+}
+
+// EventLimitType says what the key of an event is.
+type EventLimitType string
+
+// The types of limits.
+const (
+	LimitServer          EventLimitType = "Server"
+	LimitNamespace       EventLimitType = "Namespace"
+	LimitUser            EventLimitType = "User"
+	LimitSourceAndObject EventLimitType = "SourceAndObject"
+)
+
+// DefaultEventCacheSize is the number of keys that a limit remembers.
+const DefaultEventCacheSize = 4096
+
+// read implements part.
+func (c *EventRateLimit) read(data []byte) error {
+	if err := decode(data, c, "eventratelimit.admission.k8s.io/v1alpha1, Configuration"); err != nil {
+		return err
+	}
+	limits := field.NewPath("limits")
+	var errs field.ErrorList
+	if len(c.Limits) == 0 {
+		errs = append(errs, field.Invalid(limits, c.Limits, "must not be empty"))
+	}
+	for i := range c.Limits {
+		errs = append(errs, c.Limits[i].validate(limits.Index(i))...)
+	}
+	return errs.ToAggregate()
+}
+
+func (l *EventLimit) validate(at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch l.Type {
+	case LimitServer, LimitNamespace, LimitUser, LimitSourceAndObject:
+	default:
+		errs = append(errs, field.NotSupported(at.Child("type"), l.Type, []EventLimitType{LimitServer, LimitNamespace, LimitUser, LimitSourceAndObject}))
+	}
+	if l.Burst <= 0 {
+		errs = append(errs, field.Invalid(at.Child("burst"), l.Burst, "must be positive"))
+	}
+	if l.QPS <= 0 {
+		errs = append(errs, field.Invalid(at.Child("qps"), l.QPS, "must be positive"))
+	}
+	if l.Type != LimitServer && l.CacheSize < 0 {
+		errs = append(errs, field.Invalid(at.Child("cacheSize"), l.CacheSize, "must not be negative"))
+	}
+	return errs
+}

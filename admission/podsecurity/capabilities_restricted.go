@@ -1,0 +1,41 @@
+package podsecurity
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// capabilitiesRestricted has containers drop all capabilities. They may keep the one
+// to bind ports below 1024.
+func capabilitiesRestricted(pod Pod) Violation {
+	var keeping, adding []string
+	var capabilities values
+	pod.eachContainer(func(c *corev1.Container) {
+		if c.SecurityContext == nil || c.SecurityContext.Capabilities == nil {
+			keeping = append(keeping, c.Name)
+			return
+		}
+		own := c.SecurityContext.Capabilities
+		if !slices.Contains(own.Drop, "ALL") {
+			keeping = append(keeping, c.Name)
+		}
+		if addsOther(own, bindsPorts, &capabilities) {
+			adding = append(adding, c.Name)
+		}
+	})
+	var details []string
+	if len(keeping) > 0 {
+		details = append(details, theContainers(keeping)+` must set securityContext.capabilities.drop=["ALL"]`)
+	}
+	if len(adding) > 0 {
+		details = append(details, mustNotAdd(adding, capabilities))
+	}
+	if len(details) == 0 {
+		return Violation{}
+	}
+	return Violation{"unrestricted capabilities", strings.Join(details, "; ")}
+}
+
+func bindsPorts(c corev1.Capability) bool { return c == "NET_BIND_SERVICE" }

@@ -1,0 +1,175 @@
+package podsecurity
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Level is how much pods may do; a greater one is stricter.
+type Level int
+
+// The levels.
+const (
+	Privileged Level = iota
+	Baseline
+	Restricted
+)
+
+// String returns the name of a level.
+func (l Level) String() string {
+	switch l {
+	case Baseline:
+		return "baseline"
+	case Restricted:
+		return "restricted"
+	}
+	return "privileged"
+}
+
+// ParseLevel reads the name of a level. With an error it returns Restricted.
+func ParseLevel(name string) (Level, error) {
+	for _, level := range [...]Level{Privileged, Baseline, Restricted} {
+		if level.String() == name {
+			return level, nil
+		}
+	}
+	return Restricted, fmt.Errorf("must be one of %s, %s, %s", Privileged, Baseline, Restricted)
+}
+
+// Version is a version of the standards; the zero value is the latest one.
+type Version struct {
+	pinned bool
+	minor  int
+}
+
+// Pinned returns version v1.minor.
+func Pinned(minor int) Version { return Version{pinned: true, minor: minor} }
+
+// Newer reports whether a version is pinned to one after v1.minor.
+func (v Version) Newer(minor int) bool { return v.pinned && v.minor > minor }
+
+// String returns "latest" or "v1.x".
+func (v Version) String() string {
+	if !v.pinned {
+		return "latest"
+	}
+	return "v1." + strconv.Itoa(v.minor)
+}
+
+// ParseVersion reads "latest" or "v1.x". With an error it returns the latest version.
+func ParseVersion(text string) (Version, error) {
+	if text == "latest" {
+		return Version{}, nil
+	}
+	digits, ok := strings.CutPrefix(text, "v1.")
+	minor, err := strconv.Atoi(digits)
+	if !ok || err != nil || strconv.Itoa(minor) != digits || minor < 0 {
+		return Version{}, fmt.Errorf(`must be "latest" or "v1.x"`)
+	}
+	return Pinned(minor), nil
+}
+
+// LevelVersion is a level in a version.
+type LevelVersion struct {
+	Level   Level
+	Version Version
+}
+
+// String returns "level:version".
+func (l LevelVersion) String() string { return l.Level.String() + ":" + l.Version.String() }
+
+// Policy says what is done about pods that violate a level: they are refused, noted in
+// the audit event, or warned of. The zero value does nothing.
+type Policy struct {
+	Enforce, Audit, Warn LevelVersion
+}
+
+// LabelPrefix is that of the labels of a policy. Audit annotations have it, too.
+const LabelPrefix = "pod-security.kubernetes.io/"
+
+// The labels of a policy.
+const (
+	enforceLabel        = LabelPrefix + "enforce"
+	enforceVersionLabel = LabelPrefix + "enforce-version"
+	auditLabel          = LabelPrefix + "audit"
+	auditVersionLabel   = LabelPrefix + "audit-version"
+	warnLabel           = LabelPrefix + "warn"
+	warnVersionLabel    = LabelPrefix + "warn-version"
+)
+
+// With returns the policy of a namespace with labels where this one is the default.
+// It is a policy even with errors: what is wrong is enforced as restricted, but
+// neither audited nor warned of.
+func (p Policy) With(labels map[string]string) (Policy, field.ErrorList) {
+	if len(labels) == 0 {
+		return p, nil
+	}
+	l := labelReader{labels: labels}
+	enforces := l.level(enforceLabel, &p.Enforce.Level) == valid
+	l.version(enforceVersionLabel, &p.Enforce.Version)
+	if l.level(auditLabel, &p.Audit.Level) == invalid {
+		p.Audit.Level = Privileged
+	}
+	l.version(auditVersionLabel, &p.Audit.Version)
+	warns := l.level(warnLabel, &p.Warn.Level)
+	if warns == invalid {
+		p.Warn.Level = Privileged
+	}
+	warnsOf := l.version(warnVersionLabel, &p.Warn.Version)
+	// What is enforced is warned of: templates are not refused.
+	if warns == absent && enforces && p.Enforce.Level > p.Warn.Level {
+		p.Warn.Level = p.Enforce.Level
+		if warnsOf == absent {
+			p.Warn.Version = p.Enforce.Version
+		}
+	}
+	return p, l.errs
+}
+
+// labelReader reads labels and keeps what is wrong with them.
+type labelReader struct {
+	labels map[string]string
+	errs   field.ErrorList
+}
+
+// labelState is how a label was found.
+type labelState int
+
+const (
+	absent labelState = iota
+	valid
+	invalid
+)
+
+// level sets a level where there is a label for it.
+func (l *labelReader) level(label string, level *Level) labelState {
+	text, ok := l.labels[label]
+	if !ok {
+		return absent
+	}
+	var err error
+	*level, err = ParseLevel(text)
+	return l.state(label, text, err)
+}
+
+// version sets a version where there is a label for it.
+func (l *labelReader) version(label string, version *Version) labelState {
+	text, ok := l.labels[label]
+	if !ok {
+		return absent
+	}
+	var err error
+	*version, err = ParseVersion(text)
+	return l.state(label, text, err)
+}
+
+func (l *labelReader) state(label, text string, err error) labelState {
+	if err == nil {
+		return valid
+	}
+	l.errs = append(l.errs, field.Invalid(field.NewPath("metadata", "labels").Key(label), text, err.Error()))
+	return invalid
+}

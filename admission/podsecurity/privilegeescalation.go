@@ -1,0 +1,17 @@
+package podsecurity
+
+import corev1 "k8s.io/api/core/v1"
+
+// privilegeEscalation has containers say that their processes gain no privileges.
+func privilegeEscalation(pod Pod) Violation {
+	var by []string
+	pod.eachContainer(func(c *corev1.Container) {
+		if c.SecurityContext == nil || c.SecurityContext.AllowPrivilegeEscalation == nil || *c.SecurityContext.AllowPrivilegeEscalation {
+			by = append(by, c.Name)
+		}
+	})
+	if len(by) == 0 {
+		return Violation{}
+	}
+	return Violation{"allowPrivilegeEscalation != false", theContainers(by) + " must set securityContext.allowPrivilegeEscalation=false"}
+}

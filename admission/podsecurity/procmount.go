@@ -1,0 +1,23 @@
+package podsecurity
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// procMount keeps the runtime's masks over /proc.
+func procMount(pod Pod) Violation {
+	var by []string
+	var mounts values
+	pod.eachSecurityContext(func(c *corev1.Container, context *corev1.SecurityContext) {
+		if mount := context.ProcMount; mount != nil && *mount != corev1.DefaultProcMount {
+			by = append(by, c.Name)
+			mounts.add(string(*mount))
+		}
+	})
+	if len(by) == 0 {
+		return Violation{}
+	}
+	return Violation{"procMount", fmt.Sprintf("%s must not set securityContext.procMount to %s", theContainers(by), quoted(mounts))}
+}

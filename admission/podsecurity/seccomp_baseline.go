@@ -1,0 +1,69 @@
+package podsecurity
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// seccompBaseline keeps pods from going without a seccomp profile.
+func seccompBaseline(pod Pod) Violation {
+	by, profiles, _ := seccompProfiles(pod)
+	if !by.any() {
+		return Violation{}
+	}
+	return Violation{seccompReason, mustNotSetSeccomp(&by, profiles)}
+}
+
+const seccompReason = "seccompProfile"
+
+// seccompProfiles returns who sets profiles that are not allowed, these, and the
+// containers that have no profile, of their own or of the pod.
+func seccompProfiles(pod Pod) (by setters, profiles values, without []string) {
+	ofPod := pod.podContext().SeccompProfile
+	if ofPod != nil && !isSeccompAllowed(ofPod) {
+		by.pod = true
+		profiles.add(string(ofPod.Type))
+	}
+	pod.eachContainer(func(c *corev1.Container) {
+		switch {
+		case c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil:
+			if ofPod == nil || by.pod {
+				without = append(without, c.Name)
+			}
+		case !isSeccompAllowed(c.SecurityContext.SeccompProfile):
+			by.containers = append(by.containers, c.Name)
+			profiles.add(string(c.SecurityContext.SeccompProfile.Type))
+		}
+	})
+	return by, profiles, without
+}
+
+func isSeccompAllowed(profile *corev1.SeccompProfile) bool {
+	return profile.Type == corev1.SeccompProfileTypeRuntimeDefault || profile.Type == corev1.SeccompProfileTypeLocalhost
+}
+
+func mustNotSetSeccomp(by *setters, profiles values) string {
+	return by.String() + " must not set securityContext.seccompProfile.type to " + quoted(profiles)
+}
+
+// seccompAnnotations is seccompBaseline for versions before v1.19, where profiles were
+// annotations.
+func seccompAnnotations(pod Pod) Violation {
+	if len(pod.Annotations) == 0 {
+		return Violation{}
+	}
+	var forbidden values
+	look := func(key string) {
+		if profile, ok := pod.Annotations[key]; ok && profile != "runtime/default" && profile != "docker/default" && !strings.HasPrefix(profile, "localhost/") {
+			forbidden.add(fmt.Sprintf("%s=%q", key, profile))
+		}
+	}
+	look(corev1.SeccompPodAnnotationKey)
+	pod.eachContainer(func(c *corev1.Container) { look(corev1.SeccompContainerAnnotationKeyPrefix + c.Name) })
+	if len(forbidden) == 0 {
+		return Violation{}
+	}
+	return Violation{seccompReason, "forbidden " + plural("annotation", "annotations", len(forbidden)) + " " + strings.Join(forbidden, ", ")}
+}

@@ -1,0 +1,39 @@
+package podsecurity
+
+import "strings"
+
+// sysctls lets pods set the kernel parameters that are theirs alone, as known at a
+// version.
+func sysctls(minor int) judge {
+	return func(pod Pod) Violation {
+		var forbidden []string
+		for _, s := range pod.podContext().Sysctls {
+			if since, safe := safeSysctl(s.Name); !safe || since > minor {
+				forbidden = append(forbidden, s.Name)
+			}
+		}
+		if len(forbidden) == 0 {
+			return Violation{}
+		}
+		return Violation{"forbidden sysctls", strings.Join(forbidden, ", ")}
+	}
+}
+
+// safeSysctl reports whether a kernel parameter is safe, and the version that knows
+// it.
+func safeSysctl(name string) (since int, safe bool) {
+	switch name {
+	case "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies",
+		"net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start":
+		return 0, true
+	case "net.ipv4.ip_local_reserved_ports":
+		return 27, true
+	case "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes":
+		return 29, true
+	case "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem":
+		return 32, true
+	case "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat":
+		return 37, true
+	}
+	return 0, false
+}

@@ -1,0 +1,87 @@
+package podsecurity
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// eachContainer calls f with each container of a pod, in the order of messages.
+func (p Pod) eachContainer(f func(*corev1.Container)) {
+	for i := range p.Spec.InitContainers {
+		f(&p.Spec.InitContainers[i])
+	}
+	for i := range p.Spec.Containers {
+		f(&p.Spec.Containers[i])
+	}
+	for i := range p.Spec.EphemeralContainers {
+		f((*corev1.Container)(&p.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+}
+
+// eachSecurityContext calls f with each container of a pod that has a security
+// context.
+func (p Pod) eachSecurityContext(f func(*corev1.Container, *corev1.SecurityContext)) {
+	p.eachContainer(func(c *corev1.Container) {
+		if c.SecurityContext != nil {
+			f(c, c.SecurityContext)
+		}
+	})
+}
+
+// podContext returns the security context of a pod, which is empty where it has none.
+func (p Pod) podContext() corev1.PodSecurityContext {
+	if p.Spec.SecurityContext == nil {
+		return corev1.PodSecurityContext{}
+	}
+	return *p.Spec.SecurityContext
+}
+
+// setters are the parts of a pod that set what a check forbids.
+type setters struct {
+	pod        bool
+	containers []string
+}
+
+func (s *setters) any() bool { return s.pod || len(s.containers) > 0 }
+
+// parts returns the setters as "pod" and "container "c"".
+func (s *setters) parts() []string {
+	var parts []string
+	if s.pod {
+		parts = append(parts, "pod")
+	}
+	if len(s.containers) > 0 {
+		parts = append(parts, theContainers(s.containers))
+	}
+	return parts
+}
+
+// String returns the setters as they stand in messages.
+func (s *setters) String() string { return strings.Join(s.parts(), " and ") }
+
+// values are the different values that a check forbids, sorted.
+type values []string
+
+func (v *values) add(value string) {
+	if i, there := slices.BinarySearch(*v, value); !there {
+		*v = slices.Insert(*v, i, value)
+	}
+}
+
+// quoted returns a list as it stands in messages.
+func quoted(list []string) string { return `"` + strings.Join(list, `", "`) + `"` }
+
+// plural returns the word for a number of things.
+func plural(one, many string, number int) string {
+	if number == 1 {
+		return one
+	}
+	return many
+}
+
+// theContainers returns containers as they stand in messages.
+func theContainers(names []string) string {
+	return plural("container", "containers", len(names)) + " " + quoted(names)
+}

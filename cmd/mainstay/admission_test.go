@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/server"
+)
+
+// output runs the program, and returns what it prints. It fails the test unless the
+// exit code is as wanted.
+func output(t *testing.T, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if got := run(args, &out, &errs, nil); got != code {
+		t.Fatalf("mainstay %s: exit code %d, want %d: %s", strings.Join(args, " "), got, code, errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	table, _ := output(t, exitOK, "admission", "--enable-admission-plugins=AlwaysPullImages", "--disable-admission-plugins=Priority", "--secure-port=7443")
+	rows := map[string]string{}
+	for line := range strings.Lines(table) {
+		name, rest, _ := strings.Cut(line, " ")
+		rows[name] = strings.Join(strings.Fields(rest), " ")
+	}
+	for name, want := range map[string]string{
+		"NAME":               "ON DOES",
+		"AlwaysPullImages":   "yes has pods pull their images each time",
+		"Priority":           "no gives pods the priority of their class, and keeps one class the default",
+		"PodGroupProtection": "no (feature gate GenericWorkload) keeps groups of pods while something is in them, and lets nothing into those being deleted",
+	} {
+		if rows[name] != want {
+			t.Errorf("%s: %q, want %q", name, rows[name], want)
+		}
+	}
+	document, _ := output(t, exitOK, "admission", "-o", "json", "--feature-gates=GenericWorkload=true")
+	var listed []controlplane.AdmissionPlugin
+	if err := json.Unmarshal([]byte(document), &listed); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range listed {
+		if p.Does == "" || p.Name == "PodGroupProtection" && !p.On {
+			t.Errorf("%+v", p)
+		}
+	}
+	if _, text := output(t, exitUsage, "admission", "--enable-admission-plugins=EventRateLimit"); !strings.Contains(text, "--enable-admission-plugins=EventRateLimit needs its configuration, by --admission-control-config-file") {
+		t.Error(text)
+	}
+	if _, text := output(t, exitUsage, "admission", "--admission-control-config-file=nope"); !strings.Contains(text, "--admission-control-config-file: read the admission configuration: open nope") {
+		t.Error(text)
+	}
+	if _, text := output(t, exitUsage, "admission", "-o", "yaml"); !strings.Contains(text, "it must be json") {
+		t.Error(text)
+	}
+}
+
+// TestExplainAdmission asks a server about a file of two objects, one of which is there.
+func TestExplainAdmission(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serving := make(chan server.Serving, 1)
+	host, err := server.New(server.Config{DataDir: filepath.Join(dir, "data"), SecurePort: server.AnyPort, OnServing: func(s server.Serving) { serving <- s }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- host.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	kubeconfig := "--kubeconfig=" + (<-serving).Kubeconfig
+	file := filepath.Join(dir, "objects.yaml")
+	objects := `
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {containers: [{name: c, image: i}]}
+---
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
+`
+	if err := os.WriteFile(file, []byte(objects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table, _ := output(t, exitOK, "explain-admission", kubeconfig, "-f", file)
+	for _, want := range []string{
+		"POST /api/v1/namespaces/default/pods: 201 Created", "sets spec.priority to 0", "other calls of plugins did nothing",
+		"PUT /api/v1/namespaces/kube-system: 422", "refuses: Namespace \"kube-system\" is invalid",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	document, _ := output(t, exitOK, "explain-admission", kubeconfig, "-f", file, "-o", "json")
+	var first endpoints.AdmissionExplanation
+	if err := json.NewDecoder(strings.NewReader(document)).Decode(&first); err != nil || first.Code != 201 || len(first.Plugins) == 0 {
+		t.Errorf("%v: %s", err, document)
+	}
+	if err := os.WriteFile(file, []byte("apiVersion: nope/v1\nkind: X"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := output(t, exitFailure, "explain-admission", kubeconfig, "-f", file); !strings.Contains(text, "find the resource of nope/v1 X") {
+		t.Error(text)
+	}
+	if _, text := output(t, exitUsage, "explain-admission"); !strings.Contains(text, "-f is needed") {
+		t.Error(text)
+	}
+}

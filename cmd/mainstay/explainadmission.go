@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/egress/kubeconfig"
+	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/server"
+)
+
+// maxAnswer is the largest answer that explain-admission reads: an object may be in it
+// more than once.
+const maxAnswer = 64 << 20
+
+// explainer asks a server what its admission does with objects.
+type explainer struct {
+	client    *http.Client
+	server    string
+	namespace string
+	json      bool
+	out       io.Writer
+}
+
+func newExplainAdmission() *cobra.Command {
+	var file, config, format string
+	e := &explainer{}
+	command := &cobra.Command{
+		Use:   "explain-admission -f FILE",
+		Short: "Print what each admission plugin of a server would do with objects",
+		Long: `Have a server create the objects of a file, or replace those that are there, as a dry
+run, and print what each admission plugin did: the fields that it changed, what it
+said, and how long it took. Nothing is stored. It asks with the credentials of a
+kubeconfig, and needs the same rights as the write itself.`,
+		Example: `  mainstay explain-admission -f pod.yaml`,
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case file == "":
+				return &usageError{errors.New("-f is needed")}
+			case format != "" && format != "json":
+				return &usageError{fmt.Errorf("--output is %q; it must be json", format)}
+			}
+			e.out, e.json = c.OutOrStdout(), format == "json"
+			var err error
+			if e.client, e.server, err = kubeconfig.Client(config); err != nil {
+				return err
+			}
+			return e.explainFile(c.Context(), file, c.InOrStdin())
+		},
+	}
+	flags := command.Flags()
+	flags.StringVarP(&file, "filename", "f", "", "file with objects in YAML or JSON; - is the standard input")
+	flags.StringVar(&config, "kubeconfig", defaultKubeconfig(), "kubeconfig of the server and the user")
+	flags.StringVarP(&e.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of objects that do not name one")
+	flags.StringVarP(&format, "output", "o", "", "json: for programs (default: a table)")
+	return command
+}
+
+// defaultKubeconfig is what clients use where nothing is said, or that of a server in
+// this folder.
+func defaultKubeconfig() string {
+	if path := os.Getenv("KUBECONFIG"); path != "" {
+		return path
+	}
+	return filepath.Join(server.DefaultDataDir, "admin.kubeconfig")
+}
+
+// explainFile explains each object of a file.
+func (e *explainer) explainFile(ctx context.Context, file string, stdin io.Reader) error {
+	in := stdin
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = opened.Close() }()
+		in = opened
+	}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	for {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+		if err := e.explainDocument(ctx, text); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+}
+
+func (e *explainer) explainDocument(ctx context.Context, text []byte) error {
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &obj.Object); err != nil {
+		return err
+	}
+	if len(obj.Object) == 0 {
+		return nil // nothing between two separators
+	}
+	collection, err := e.collectionOf(ctx, obj)
+	if err != nil {
+		return err
+	}
+	body, err := obj.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	method, path := http.MethodPost, collection
+	if name := obj.GetName(); name != "" {
+		var there metav1.PartialObjectMetadata
+		if item := collection + "/" + url.PathEscape(name); e.get(ctx, item, &there) == nil {
+			method, path = http.MethodPut, item
+		}
+	}
+	answer, err := e.ask(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	if e.json {
+		return json.NewEncoder(e.out).Encode(answer)
+	}
+	fmt.Fprintf(e.out, "%s %s: %s\n", method, path, outcome(answer))
+	return writeSteps(e.out, answer.Plugins)
+}
+
+// collectionOf returns the path of the collection that an object is in.
+func (e *explainer) collectionOf(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
+	gv, err := schema.ParseGroupVersion(obj.GetAPIVersion())
+	if err != nil || gv.Version == "" || obj.GetKind() == "" {
+		return "", errors.New("an object has no apiVersion and kind")
+	}
+	path := "/apis/" + gv.String()
+	if gv.Group == "" {
+		path = "/api/" + gv.Version
+	}
+	var found metav1.APIResourceList
+	if err := e.get(ctx, path, &found); err != nil {
+		return "", fmt.Errorf("find the resource of %s %s: %w", gv, obj.GetKind(), err)
+	}
+	for _, r := range found.APIResources {
+		if r.Kind != obj.GetKind() || strings.Contains(r.Name, "/") {
+			continue
+		}
+		if !r.Namespaced {
+			return path + "/" + r.Name, nil
+		}
+		namespace := obj.GetNamespace()
+		if namespace == "" {
+			namespace = e.namespace
+		}
+		return path + "/namespaces/" + url.PathEscape(namespace) + "/" + r.Name, nil
+	}
+	return "", fmt.Errorf("the server has no %s in %s", obj.GetKind(), gv)
+}
+
+// ask has the server explain a write.
+func (e *explainer) ask(ctx context.Context, method, path string, body []byte) (*endpoints.AdmissionExplanation, error) {
+	var answer endpoints.AdmissionExplanation
+	if err := e.do(ctx, method, path+"?dryRun=All&explain=admission", body, &answer); err != nil {
+		return nil, err
+	}
+	if answer.Kind != "AdmissionExplanation" {
+		return nil, fmt.Errorf("%s explains nothing: it is another server than mainstay", e.server)
+	}
+	return &answer, nil
+}
+
+func (e *explainer) get(ctx context.Context, path string, into any) error {
+	return e.do(ctx, http.MethodGet, path, nil, into)
+}
+
+// do sends a request, and reads the answer. One that refuses is an error.
+func (e *explainer) do(ctx context.Context, method, path string, body []byte, into any) error {
+	r, err := http.NewRequestWithContext(ctx, method, e.server+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	response, err := e.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		var status metav1.Status
+		if json.Unmarshal(text, &status) != nil || status.Message == "" {
+			status.Message = response.Status
+		}
+		return errors.New(status.Message)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// outcome says in a line what the write would have come to.
+func outcome(answer *endpoints.AdmissionExplanation) string {
+	text := fmt.Sprintf("%d %s", answer.Code, http.StatusText(answer.Code))
+	var status metav1.Status
+	if json.Unmarshal(answer.Status, &status) == nil && status.Message != "" {
+		text += ": " + status.Message
+	}
+	return text
+}
+
+// writeSteps prints the plugins that did something, and how many others there were.
+func writeSteps(out io.Writer, steps []admission.Step) error {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "PLUGIN\tPHASE\tTOOK\tDID")
+	idle, took := 0, time.Duration(0)
+	for i := range steps {
+		step := &steps[i]
+		did := deeds(step)
+		if len(did) == 0 {
+			idle, took = idle+1, took+step.Took
+			continue
+		}
+		phase := step.Phase
+		if step.Again {
+			phase += " again"
+		}
+		for n, deed := range did {
+			if n == 0 {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", step.Plugin, phase, step.Took, deed)
+			} else {
+				fmt.Fprintf(table, "\t\t\t%s\n", deed)
+			}
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%d other calls of plugins did nothing, in %s\n", idle, took)
+	return err
+}
+
+// deeds are what a plugin did, a line each.
+func deeds(step *admission.Step) []string {
+	var lines []string
+	for _, change := range step.Changes {
+		switch {
+		case change.Before == nil:
+			lines = append(lines, fmt.Sprintf("sets %s to %s", change.Path, shown(change.After)))
+		case change.After == nil:
+			lines = append(lines, fmt.Sprintf("removes %s, which was %s", change.Path, shown(change.Before)))
+		default:
+			lines = append(lines, fmt.Sprintf("changes %s from %s to %s", change.Path, shown(change.Before), shown(change.After)))
+		}
+	}
+	for _, warning := range step.Warnings {
+		lines = append(lines, "warns: "+warning)
+	}
+	for _, key := range slices.Sorted(maps.Keys(step.AuditAnnotations)) {
+		lines = append(lines, "notes for audit: "+key+"="+step.AuditAnnotations[key])
+	}
+	if step.Refusal != "" {
+		lines = append(lines, "refuses: "+step.Refusal)
+	}
+	return lines
+}
+
+// shown returns a value as it stands in a table: in one line that is not too long.
+func shown(value any) string {
+	const most = 200
+	text, err := json.Marshal(value)
+	switch {
+	case err != nil:
+		return "?"
+	case len(text) > most:
+		return strings.ToValidUTF8(string(text[:most]), "") + "…"
+	}
+	return string(text)
+}

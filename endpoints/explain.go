@@ -1,0 +1,87 @@
+package endpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/admission"
+)
+
+// explainParameter, with the value "admission", has a dry run answer with what admission
+// did. It is ours: kube-apiserver ignores it.
+const explainParameter = "explain"
+
+// AdmissionExplanation is the answer to a dry run with explain=admission.
+type AdmissionExplanation struct {
+	metav1.TypeMeta `json:",inline"`
+	// Code is that of the dry run's answer, which is in Object or Status.
+	Code   int             `json:"code"`
+	Object json.RawMessage `json:"object,omitempty"`
+	Status json.RawMessage `json:"status,omitempty"`
+	// Plugins are the calls of plugins, in their order; they end with the one that
+	// refused, if one has.
+	Plugins []admission.Step `json:"plugins"`
+}
+
+// asksWhy reports whether a request wants to know what admission does. Nearly none
+// does.
+func asksWhy(r *http.Request) bool {
+	return strings.Contains(r.URL.RawQuery, explainParameter+"=") && r.URL.Query().Get(explainParameter) == "admission"
+}
+
+// explain answers a dry run with what admission did, and what it would have answered.
+func (c *call) explain() error {
+	switch c.info.Verb {
+	case "create", "update", "patch", "delete":
+	default:
+		return apierrors.NewBadRequest("explain=admission is for create, update, patch and delete")
+	}
+	if !slices.Equal(c.r.URL.Query()["dryRun"], []string{metav1.DryRunAll}) {
+		return apierrors.NewBadRequest("explain=admission needs dryRun=All")
+	}
+	c.explanation = &admission.Explanation{}
+	asked, answer := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
+	asked.w, asked.r = answer, c.r.WithContext(c.r.Context())
+	asked.r.Header = c.r.Header.Clone()
+	asked.r.Header.Set("Accept", "application/json")
+	asked.r.Header.Del("Accept-Encoding")
+	if err := asked.serve(); err != nil {
+		c.api.WriteError(answer, asked.r, err)
+	}
+	e := AdmissionExplanation{Code: answer.code, Plugins: c.explanation.Steps}
+	e.APIVersion, e.Kind = "mainstay.dev/v1", "AdmissionExplanation"
+	if answer.code < http.StatusBadRequest {
+		e.Object = answer.body.Bytes()
+	} else {
+		e.Status = answer.body.Bytes()
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	_, _ = c.w.Write(body) // a client that went away cannot be told
+	return nil
+}
+
+// bufferedResponse keeps an answer.
+type bufferedResponse struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (b *bufferedResponse) Header() http.Header { return b.header }
+
+// Write implements http.ResponseWriter.
+func (b *bufferedResponse) Write(p []byte) (int, error) { return b.body.Write(p) }
+
+// WriteHeader implements http.ResponseWriter.
+func (b *bufferedResponse) WriteHeader(code int) { b.code = code }
