@@ -115,7 +115,7 @@ func admissionPlugins() []admissionPlugin {
 		{"MutatingAdmissionWebhook", byDefault, nil},
 		{"ValidatingAdmissionPolicy", byDefault, nil},
 		{"ValidatingAdmissionWebhook", byDefault, nil},
-		{"ResourceQuota", byDefault, nil},
+		{resourceQuota, byDefault, func(i *instance) admission.Plugin { return plugin.ResourceQuota{Ledger: i.quotas} }},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/quota"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
@@ -71,8 +72,8 @@ func (i *instance) rowEnv() *builtin.Env {
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations, roles and bindings, flow schemas
-// and their levels are observed when they are written: whoever wrote one finds it in effect.
+// openRow opens the storage of a row. Definitions, registrations, quotas, roles and bindings, flow
+// schemas and their levels are observed when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
 	case definitionsResource:
@@ -89,6 +90,8 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 		}
 	case flowSchemas:
 		spec.Observer = &storage.Observer{Written: func(record *codec.Record) error { i.conditions.Schema(record.Name().Name); return nil }}
+	case quota.Resource():
+		spec.Observer = i.observeQuota()
 	case priorityLevels:
 		spec.Observer = &storage.Observer{
 			Written: func(record *codec.Record) error { i.conditions.Level(record.Name().Name); return nil },
@@ -98,7 +101,7 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	if i.rbac != nil && spec.Resource.Group == rbacv1.GroupName {
 		spec.Observer = i.rbac.Observer(spec.Resource.Resource)
 	}
-	return i.factory.Open(spec)
+	return i.openNamespaced(spec)
 }
 
 // describe answers for the documents that say what is served.
