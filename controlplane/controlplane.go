@@ -10,10 +10,10 @@
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, authorizer,
 // codec, controllers/changes, controllers/clusterroles, controllers/election,
 // controllers/flowschemas, controllers/garbage, controllers/namespace,
-// controllers/rootca, controllers/serviceaccounts, controllers/storageprotection,
-// controllers/ttlafterfinished, discovery, egress, endpoints, feature, filters,
-// filters/authn, filters/authz, filters/authz/rbac, local, openapi, registry,
-// request, rest, route, serviceaccount, storage, storage/cache, storage/factory,
+// controllers/resourcequotas, controllers/rootca, controllers/serviceaccounts,
+// controllers/storageprotection, controllers/ttlafterfinished, discovery, egress, endpoints,
+// feature, filters, filters/authn, filters/authz, filters/authz/rbac, local, openapi, quota,
+// registry, request, rest, route, serviceaccount, storage, storage/cache, storage/factory,
 // storage/kv, storage/reflector, telemetry.
 package controlplane
 

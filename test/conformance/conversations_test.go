@@ -38,6 +38,8 @@ func flagsOf(name string) []string {
 		return onDemand
 	case name == "admission/podsecurity":
 		return []string{"--allow-privileged=false"}
+	case name == "controllers/resourcequota":
+		return []string{"--controllers=*"}
 	}
 	return nil
 }
