@@ -70,16 +70,16 @@ type instance struct {
 	quotas         *quota.Ledger
 	quotaReflector *reflector.Reflector
 	quotaCounts    *resourcequotas.Controller
-	leases      storage.Interface // uncached
-	api         *endpoints.API
-	paths       *paths
-	checkPaths  []string // of single health checks
+	leases         storage.Interface // uncached
+	api            *endpoints.API
+	paths          *paths
+	checkPaths     []string // of single health checks
 	// resources handles API requests, handler all requests, with the filters.
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                                 context.CancelFunc
-	running                              errgroup.Group
+	stop                                            context.CancelFunc
+	running                                         errgroup.Group
 	rbacLoop, customLoop, quotaLoop, aggregatedLoop loop
 }
 

@@ -36,10 +36,16 @@ func (i *instance) charges() bool {
 // their quotas.
 func (i *instance) openNamespaced(spec storage.Spec) (storage.Interface, error) {
 	opened, err := i.factory.Open(spec)
-	if err != nil || !spec.Namespaced || !i.charges() {
+	if err != nil || !spec.Namespaced {
 		return opened, err
 	}
-	return i.quotas.Account(spec.Resource, opened), nil
+	if i.charges() {
+		opened = i.quotas.Account(spec.Resource, opened)
+	}
+	if spec.Resource == quota.Resource() { // outside the account, which is locked while it writes
+		opened = storage.Observed(opened, &storage.Observer{Written: i.countQuota})
+	}
+	return opened, nil
 }
 
 // openQuotas opens the account of quotas, once the resources are there.
@@ -99,21 +105,13 @@ func ownsUse(live, changed *corev1.ResourceQuota) bool {
 	return false
 }
 
-// observeQuota has a quota that was written counted before its writer is answered, where
+// countQuota has a quota that was written counted before its writer is answered, where
 // this server counts quotas.
-func (i *instance) observeQuota() *storage.Observer {
-	observer := i.quotas.Observer()
-	taken := observer.Written
-	observer.Written = func(record *codec.Record) error {
-		if err := taken(record); err != nil {
-			return err
-		}
-		if q, err := codec.SharedAs[*corev1.ResourceQuota](record); err == nil && !resourcequotas.Counted(q) {
-			i.recount(record.Name())
-		}
-		return nil
+func (i *instance) countQuota(record *codec.Record) error {
+	if q, err := codec.SharedAs[*corev1.ResourceQuota](record); err == nil && !resourcequotas.Counted(q) {
+		i.recount(record.Name())
 	}
-	return observer
+	return nil
 }
 
 // recountPatience bounds how long the writer of a quota waits for the count.

@@ -91,7 +91,7 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	case flowSchemas:
 		spec.Observer = &storage.Observer{Written: func(record *codec.Record) error { i.conditions.Schema(record.Name().Name); return nil }}
 	case quota.Resource():
-		spec.Observer = i.observeQuota()
+		spec.Observer = i.quotas.Observer()
 	case priorityLevels:
 		spec.Observer = &storage.Observer{
 			Written: func(record *codec.Record) error { i.conditions.Level(record.Name().Name); return nil },
