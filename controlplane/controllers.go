@@ -46,9 +46,13 @@ type controller struct {
 // are kube-controller-manager's.
 func Controllers() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{
-		clusterroles.Name, garbage.Name, namespace.Name, resourcequotas.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
+		clusterroles.Name, garbage.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
 	}, storageprotection.Names())))
 }
+
+// policyStatus is the controller that checks the types of policies' expressions. Here that
+// is done when a policy is written; one of kube-controller-manager finds nothing to do.
+const policyStatus = "validatingadmissionpolicy-status-controller"
 
 func (o Options) checkControllers() error {
 	var errs []error

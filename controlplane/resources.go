@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/quota"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
@@ -39,6 +39,7 @@ func (i *instance) installAPI() error {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
 		ControllerRuns: i.controllerRuns,
+		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api
@@ -62,6 +63,7 @@ func (i *instance) rowEnv() *builtin.Env {
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
 		Storage:           i.openRow,
 		Authorizer:        i.authorizer,
+		ResourceOf:        i.nameOf,
 		AuthenticateToken: i.authenticateToken,
 		Tokens:            i.issuer(),
 		Rules:             i.reviewRules,
@@ -69,11 +71,14 @@ func (i *instance) rowEnv() *builtin.Env {
 	if i.rbac != nil {
 		env.Roles = i.rbac
 	}
+	if i.options.runs(policyStatus) {
+		env.Types = &typeResolver{instance: i}
+	}
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations, quotas, roles and bindings, flow
-// schemas and their levels are observed when they are written: whoever wrote one finds it in effect.
+// openRow opens the storage of a row. Definitions, registrations, quotas, flow schemas and their levels, and
+// what decides about rights are observed when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
 	case definitionsResource:
@@ -98,8 +103,8 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Deleted: func(name types.NamespacedName, _ int64) { i.conditions.Level(name.Name) },
 		}
 	}
-	if i.rbac != nil && spec.Resource.Group == rbacv1.GroupName {
-		spec.Observer = i.rbac.Observer(spec.Resource.Resource)
+	for _, observer := range []*storage.Observer{i.rightsObserver(spec.Resource), i.observeWebhooks(spec.Resource), i.observePolicies(spec.Resource)} {
+		spec.Observer = spec.Observer.And(observer)
 	}
 	return i.openNamespaced(spec)
 }

@@ -3,8 +3,9 @@
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
 //
-// Imports: admission, authorizer, codec, endpoints/apply, endpoints/jsonpatch,
-// endpoints/mergepatch, endpoints/strategic, request, rest, telemetry.
+// Imports: admission, authorizer, codec, codec/jsonpatch, codec/jsontext,
+// endpoints/apply, endpoints/mergepatch, endpoints/strategic, request, rest,
+// telemetry.
 package endpoints
 
 import (
@@ -59,6 +60,9 @@ type Config struct {
 	// kube-controller-manager's name of it; clients are warned where it does not. nil:
 	// all do.
 	ControllerRuns func(ctx context.Context, name string) bool
+	// UnsafeDeletion lets users that may delete objects that cannot be read
+	// (AllowUnsafeMalformedObjectDeletion).
+	UnsafeDeletion bool
 	Logger         *slog.Logger
 }
 
@@ -131,8 +135,18 @@ func (c *call) serve() error {
 	}
 	if c.resource.Warning != "" {
 		request.AddWarning(c.r.Context(), c.resource.Warning)
+		c.annotateDeprecated()
 	}
 	return handle()
+}
+
+// annotateDeprecated says in the audit event that the API is deprecated. The request
+// goes on if there is no room for it.
+func (c *call) annotateDeprecated() {
+	_ = request.Annotate(c.r.Context(), "k8s.io/deprecated", "true")
+	if c.resource.RemovedRelease != "" {
+		_ = request.Annotate(c.r.Context(), "k8s.io/removed-release", c.resource.RemovedRelease)
+	}
 }
 
 // handler chooses by verb and shape of the path; nil where the resource does

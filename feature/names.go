@@ -2,6 +2,7 @@ package feature
 
 // Gates that this server asks for. Each says in the table what it changes.
 const (
+	AllowUnsafeMalformedObjectDeletion             Gate = "AllowUnsafeMalformedObjectDeletion"
 	AtomicWriteVolumeUserFields                    Gate = "AtomicWriteVolumeUserFields"
 	CSIVolumeHealth                                Gate = "CSIVolumeHealth"
 	ClusterTrustBundle                             Gate = "ClusterTrustBundle"
@@ -31,6 +32,7 @@ const (
 	DeploymentReplicaSetTerminatingReplicas        Gate = "DeploymentReplicaSetTerminatingReplicas"
 	EmptyDirVolumeMode                             Gate = "EmptyDirVolumeMode"
 	EvictionRequestAPI                             Gate = "EvictionRequestAPI"
+	ExcludeAdmissionWebhookVirtualResources        Gate = "ExcludeAdmissionWebhookVirtualResources"
 	GRPCContainerProbeTLS                          Gate = "GRPCContainerProbeTLS"
 	GenericWorkload                                Gate = "GenericWorkload"
 	H2CContainerProbe                              Gate = "H2CContainerProbe"
@@ -41,6 +43,7 @@ const (
 	InPlacePodVerticalScalingInitContainers        Gate = "InPlacePodVerticalScalingInitContainers"
 	InPlacePodVerticalScalingSchedulerPreemption   Gate = "InPlacePodVerticalScalingSchedulerPreemption"
 	KubeletInUserNamespace                         Gate = "KubeletInUserNamespace"
+	ManifestBasedAdmissionControlConfig            Gate = "ManifestBasedAdmissionControlConfig"
 	MatchLabelKeysInPodTopologySpread              Gate = "MatchLabelKeysInPodTopologySpread"
 	MatchLabelKeysInPodTopologySpreadSelectorMerge Gate = "MatchLabelKeysInPodTopologySpreadSelectorMerge"
 	MaxUnavailableStatefulSet                      Gate = "MaxUnavailableStatefulSet"
@@ -59,8 +62,14 @@ const (
 	TaintTolerationComparisonOperators             Gate = "TaintTolerationComparisonOperators"
 	TokenRequestServiceAccountUIDValidation        Gate = "TokenRequestServiceAccountUIDValidation"
 	TopologyAwareWorkloadScheduling                Gate = "TopologyAwareWorkloadScheduling"
+	UnauthenticatedHTTP2DOSMitigation              Gate = "UnauthenticatedHTTP2DOSMitigation"
 	UserNamespacesHostNetworkSupport               Gate = "UserNamespacesHostNetworkSupport"
 	VolumeBindMountOptions                         Gate = "VolumeBindMountOptions"
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"
 	WorkloadWithJob                                Gate = "WorkloadWithJob"
+
+	// What kubelets may do.
+	AllowInsecureKubeletCertificateSigningRequests   Gate = "AllowInsecureKubeletCertificateSigningRequests"
+	KubeletServiceAccountTokenForCredentialProviders Gate = "KubeletServiceAccountTokenForCredentialProviders"
+	ServiceAccountNodeAudienceRestriction            Gate = "ServiceAccountNodeAudienceRestriction"
 )

@@ -61,7 +61,7 @@ func TestWarnedOfDeletions(t *testing.T) {
 	const (
 		foreground = `{"propagationPolicy":"Foreground"}`
 		orphan     = `{"propagationPolicy":"Orphan"}`
-		nobody     = "nor does a kube-controller-manager hold its lease"
+		nobody     = "no kube-controller-manager holds its lease in kube-system"
 	)
 	namespace, object := make(1)
 	tests := []struct{ path, body, want string }{

@@ -104,7 +104,7 @@ func (p PodSecurity) validatePod(ctx context.Context, a *admission.Attributes, p
 	if old := oldOf[corev1.Pod](a); old != nil && !isSignificantUpdate(pod, old) {
 		return nil
 	}
-	e := podEvaluation{p, a, policy, podsecurity.Pod{Annotations: pod.Annotations, Spec: &pod.Spec}}
+	e := podEvaluation{plugin: p, a: a, policy: policy, pod: podsecurity.Pod{Annotations: pod.Annotations, Spec: &pod.Spec}}
 	return e.run(ctx, faults, true)
 }
 
@@ -123,7 +123,7 @@ func (p PodSecurity) reviewTemplate(ctx context.Context, a *admission.Attributes
 	if len(faults) == 0 && policy.Warn.Level == podsecurity.Privileged && policy.Audit.Level == podsecurity.Privileged {
 		return
 	}
-	e := podEvaluation{p, a, policy, podsecurity.Pod{Annotations: template.Annotations, Spec: &template.Spec}}
+	e := podEvaluation{plugin: p, a: a, policy: policy, pod: podsecurity.Pod{Annotations: template.Annotations, Spec: &template.Spec}}
 	_ = e.run(ctx, faults, false) // it refuses only what is enforced
 }
 
@@ -171,6 +171,27 @@ type podEvaluation struct {
 	a      *admission.Attributes
 	policy podsecurity.Policy
 	pod    podsecurity.Pod
+	// known are the verdicts so far: levels are often the same.
+	known [3]podVerdict
+	count int
+}
+
+type podVerdict struct {
+	level      podsecurity.LevelVersion
+	violations podsecurity.Violations
+}
+
+// judge returns what a level says against the pod.
+func (e *podEvaluation) judge(level podsecurity.LevelVersion) podsecurity.Violations {
+	for i := range e.known[:e.count] {
+		if e.known[i].level == level {
+			return e.known[i].violations
+		}
+	}
+	violations := e.plugin.Standards.Judge(level, e.pod)
+	e.known[e.count] = podVerdict{level, violations}
+	e.count++
+	return violations
 }
 
 // run judges the pod. It is refused only where the policy is enforced.
@@ -185,25 +206,18 @@ func (e *podEvaluation) run(ctx context.Context, faults field.ErrorList, enforce
 		p.Metrics.countError(a, false)
 		note(ctx, a, podSecurityFail, fmt.Sprintf("Failed to parse policy: %v", faults.ToAggregate()))
 	}
-	var enforced, audited podsecurity.Violations
+	var enforced podsecurity.Violations
 	if enforce {
 		enforced = e.enforce(ctx)
 	}
-	if audited = enforced; !enforce || e.policy.Audit != e.policy.Enforce {
-		audited = p.Standards.Judge(e.policy.Audit, e.pod)
-	}
-	if len(audited) > 0 {
+	if audited := e.judge(e.policy.Audit); len(audited) > 0 {
 		p.Metrics.countEvaluation(a, denied, auditMode, e.policy.Audit)
 		note(ctx, a, auditViolations, wouldViolate(e.policy.Audit, audited))
 	}
 	if len(enforced) > 0 {
 		return refuse(a, fmt.Errorf("violates PodSecurity %q: %s", e.policy.Enforce, enforced))
 	}
-	warned := audited
-	if e.policy.Warn != e.policy.Audit {
-		warned = p.Standards.Judge(e.policy.Warn, e.pod)
-	}
-	if len(warned) > 0 {
+	if warned := e.judge(e.policy.Warn); len(warned) > 0 {
 		p.Metrics.countEvaluation(a, denied, warnMode, e.policy.Warn)
 		request.AddWarning(ctx, wouldViolate(e.policy.Warn, warned))
 	}
@@ -212,7 +226,7 @@ func (e *podEvaluation) run(ctx context.Context, faults field.ErrorList, enforce
 
 func (e *podEvaluation) enforce(ctx context.Context) podsecurity.Violations {
 	note(ctx, e.a, enforcedPolicy, e.policy.Enforce.String())
-	violations := e.plugin.Standards.Judge(e.policy.Enforce, e.pod)
+	violations := e.judge(e.policy.Enforce)
 	decision := allowed
 	if len(violations) > 0 {
 		decision = denied

@@ -3,7 +3,7 @@
 // all others. Everything about an API group is in the folder of that group;
 // this package turns rows into REST storage. It serves nothing itself.
 //
-// Imports: apis/builtin/validation, authorizer, codec, feature, registry,
+// Imports: apis/builtin/validation, authorizer, cel/typed, codec, feature, registry,
 // request, rest, serviceaccount, storage.
 package builtin
 
@@ -23,6 +23,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/authorizer"
+	celtyped "mainstay.dev/mainstay/cel/typed"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/registry"
@@ -44,6 +45,9 @@ type Entry interface {
 	build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	// versions are those that it can be served in, gv among them.
 	versions(gv schema.GroupVersion) []schema.GroupVersion
+	// stored says where its objects are, and what they are called in the group; "" for
+	// what is not stored.
+	stored() (path, name string)
 }
 
 // Env is what rows need of the server they are served by.
@@ -78,6 +82,14 @@ type Env struct {
 	// they do not have; nil: that is not what is asked.
 	Roles RoleResolver
 
+	// ResourceOf returns the resource of a kind, "" where there is none, so that it can
+	// be asked who may read such objects. It is required with Authorizer.
+	ResourceOf func(schema.GroupVersionKind) string
+
+	// Types finds the types of what policies are about; nil: their expressions are not
+	// checked with types.
+	Types TypeResolver
+
 	// The following answer reviews. They are required where the groups of
 	// reviews are served, and are called when a review comes in.
 
@@ -101,6 +113,14 @@ type Env struct {
 	errs   []error // of Storage
 	// validator runs the rules of all rows.
 	validator *validation.Validator
+}
+
+// TypeResolver knows the types of kinds.
+type TypeResolver interface {
+	// KindOf returns the kind of a resource, an empty one where it is not served.
+	KindOf(schema.GroupVersionResource) schema.GroupVersionKind
+	// TypeOf returns the type of a kind's objects; nil where that is not known.
+	TypeOf(schema.GroupVersionKind) *celtyped.Type
 }
 
 // RoleResolver knows the rules of roles and bindings.

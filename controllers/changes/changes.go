@@ -73,7 +73,10 @@ func (f *Feed) Run(ctx context.Context) {
 	backoff := reflector.Backoff(reflector.MaxBackoff)
 	for ctx.Err() == nil {
 		synced, err := f.follow(ctx)
-		if ctx.Err() != nil || errors.Is(err, kv.ErrClosed) {
+		if errors.Is(err, kv.ErrClosed) {
+			<-ctx.Done() // nothing changes any more
+		}
+		if ctx.Err() != nil {
 			return
 		}
 		if synced {

@@ -214,7 +214,8 @@ func (w *collection) unblock(ctx context.Context, p *present) error {
 	})
 }
 
-// errOther: there is another object of the name by now.
+// errOther: there is another object of the name by now, or a cache has the one before
+// it. Either is looked at again.
 var errOther = errors.New("it is another object")
 
 // update changes an object, unless it is gone.
@@ -226,7 +227,7 @@ func (w *collection) update(ctx context.Context, p *present, change func(codec.O
 		change(obj)
 		return nil
 	})
-	if apierrors.IsNotFound(err) || errors.Is(err, errOther) {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {

@@ -94,47 +94,70 @@ func (c *Controller) empty(ctx context.Context, namespace string) *findings {
 
 // emptyOf deletes the objects of a resource.
 func (c *Controller) emptyOf(ctx context.Context, r changes.Resource, namespace string, found *findings) {
-	name := r.Name + "." + r.GroupVersion.Group
-	errs := 0
-	next := r.Key(c.config.Prefix, namespace, "")
-	trim, end := len(next), kv.PrefixEnd(next)
-	var delete func(types.NamespacedName) (bool, error)
+	e := &emptying{found: found, resource: r.Name + "." + r.GroupVersion.Group, namespace: namespace, prefix: r.Key(c.config.Prefix, namespace, "")}
+	next, end := e.prefix, kv.PrefixEnd(e.prefix)
 	for ctx.Err() == nil {
 		page, err := c.config.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: pageSize})
+		if err == nil && len(page.Entries) > 0 && e.remove == nil {
+			e.remove, err = c.deletion(ctx, r, namespace)
+		}
 		if err != nil {
-			found.fail(name, &errs, err)
+			e.fail(err)
 			return
 		}
-		if len(page.Entries) == 0 {
-			return
-		}
-		if delete == nil {
-			if delete, err = c.deletion(ctx, r, namespace); err != nil {
-				found.fail(name, &errs, err)
-				return
-			}
-		}
-		var group errgroup.Group
-		group.SetLimit(deleters)
-		for i := range page.Entries {
-			e := &page.Entries[i]
-			group.Go(func() error {
-				gone, finalizers, err := deleteOne(types.NamespacedName{Namespace: namespace, Name: e.Key[trim:]}, e.Value, delete)
-				switch {
-				case err != nil:
-					found.fail(name, &errs, err)
-				case !gone:
-					found.keep(name, finalizers)
-				}
-				return nil
-			})
-		}
-		_ = group.Wait()
-		if !page.More {
+		e.removeAll(page.Entries)
+		if !page.More || len(page.Entries) == 0 {
 			return
 		}
 		next = page.Entries[len(page.Entries)-1].Key + "\x00"
 	}
+}
+
+// emptying is the deletion of the objects of one resource in a namespace.
+type emptying struct {
+	found               *findings
+	resource, namespace string
+	prefix              string // of their keys
+	remove              func(types.NamespacedName) (gone bool, err error)
+	errs                int // found.mu guards it
+}
+
+func (e *emptying) fail(err error) { e.found.fail(e.resource, &e.errs, err) }
+
+// removeAll deletes objects, and counts what does not go.
+func (e *emptying) removeAll(entries []kv.Entry) {
+	var group errgroup.Group
+	group.SetLimit(deleters)
+	for i := range entries {
+		group.Go(func() error {
+			gone, finalizers, err := e.removeOne(&entries[i])
+			switch {
+			case err != nil:
+				e.fail(err)
+			case !gone:
+				e.found.keep(e.resource, finalizers)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// removeOne deletes an object, unless that has been asked for already. The finalizers
+// are those that it had.
+func (e *emptying) removeOne(entry *kv.Entry) (gone bool, finalizers []string, err error) {
+	meta, err := changes.MetaOf(entry.Value)
+	if err != nil {
+		return false, nil, err
+	}
+	if meta.Deleting {
+		return false, meta.Finalizers, nil
+	}
+	gone, err = e.remove(types.NamespacedName{Namespace: e.namespace, Name: entry.Key[len(e.prefix):]})
+	if apierrors.IsNotFound(err) {
+		return true, nil, nil
+	}
+	return gone, meta.Finalizers, err
 }
 
 // deletion returns what deletes single objects of a resource, as a request to delete
@@ -142,21 +165,4 @@ func (c *Controller) emptyOf(ctx context.Context, r changes.Resource, namespace 
 func (c *Controller) deletion(ctx context.Context, r changes.Resource, namespace string) (func(types.NamespacedName) (bool, error), error) {
 	background := metav1.DeletePropagationBackground
 	return local.For[codec.Object](c.access, r.GVR()).DeleteSome(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background})
-}
-
-// deleteOne deletes an object, unless that has been asked for already. The finalizers
-// are those that it had.
-func deleteOne(name types.NamespacedName, value []byte, delete func(types.NamespacedName) (bool, error)) (gone bool, finalizers []string, err error) {
-	meta, err := changes.MetaOf(value)
-	if err != nil {
-		return false, nil, err
-	}
-	if meta.Deleting {
-		return false, meta.Finalizers, nil
-	}
-	gone, err = delete(name)
-	if apierrors.IsNotFound(err) {
-		return true, nil, nil
-	}
-	return gone, meta.Finalizers, err
 }

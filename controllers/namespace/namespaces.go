@@ -122,7 +122,8 @@ func (s *subscriber) namespaceChanged(c *changes.Change) {
 	}
 }
 
-// errOther: the namespace is not the one it was, or is not being deleted.
+// errOther: the namespace is not the one it was, or a cache has not seen its deletion
+// yet. Either is looked at again.
 var errOther = errors.New("the namespace is not the same any more")
 
 // sync deletes what is in a namespace that is being deleted, says what remains, and
@@ -142,7 +143,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 		return ctx.Err()
 	}
 	if err := c.report(ctx, ns, found); err != nil {
-		return ignoreOther(fmt.Errorf("say what remains in namespace %s: %w", name, err))
+		return ignoreGone(fmt.Errorf("say what remains in namespace %s: %w", name, err))
 	}
 	if err := found.err(); err != nil {
 		return fmt.Errorf("empty namespace %s: %w", name, err)
@@ -153,7 +154,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	case found.remains():
 		return nil // until something of it goes
 	}
-	return ignoreOther(c.finalize(ctx, ns))
+	return ignoreGone(c.finalize(ctx, ns))
 }
 
 // finalize removes the namespace's finalizer, with which it goes.
@@ -173,8 +174,8 @@ func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
 
 func isSame(a, b *corev1.Namespace) bool { return a.UID == b.UID && a.DeletionTimestamp != nil }
 
-func ignoreOther(err error) error {
-	if errors.Is(err, errOther) || apierrors.IsNotFound(err) {
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err

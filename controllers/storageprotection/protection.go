@@ -178,13 +178,14 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 		current.SetFinalizers(finalizers)
 		return nil
 	})
-	if apierrors.IsNotFound(err) || errors.Is(err, errOther) {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// errOther: there is another object of the name by now, or it has been deleted.
+// errOther: there is another object of the name by now, or it has been deleted; or a
+// cache has not seen yet what has brought the object here. Either is looked at again.
 var errOther = errors.New("it is not the same any more")
 
 // used reports whether something uses an object.

@@ -78,12 +78,16 @@ func (q *Queue[K]) Add(key K) {
 	q.addLocked(key)
 }
 
-// AddAfter has a key looked at after a while.
+// AddAfter has a key looked at after a while, or again at once if Do has it now.
 func (q *Queue[K]) AddAfter(key K, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stateLocked(key)
-	if s.queued || s.running || s.retry != nil {
+	switch {
+	case s.running:
+		s.again = true
+		return
+	case s.queued, s.retry != nil:
 		return
 	}
 	q.laterLocked(key, s, delay)

@@ -169,6 +169,9 @@ func TestEvictionWithTwoBudgets(t *testing.T) {
 	a.create("policy/v1 poddisruptionbudgets", other)
 	wantMessage(t, a.createNamed("v1 pods/eviction", in("ns", "p"), eviction("p", nil)), overBudget)
 	a.create("policy/v1 poddisruptionbudgets", budget("pdb2"))
-	wantMessage(t, a.createNamed("v1 pods/eviction", in("ns", "p"), eviction("p", nil)),
-		"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+	err := a.createNamed("v1 pods/eviction", in("ns", "p"), eviction("p", nil))
+	wantMessage(t, err, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+	if !apierrors.IsConflict(err) {
+		t.Errorf("%v is no conflict: nothing is wrong in the server", err)
+	}
 }

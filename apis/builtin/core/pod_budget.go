@@ -51,8 +51,9 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 			continue // a selector that cannot be read matches nothing
 		}
 		if found != nil {
+			// kube-apiserver has a 500 with these words, as if it were at fault.
 			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+				Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict,
 				Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
 			}}
 		}
