@@ -137,10 +137,31 @@ func (i *instance) openRootCA() error {
 
 func (i *instance) openNamespaces() error {
 	emptier := namespace.New(namespace.Config{
-		Backend: i.env.Backend, Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Logger: i.env.Logger,
+		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Logger: i.env.Logger,
 	})
 	i.controllers = append(i.controllers, controller{namespace.Name, emptier.Begin})
 	return nil
+}
+
+// plain returns what decrypts values that controllers read past the storage; nil where
+// nothing is encrypted.
+func (i *instance) plain() changes.Plain {
+	if i.env.Transformer == nil {
+		return nil
+	}
+	keys := NewKeys(i.prefix)
+	return func(ctx context.Context, key string, value []byte) []byte {
+		resource, _ := keys.Resource(key)
+		transformer := i.env.Transformer(resource)
+		if transformer == nil {
+			return value
+		}
+		plain, _, err := transformer.FromStorage(ctx, value, key)
+		if err != nil {
+			return value // which says that it cannot be read
+		}
+		return plain
+	}
 }
 
 // keyPrefix is what all keys begin with, as "/registry".
@@ -148,7 +169,7 @@ func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/")
 
 func (i *instance) openGarbageCollector() error {
 	collector := garbage.New(garbage.Config{
-		Backend: i.env.Backend, Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
+		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
 	})
 	i.controllers = append(i.controllers, controller{garbage.Name, collector.Begin})
 	return nil
@@ -220,7 +241,7 @@ func (i *instance) term(ctx context.Context) {
 		subscribers = append(subscribers, s)
 	}
 	defer end() // before what waits for it
-	changes.New(changes.Config{Backend: i.env.Backend, Prefix: i.prefix, Stores: i.rows.Keeps, Logger: i.env.Logger}, subscribers...).Run(ctx)
+	changes.New(changes.Config{Backend: i.env.Backend, Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.Keeps, Logger: i.env.Logger}, subscribers...).Run(ctx)
 }
 
 // accountPatience is how long a pod waits for the default account that a

@@ -81,6 +81,17 @@ func (l *Ledger) Quotas(namespace string) []*corev1.ResourceQuota {
 	return quotas
 }
 
+// At returns a quota as it was at a revision; nil: that is not known any more, or not
+// yet.
+func (l *Ledger) At(name types.NamespacedName, revision int64) *corev1.ResourceQuota {
+	records := l.records(name.Namespace)
+	i, found := find(records, name)
+	if !found || records[i].Revision() != revision {
+		return nil
+	}
+	return l.read(records[i])
+}
+
 // read returns the quota of a record; nil where it cannot be read.
 func (l *Ledger) read(record *codec.Record) *corev1.ResourceQuota {
 	obj, err := record.Kept()

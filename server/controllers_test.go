@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -167,7 +168,11 @@ func (r *running) awaitCode(t *testing.T, path string, want int) {
 // what does not is named, and waited for.
 func TestNamespaceDeletion(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
+	plainAndEncrypted(t, testNamespaceDeletion)
+}
+
+func testNamespaceDeletion(t *testing.T, config Config) {
+	s := start(t, config)
 	s.create(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"ws.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
 		"names":{"plural":"ws","kind":"W"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
@@ -196,6 +201,20 @@ func TestNamespaceDeletion(t *testing.T) {
 		t.Fatal(code, body)
 	}
 	s.awaitCode(t, "/api/v1/namespaces/a", 404)
+}
+
+// plainAndEncrypted runs a test of controllers that read what is stored, without and
+// with encryption at rest.
+func plainAndEncrypted(t *testing.T, test func(*testing.T, Config)) {
+	t.Helper()
+	t.Run("plain", func(t *testing.T) {
+		t.Parallel()
+		test(t, Config{})
+	})
+	t.Run("encrypted", func(t *testing.T) {
+		t.Parallel()
+		test(t, Config{EncryptionConfigFile: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "one"))})
+	})
 }
 
 // unheld returns an object without its finalizers.
@@ -358,7 +377,11 @@ func TestNamespaceOfUnreachableServers(t *testing.T) {
 // TestCollection: what clients see of the deletion of an owner, by how it was asked for.
 func TestCollection(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
+	plainAndEncrypted(t, testCollection)
+}
+
+func testCollection(t *testing.T, config Config) {
+	s := start(t, config)
 	for policy, want := range map[string]map[string]string{ // the events of each object, in order
 		"Background": {"owner": "ADDED, DELETED", "child0": "ADDED owned, DELETED owned", "child1": "ADDED owned, DELETED owned"},
 		"Foreground": {"owner": "ADDED, MODIFIED foregroundDeletion, DELETED foregroundDeletion", "child0": "ADDED owned, DELETED owned", "child1": "ADDED owned, DELETED owned"},

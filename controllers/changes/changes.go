@@ -27,8 +27,8 @@ type Change struct {
 	// "example.com/widgets".
 	Path            string
 	Namespace, Name string
-	// Value is the object as stored; nil: it is gone. Prev is what was there before;
-	// nil: nothing, or that is not known.
+	// Value is the object as stored, but for encryption; nil: it is gone. Prev is what
+	// was there before; nil: nothing, or that is not known.
 	Value, Prev []byte
 	// Revision is that of the change. Objects that are written together have the same.
 	Revision int64
@@ -46,9 +46,23 @@ type Subscriber interface {
 	Synced()
 }
 
-// Config configures a Feed. All fields are required.
+// Plain returns a value as it was before it was encrypted at rest, or as it is where it
+// cannot be decrypted: MetaOf then returns an error. nil: nothing is encrypted. It may be
+// called concurrently.
+type Plain func(ctx context.Context, key string, value []byte) []byte
+
+// Of is Plain of a value that may be nil, and stays so.
+func (p Plain) Of(ctx context.Context, key string, value []byte) []byte {
+	if p == nil || value == nil {
+		return value
+	}
+	return p(ctx, key, value)
+}
+
+// Config configures a Feed. All fields but Plain are required.
 type Config struct {
 	Backend kv.Backend
+	Plain   Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// Stores reports whether built-in objects are stored below a path.
@@ -130,7 +144,7 @@ func (f *Feed) readAll(ctx context.Context) (kv.Revision, error) {
 			return 0, fmt.Errorf("read all objects: %w", err)
 		}
 		for i := range page.Entries {
-			f.dispatch(page.Entries[i].Key, page.Entries[i].Value, nil, page.Entries[i].Modified)
+			f.dispatch(ctx, page.Entries[i].Key, page.Entries[i].Value, nil, page.Entries[i].Modified)
 		}
 		if !page.More || len(page.Entries) == 0 {
 			return revision, nil
@@ -154,19 +168,20 @@ func (f *Feed) watch(ctx context.Context, after kv.Revision) (reached kv.Revisio
 			if e.Prev != nil {
 				prev = e.Prev.Value
 			}
-			f.dispatch(e.Key, e.Value, prev, e.Revision)
+			f.dispatch(ctx, e.Key, e.Value, prev, e.Revision)
 		}
 		reached = max(reached, batch.Revision)
 	}
 	return reached, fmt.Errorf("watch everything: %w", w.Err())
 }
 
-func (f *Feed) dispatch(key string, value, prev []byte, revision kv.Revision) {
+func (f *Feed) dispatch(ctx context.Context, key string, value, prev []byte, revision kv.Revision) {
 	c, ok := f.locate(key)
 	if !ok {
 		return
 	}
-	c.Value, c.Prev, c.Revision = value, prev, int64(revision)
+	c.Value, c.Prev = f.config.Plain.Of(ctx, key, value), f.config.Plain.Of(ctx, key, prev)
+	c.Revision = int64(revision)
 	for _, s := range f.subscribers {
 		s.Changed(&c)
 	}

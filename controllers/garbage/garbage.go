@@ -34,9 +34,10 @@ const (
 	workers = 128
 )
 
-// Config configures a Collector. All fields are required.
+// Config configures a Collector. All fields but Plain are required.
 type Config struct {
 	Backend kv.Backend
+	Plain   changes.Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// OfPath returns the resource whose objects are stored below a path, and OfKind that

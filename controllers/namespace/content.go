@@ -95,6 +95,7 @@ func (c *Controller) empty(ctx context.Context, namespace string) *findings {
 // emptyOf deletes the objects of a resource.
 func (c *Controller) emptyOf(ctx context.Context, r changes.Resource, namespace string, found *findings) {
 	e := &emptying{found: found, resource: r.Name + "." + r.GroupVersion.Group, namespace: namespace, prefix: r.Key(c.config.Prefix, namespace, "")}
+	e.plain = func(entry *kv.Entry) []byte { return c.config.Plain.Of(ctx, entry.Key, entry.Value) }
 	next, end := e.prefix, kv.PrefixEnd(e.prefix)
 	for ctx.Err() == nil {
 		page, err := c.config.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: pageSize})
@@ -118,6 +119,7 @@ type emptying struct {
 	found               *findings
 	resource, namespace string
 	prefix              string // of their keys
+	plain               func(*kv.Entry) []byte
 	remove              func(types.NamespacedName) (gone bool, err error)
 	errs                int // found.mu guards it
 }
@@ -146,7 +148,7 @@ func (e *emptying) removeAll(entries []kv.Entry) {
 // removeOne deletes an object, unless that has been asked for already. The finalizers
 // are those that it had.
 func (e *emptying) removeOne(entry *kv.Entry) (gone bool, finalizers []string, err error) {
-	meta, err := changes.MetaOf(entry.Value)
+	meta, err := changes.MetaOf(e.plain(entry))
 	if err != nil {
 		return false, nil, err
 	}

@@ -40,9 +40,10 @@ const (
 	remotePeriod = 5 * time.Second
 )
 
-// Config configures a Controller. All fields are required.
+// Config configures a Controller. All fields but Plain are required.
 type Config struct {
 	Backend kv.Backend
+	Plain   changes.Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// Resources returns the resources that namespaces hold objects of.

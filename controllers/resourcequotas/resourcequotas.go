@@ -171,6 +171,9 @@ func (s *subscriber) quotaChanged(c *changes.Change) {
 
 // isCounted reports whether what a quota limits was counted since that was said.
 func (s *subscriber) isCounted(c *changes.Change) bool {
+	if q := s.config.Ledger.At(types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, c.Revision); q != nil {
+		return Counted(q)
+	}
 	resource, ok := s.config.Resource(c.Path)
 	if !ok {
 		return false
