@@ -12,8 +12,10 @@ package resourcequotas
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"sync"
 	"time"
 
@@ -243,15 +245,33 @@ func (s *subscriber) sync(ctx context.Context, name types.NamespacedName) error 
 	return work.Later(resync)
 }
 
-// Recount counts what a quota limits. Writers of this server that would be charged wait
-// for it.
+// Recount counts what a quota limits. Where others keep changing it, those of this server
+// wait for the count.
 func (c *Controller) Recount(ctx context.Context, name types.NamespacedName) error {
+	err := c.recount(ctx, name, patience)
+	if !errors.Is(err, errBusy) {
+		return err
+	}
 	unlock, err := c.config.Ledger.Lock(ctx, name.Namespace)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	_, err = c.statuses.Update(ctx, name, func(q *corev1.ResourceQuota) error {
+	return c.recount(ctx, name, math.MaxInt)
+}
+
+// patience is how many counts that were out of date when they were to be written are
+// tried again without a lock, which is not held lightly: the write may ask webhooks.
+const patience = 3
+
+var errBusy = errors.New("the quota keeps changing while it is counted")
+
+// recount counts up to some times, until nobody has changed the quota meanwhile.
+func (c *Controller) recount(ctx context.Context, name types.NamespacedName, times int) error {
+	_, err := c.statuses.Update(ctx, name, func(q *corev1.ResourceQuota) error {
+		if times--; times < 0 {
+			return errBusy
+		}
 		used, err := quota.Recount(ctx, q, c.config.List)
 		if err != nil {
 			return err
