@@ -6,10 +6,13 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -202,6 +205,41 @@ func TestUncharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.expect("secrets=1")
+}
+
+// TestQuotaOfMany: of many writers as many succeed as a quota allows, and all others are
+// refused for it.
+func TestQuotaOfMany(t *testing.T) {
+	t.Parallel()
+	const allowed = 7
+	q := newQuotaTest(t, `"secrets":"7","count/secrets":"9"`)
+	secrets := local.For[*corev1.Secret](instanceOf(t, q.plane).local, corev1.SchemeGroupVersion.WithResource("secrets"))
+	for range 3 {
+		var created atomic.Int32
+		var group errgroup.Group
+		for n := range 48 {
+			group.Go(func() error {
+				secret := &corev1.Secret{}
+				secret.Name, secret.Namespace = fmt.Sprint("s", n), "default"
+				_, err := secrets.Create(t.Context(), secret)
+				if err == nil {
+					created.Add(1)
+				} else if !apierrors.IsForbidden(err) {
+					return err
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if n := created.Load(); n != allowed {
+			t.Errorf("%d were created, want %d", n, allowed)
+		}
+		q.expect("count/secrets=7,secrets=7")
+		q.send("DELETE", namespaced+"secrets", "", 200, "")
+		q.expect("count/secrets=0,secrets=0")
+	}
 }
 
 // BenchmarkQuota is what the quotas of a namespace cost a creation, where there is none,
