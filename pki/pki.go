@@ -53,9 +53,9 @@ type Authority struct {
 }
 
 // Open loads the authority in dir (ca.crt, ca.key), or creates it, and the directory,
-// if neither file exists. Errors name the file and what to do; the error is
-// ErrExpired for an expired certificate.
-func Open(dir string) (*Authority, error) { return openOwn(system{}, dir) }
+// if neither file exists. Errors name the file and what to do; the error is ErrExpired
+// for an expired certificate. dir may be InMemory, here and below.
+func Open(dir string) (*Authority, error) { return openOwn(filesOf(dir), dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
 	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
@@ -64,7 +64,7 @@ func openOwn(fsys files, dir string) (*Authority, error) {
 // OpenFrontProxy is Open for the authority of front proxy certificates
 // (front-proxy-ca.crt, .key). It is not that of users, since a front proxy can act as
 // any user.
-func OpenFrontProxy(dir string) (*Authority, error) { return openFrontProxy(system{}, dir) }
+func OpenFrontProxy(dir string) (*Authority, error) { return openFrontProxy(filesOf(dir), dir) }
 
 func openFrontProxy(fsys files, dir string) (*Authority, error) {
 	const name = "front-proxy-ca"
@@ -108,7 +108,7 @@ func (a *Authority) create(commonName string) error {
 		return err
 	}
 	a.key, a.cert, a.pem = pair.key, pair.cert, pair.certPEM
-	return nil
+	return a.write(a.name, pair)
 }
 
 // Bundle returns the authority's certificate in PEM, which must not be changed.
@@ -153,13 +153,25 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 		func(c *x509.Certificate) bool {
 			return c.Subject.CommonName == user && sameSet(c.Subject.Organization, groups)
 		},
-		func() *x509.Certificate {
-			return &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
-		})
+		func() *x509.Certificate { return clientTemplate(user, groups) })
 	if err != nil {
 		return nil, nil, err
 	}
 	return pair.certPEM, pair.keyPEM, nil
+}
+
+// Issue is Client for a certificate that is not stored. It may be called
+// concurrently with any method.
+func (a *Authority) Issue(user string, groups ...string) (cert, key []byte, err error) {
+	pair, err := a.issue(user, x509.ExtKeyUsageClientAuth, clientTemplate(user, groups))
+	if err != nil {
+		return nil, nil, err
+	}
+	return pair.certPEM, pair.keyPEM, nil
+}
+
+func clientTemplate(user string, groups []string) *x509.Certificate {
+	return &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
 }
 
 // sameSet reports whether two lists are equal as sets: certificates reorder
@@ -175,11 +187,23 @@ func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Ce
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return pair{}, err
 	}
-	now := time.Now()
-	if err == nil && kept.cert.CheckSignatureFrom(a.cert) == nil && now.Add(renewBefore).Before(kept.cert.NotAfter) && fits(kept.cert) {
+	if err == nil && kept.cert.CheckSignatureFrom(a.cert) == nil && time.Now().Add(renewBefore).Before(kept.cert.NotAfter) && fits(kept.cert) {
 		return kept, nil
 	}
-	t := template()
+	made, err := a.issue(name, usage, template())
+	if err != nil {
+		return pair{}, err
+	}
+	err = a.write(name, made)
+	if isFull(err) {
+		return made, nil // as good while it lasts; issued again at the next start
+	}
+	return made, err
+}
+
+// issue signs a certificate that is no authority's. name is for errors.
+func (a *Authority) issue(name string, usage x509.ExtKeyUsage, t *x509.Certificate) (pair, error) {
+	now := time.Now()
 	t.NotBefore, t.NotAfter = now.Add(-backdate), now.Add(leafLifetime)
 	if t.NotAfter.After(a.cert.NotAfter) {
 		t.NotAfter = a.cert.NotAfter
@@ -187,11 +211,7 @@ func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Ce
 	t.KeyUsage = x509.KeyUsageDigitalSignature
 	t.ExtKeyUsage = []x509.ExtKeyUsage{usage}
 	t.BasicConstraintsValid = true
-	made, err := a.sign(name, t)
-	if isFull(err) {
-		return made, nil // as good while it lasts; issued again at the next start
-	}
-	return made, err
+	return a.sign(name, t)
 }
 
 func covers(cert *x509.Certificate, hosts []string) bool {
@@ -210,8 +230,8 @@ type pair struct {
 	certPEM, keyPEM []byte
 }
 
-// sign generates a key and a certificate for it, and writes both. If the authority has
-// no certificate yet, it is self-signed.
+// sign generates a key and a certificate for it. If the authority has no certificate
+// yet, it is self-signed.
 func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -237,8 +257,7 @@ func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) 
 	if err != nil {
 		return pair{}, err
 	}
-	p := pair{cert: cert, key: key, keyPEM: keyPEM, certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-	return p, a.write(name, p)
+	return pair{cert: cert, key: key, keyPEM: keyPEM, certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
 // write stores the key before the certificate: after a crash between the two the
@@ -293,7 +312,7 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 
 // SigningKey returns the key in dir that signs service account tokens (sa.key). It
 // generates one if there is none, and writes the public key (sa.pub).
-func SigningKey(dir string) (crypto.Signer, error) { return signingKey(system{}, dir) }
+func SigningKey(dir string) (crypto.Signer, error) { return signingKey(filesOf(dir), dir) }
 
 func signingKey(fsys files, dir string) (crypto.Signer, error) {
 	if err := ensureDir(fsys, dir); err != nil {

@@ -54,6 +54,10 @@ type Config struct {
 	// DataDir holds the store, keys, certificates and the administrator's
 	// kubeconfig.
 	DataDir string
+	// InMemory keeps all of that in memory instead, for a server that is thrown
+	// away: DataDir is not used, nothing is written, and Host.Kubeconfig makes
+	// kubeconfigs.
+	InMemory bool
 	// NewStore creates an empty store even if the data directory has keys but no
 	// store, or holds other files.
 	NewStore bool
@@ -160,7 +164,8 @@ type SNICertificate struct {
 // Serving is the address of a server that is ready.
 type Serving struct {
 	URL string
-	// Kubeconfig is the absolute path of the administrator's kubeconfig.
+	// Kubeconfig is the absolute path of the administrator's kubeconfig; "" in
+	// memory.
 	Kubeconfig string
 }
 
@@ -212,6 +217,9 @@ func (c Config) check() error {
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.SecurePort != AnyPort && (c.SecurePort < 1 || c.SecurePort > 65535) {
 		problem("--secure-port is %d; it must be between 1 and 65535", c.SecurePort)
+	}
+	if c.InMemory && len(c.EtcdServers) > 0 {
+		problem("--etcd-servers cannot be used by a server in memory")
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		problem("--tls-cert-file and --tls-private-key-file must be given together")

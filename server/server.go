@@ -51,7 +51,7 @@ type Host struct {
 	stopping atomic.Bool // /readyz fails from here on
 
 	// What open adds, in its order.
-	dir        *dataDir
+	dir        *dataDir // nil in memory
 	authority  *pki.Authority
 	tokenKeys  *serviceaccount.Keys
 	tokenUsers *tokenUsers
@@ -141,13 +141,8 @@ func (h *Host) open(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, dataDirInUse(h.config.DataDir))
 	}
-	if h.dir, err = openDataDir(h.config.DataDir); err != nil {
+	if err := h.openDir(); err != nil {
 		return err
-	}
-	if len(h.config.EtcdServers) == 0 {
-		if err := h.dir.claimStore(h.config.NewStore); err != nil {
-			return err
-		}
 	}
 	var below errgroup.Group // a first start waits for the disk in both
 	below.Go(h.openPKI)
@@ -171,6 +166,18 @@ func (h *Host) open(ctx context.Context) error {
 		return err
 	}
 	return h.served.Open(ctx)
+}
+
+// openDir locks the data directory, if there is to be one.
+func (h *Host) openDir() error {
+	if h.config.InMemory {
+		return nil
+	}
+	var err error
+	if h.dir, err = openDataDir(h.config.DataDir); err != nil || len(h.config.EtcdServers) > 0 {
+		return err
+	}
+	return h.dir.claimStore(h.config.NewStore)
 }
 
 // ControlPlane returns a control plane of this host whose objects are below a

@@ -3,7 +3,7 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: admission, controlplane, egress/kubeconfig, endpoints, feature, server, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// Imports: admission, apitest/manifests, apitest/throwaway, controlplane, egress/kubeconfig, endpoints, feature, server, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // storage/migrate, telemetry.
 package main
 
@@ -45,6 +45,10 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 	if err == nil {
 		return exitOK
 	}
+	var ended exitCode
+	if errors.As(err, &ended) {
+		return int(ended)
+	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(stderr, "mainstay: %s\n", strings.TrimSpace(line))
 	}
@@ -73,6 +77,6 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission())
+	root.AddCommand(newServe(signals), newRun(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission())
 	return root
 }

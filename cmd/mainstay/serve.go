@@ -35,7 +35,7 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use: "serve",
 		// What others call it.
-		SuggestFor: []string{"start", "run", "server", "up", "apiserver", "kube-apiserver"},
+		SuggestFor: []string{"start", "server", "up", "apiserver", "kube-apiserver"},
 		Short:      "Serve the Kubernetes API",
 		Long:       serveLong,
 		Example: `  mainstay serve
