@@ -227,6 +227,7 @@ func TestReinvocation(t *testing.T) {
 func TestAnnotate(t *testing.T) {
 	t.Parallel()
 	ctx := request.NewContext(t.Context(), &request.Info{}, request.Received(httptest.NewRequest("GET", "/", nil).Context()))
+	request.SetAudit(ctx, &request.Audit{})
 	a := &admission.Attributes{}
 	for _, key := range []string{"", "a", "a/", "/a", "a/b/c", "A_/b", "example.com/not good"} {
 		if err := a.Annotate(ctx, key, "x"); err == nil {

@@ -50,7 +50,7 @@ func admissionPlugins() []admissionPlugin {
 			return plugin.LimitRanger{LimitRanges: stored[*corev1.LimitRange](i, corev1.SchemeGroupVersion, "limitranges")}
 		}},
 		{"ServiceAccount", byDefault, nil},
-		{"NodeRestriction", onDemand, nil},
+		{"NodeRestriction", onDemand, nodeRestriction},
 		{"TaintNodesByCondition", byDefault, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
 		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},
 		{"ImagePolicyWebhook", onDemand, func(i *instance) admission.Plugin {
@@ -202,6 +202,22 @@ func namespaces(i *instance) *local.Client[*corev1.Namespace] {
 // nodes are written by their kubelets all the time.
 func nodes(i *instance) *local.Client[*corev1.Node] {
 	return local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes"))
+}
+
+func nodeRestriction(i *instance) admission.Plugin {
+	core, gates := corev1.SchemeGroupVersion, i.rows.Gates
+	return plugin.NodeRestriction{
+		Nodes:           nodes(i),
+		Pods:            local.For[*corev1.Pod](i.local, core.WithResource("pods")),
+		Accounts:        local.For[*corev1.ServiceAccount](i.local, core.WithResource("serviceaccounts")),
+		Claims:          local.For[*corev1.PersistentVolumeClaim](i.local, core.WithResource("persistentvolumeclaims")),
+		Volumes:         local.For[*corev1.PersistentVolume](i.local, core.WithResource("persistentvolumes")),
+		Drivers:         stored[*storagev1.CSIDriver](i, storagev1.SchemeGroupVersion, "csidrivers"),
+		Authorizer:      i.authorizer,
+		AnyAudience:     !gates.Enabled(feature.ServiceAccountNodeAudienceRestriction),
+		AnyCertificate:  gates.Enabled(feature.AllowInsecureKubeletCertificateSigningRequests),
+		PodCertificates: gates.Enabled(feature.PodCertificateRequest),
+	}
 }
 
 // podGroupProtection needs groups, and those of groups where there are any.

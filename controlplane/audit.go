@@ -1,109 +1,18 @@
 package controlplane
 
 import (
-	"errors"
-	"fmt"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-
-	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/apis/builtin/all"
-	"mainstay.dev/mainstay/apis/builtin/core"
-	"mainstay.dev/mainstay/apis/builtin/core/allocation"
-	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/audit"
+	"mainstay.dev/mainstay/filters"
 )
 
-// Audit checks the objects of a store that no server uses, as far as they depend on each
-// other: each address and port of a service is allocated to it, and to it alone, and
-// nothing is allocated that no service has.
-type Audit struct {
-	prefix      string
-	collections []audited
-	allocations allocation.Audit
-}
-
-// audited is a collection that an Audit looks at.
-type audited struct {
-	path string
-	kind *codec.Kind
-	take func(name string, obj codec.Object) error
-}
-
-// NewAudit returns an Audit of the objects below a prefix of keys.
-func NewAudit(prefix string) (*Audit, error) {
-	env := &builtin.Env{}
-	if _, err := builtin.Build(env, all.Groups()); err != nil {
-		return nil, err
-	}
-	a := &Audit{prefix: "/" + strings.Trim(prefix, "/") + "/"}
-	add := func(resource schema.GroupResource, take func(name string, obj codec.Object) error) {
-		spec := env.Spec(resource)
-		a.collections = append(a.collections, audited{spec.Path + "/", spec.Kind, take})
-	}
-	add(corev1.Resource("services"), func(_ string, obj codec.Object) error {
-		service := obj.(*corev1.Service)
-		addresses, ports := core.AllocatedTo(service)
-		a.allocations.Service(types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, addresses, ports)
-		return nil
+// openAudit reads the audit policy and opens the backends; without them there are
+// no filters for it.
+func (i *instance) openAudit() error {
+	rules, sink, err := audit.Open(audit.Config{
+		Options: i.options.Audit, Metrics: i.env.Metrics.Audit, Logger: i.env.Logger, FlushTimeout: i.options.RequestTimeout,
 	})
-	add(networkingv1.Resource("ipaddresses"), func(_ string, obj codec.Object) error {
-		a.allocations.Address(obj.(*networkingv1.IPAddress))
-		return nil
-	})
-	add(corev1.Resource("nodeports"), func(_ string, obj codec.Object) error {
-		a.allocations.Port(obj.(*networkingv1.IPAddress))
-		return nil
-	})
-	add(corev1.Resource("rangeallocations"), func(name string, obj codec.Object) error {
-		if name != allocation.BitmapName {
-			return nil
-		}
-		bitmap, err := allocation.NewBitmap(obj.(*corev1.RangeAllocation))
-		a.allocations.Bitmap(bitmap)
-		return err
-	})
-	return a, nil
-}
-
-// Entry takes in one entry of the store; those that are of no interest are passed over.
-func (a *Audit) Entry(entry *kv.Entry) error {
-	path, ours := strings.CutPrefix(entry.Key, a.prefix)
-	if !ours {
-		return nil
+	if sink != nil {
+		i.audit = &filters.AuditConfig{Rules: rules, Sink: sink, OnError: i.api.WriteError}
 	}
-	for _, c := range a.collections {
-		name, found := strings.CutPrefix(path, c.path)
-		if !found {
-			continue
-		}
-		obj, err := codec.NewRecord(c.kind, types.NamespacedName{Name: name}, entry.Value, int64(entry.Modified)).Object()
-		if err == nil {
-			err = c.take(name, obj)
-		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", entry.Key, err)
-		}
-		return nil
-	}
-	return nil
-}
-
-// mostFaults is how many faults are listed.
-const mostFaults = 10
-
-// Err returns what is wrong, once all entries have been taken in.
-func (a *Audit) Err() error {
-	faults := a.allocations.Faults()
-	if len(faults) == 0 {
-		return nil
-	}
-	if more := len(faults) - mostFaults; more > 0 {
-		faults = append(faults[:mostFaults], fmt.Sprintf("and %d more", more))
-	}
-	return errors.New("what services are allocated is not what they have: " + strings.Join(faults, "; "))
+	return err
 }

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,6 +10,7 @@ import (
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
@@ -18,24 +18,28 @@ import (
 // chain is the way of every request, read from top to bottom.
 func (i *instance) chain(final http.Handler) http.Handler {
 	onError := i.api.WriteError
+	refuse := i.audit.Refusal(onError)
 	return filters.Chain(final,
 		filters.AuditID,
 		filters.Recover(i.env.Logger, onError),
 		filters.RequestInfo(i.longRunning, onError),
+		filters.AuditInit(i.audit),
 		filters.Track(filters.TrackConfig{Metrics: i.env.Requests, Logger: i.env.Logger, Known: i.known}),
 		filters.HSTS(i.options.HSTSDirectives),
 		filters.CacheControl,
 		i.env.Drain.Filter(onError),
 		filters.GoAway(i.options.GoAwayChance),
-		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError}),
+		filters.Deadline(filters.DeadlineConfig{Max: i.options.RequestTimeout, Metrics: i.env.Requests, Logger: i.env.Logger, OnError: onError, OnInvalid: refuse}),
 		filters.CORS(i.options.CORSAllowedOrigins),
 		filters.Authenticate(filters.AuthenticateConfig{
 			Authenticator: authn.Union{i.env.Identity.Authenticator, i.tokens},
 			Anonymous:     i.anonymous().Allows,
+			CloseHTTP2:    i.rows.Gates.Enabled(feature.UnauthenticatedHTTP2DOSMitigation),
 			Metrics:       i.env.Metrics.Authentication,
 			Logger:        i.env.Logger,
-			OnError:       onError,
+			OnError:       refuse,
 		}),
+		filters.Audit(i.audit),
 		filters.Impersonate(filters.ImpersonateConfig{
 			Authorizer: i.authorizer, Constrained: i.rows.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
 		}),
@@ -48,7 +52,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 // does where everything is allowed to everyone.
 func (i *instance) anonymous() *authn.AnonymousConfig {
 	switch {
-	case slices.Contains(i.options.AuthorizationModes, modeAlwaysAllow):
+	case i.asks(authz.TypeAlwaysAllow):
 		return &authn.AnonymousConfig{}
 	case i.env.Identity.Anonymous != nil:
 		return i.env.Identity.Anonymous

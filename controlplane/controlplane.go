@@ -7,10 +7,10 @@
 //
 // Imports: admission, admission/config, admission/plugin, admission/podsecurity, apis/aggregated, apis/bootstrap,
 // apis/builtin, apis/builtin/all, apis/builtin/core,
-// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, authorizer,
+// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, audit, authorizer,
 // codec, controllers/clusterroles, controllers/flowschemas, discovery, egress,
-// endpoints, feature, filters, filters/authn, filters/authz, filters/authz/rbac,
-// local, openapi, registry, request, rest, route, serviceaccount, storage,
+// endpoints, feature, filters, filters/authn, filters/authz, filters/authz/abac,
+// filters/authz/node, filters/authz/rbac, local, openapi, registry, request, rest, route, serviceaccount, storage,
 // storage/cache, storage/factory, storage/kv, storage/reflector, telemetry.
 package controlplane
 

@@ -9,14 +9,17 @@ import (
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
+	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
@@ -36,6 +39,9 @@ type Env struct {
 	// Feed is the change feed of the watch caches. It must watch the prefix of
 	// every control plane. nil: no watch caches.
 	Feed *cache.Feed
+	// Transformer changes the values of a resource on their way to Backend; nil: they are
+	// stored as they are.
+	Transformer func(schema.GroupResource) storage.Transformer
 	// Encodings bounds the memory for encoded objects; nil sets no bound.
 	Encodings *codec.Memory
 	// TypeConverter is that of built-in kinds.
@@ -44,7 +50,8 @@ type Env struct {
 	// nil sets no limit.
 	Limiter registry.Limiter
 
-	Identity Identity
+	Identity      Identity
+	Authorization Authorization
 	// Address is the host:port by which this process reaches itself, PublicURL
 	// the URL for other machines.
 	Address, PublicURL string
@@ -58,7 +65,11 @@ type Env struct {
 	// slash is a prefix.
 	Paths map[string]http.Handler
 	// Live and Ready are health checks of the process. Readiness includes Live.
-	Live, Ready []telemetry.Check
+	// StorageChecks are part of /readyz and /healthz, but not of /livez: a restart would
+	// not help.
+	Live, Ready, StorageChecks []telemetry.Check
+	// Hooks are names of post-start hooks of the process, which are done.
+	Hooks []string
 
 	// Drain ends requests when the host stops, Tunnels upgraded connections.
 	Drain   *filters.Drain
@@ -102,7 +113,9 @@ type Metrics struct {
 	Aggregation    *aggregated.Metrics
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
+	Authorization  *authz.Metrics
 	PodSecurity    *plugin.PodSecurityMetrics
+	Audit          *audit.Metrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -127,7 +140,13 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
 		return nil, err
 	}
+	if m.Authorization, err = authz.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
 	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Audit, err = audit.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -11,8 +11,10 @@ import (
 	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
+	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -33,8 +35,8 @@ const (
 // Options say what a control plane is to be. The zero value is a good one. A
 // field is named like the flag it comes from; the flag's help says what it does.
 type Options struct {
-	// AuthorizationModes are RBAC, AlwaysAllow and AlwaysDeny, in the order in which
-	// they are asked; none: RBAC. Members of system:masters may do everything in any
+	// AuthorizationModes are authz.Types, in the order in which they are asked; none: Node,
+	// RBAC. Members of system:masters may do everything in any
 	// case.
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
@@ -91,6 +93,10 @@ type Options struct {
 	CORSAllowedOrigins  []string
 	HSTSDirectives      []string
 
+	// Audit says what is recorded of which requests, and where; it is changed from
+	// audit.NewOptions. The zero value records nothing.
+	Audit audit.Options
+
 	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
 	// "etcd-readiness" of either store. 0: 2s.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
@@ -101,7 +107,7 @@ type Options struct {
 // WithDefaults returns the options with their zero fields filled in.
 func (o Options) WithDefaults() Options {
 	if len(o.AuthorizationModes) == 0 {
-		o.AuthorizationModes = []string{modeRBAC}
+		o.AuthorizationModes = []string{authz.TypeNode, authz.TypeRBAC}
 	}
 	if o.AdmissionConfig == nil {
 		o.AdmissionConfig = &config.Config{}
@@ -170,7 +176,7 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers())...)
+	return errors.Join(append(errs, o.Audit.Check(), o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers())...)
 }
 
 // Gates returns the feature gates that are on. The options must have been checked.

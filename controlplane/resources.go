@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
@@ -38,6 +38,7 @@ func (i *instance) installAPI() error {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
 		ControllersRun: i.controllersRun,
+		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api
@@ -71,8 +72,8 @@ func (i *instance) rowEnv() *builtin.Env {
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations, roles and bindings, flow schemas
-// and their levels are observed when they are written: whoever wrote one finds it in effect.
+// openRow opens the storage of a row. Definitions, registrations, flow schemas and their levels, and
+// what decides about rights are observed when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
 	case definitionsResource:
@@ -95,9 +96,7 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Deleted: func(name types.NamespacedName, _ int64) { i.conditions.Level(name.Name) },
 		}
 	}
-	if i.rbac != nil && spec.Resource.Group == rbacv1.GroupName {
-		spec.Observer = i.rbac.Observer(spec.Resource.Resource)
-	}
+	spec.Observer = spec.Observer.And(i.rightsObserver(spec.Resource))
 	return i.factory.Open(spec)
 }
 

@@ -3,7 +3,7 @@
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
 //
-// Imports: admission, authorizer, codec, endpoints/apply, endpoints/jsonpatch,
+// Imports: admission, authorizer, codec, endpoints/apply, endpoints/jsonpatch, endpoints/jsontext,
 // endpoints/mergepatch, endpoints/strategic, request, rest, telemetry.
 package endpoints
 
@@ -58,6 +58,9 @@ type Config struct {
 	// ControllersRun reports whether there are controllers that finish deletions;
 	// clients are warned where there are none. nil: there are.
 	ControllersRun func(ctx context.Context) bool
+	// UnsafeDeletion lets users that may delete objects that cannot be read
+	// (AllowUnsafeMalformedObjectDeletion).
+	UnsafeDeletion bool
 	Logger         *slog.Logger
 }
 
@@ -130,8 +133,18 @@ func (c *call) serve() error {
 	}
 	if c.resource.Warning != "" {
 		request.AddWarning(c.r.Context(), c.resource.Warning)
+		c.annotateDeprecated()
 	}
 	return handle()
+}
+
+// annotateDeprecated says in the audit event that the API is deprecated. The request
+// goes on if there is no room for it.
+func (c *call) annotateDeprecated() {
+	_ = request.Annotate(c.r.Context(), "k8s.io/deprecated", "true")
+	if c.resource.RemovedRelease != "" {
+		_ = request.Annotate(c.r.Context(), "k8s.io/removed-release", c.resource.RemovedRelease)
+	}
 }
 
 // handler chooses by verb and shape of the path; nil where the resource does

@@ -90,6 +90,7 @@ func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Objec
 	if err := c.checkStrict(v, fieldValidation, err); err != nil {
 		return nil, err
 	}
+	c.auditObject(obj, media, body)
 	return c.toHub(v, obj)
 }
 

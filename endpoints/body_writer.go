@@ -32,6 +32,8 @@ type bodyWriter struct {
 	length  int
 	started bool
 	zip     *gzip.Writer // nil without compression
+	// audit collects the body; nil: nobody records it.
+	audit *auditedBody
 }
 
 func (o *bodyWriter) start() {
@@ -59,6 +61,7 @@ func (o *bodyWriter) write(b []byte) error {
 	if !o.started {
 		o.start()
 	}
+	o.audit.write(b)
 	var err error
 	if o.zip != nil {
 		_, err = o.zip.Write(b)
@@ -76,6 +79,7 @@ func (o *bodyWriter) finish(b []byte) error {
 	if err := o.write(b); err != nil {
 		return err
 	}
+	o.audit.end()
 	if o.zip != nil {
 		return o.zip.Close()
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
@@ -19,6 +20,9 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	options, err := c.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if isUnsafe(options) {
+		return c.deleteCorrupt(t, options)
 	}
 	record, gone, err := c.operation.delete(c.r.Context(), s, options)
 	if err != nil {
@@ -50,23 +54,14 @@ func (c *call) respondDeleted(t target, record *codec.Record) error {
 			Name: record.Name().Name, Group: c.resource.GroupVersion.Group, Kind: c.resource.Name, UID: obj.GetUID(),
 		},
 	}
-	return c.respondStatus(t, http.StatusOK, status)
+	return respondObject(c.w, c.r, t, http.StatusOK, status)
 }
 
 // respondDone tells of success and nothing else.
 func (c *call) respondDone(t target, code int) error {
-	return c.respondStatus(t, code, &metav1.Status{
+	return respondObject(c.w, c.r, t, code, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: int32(code),
 	})
-}
-
-func (c *call) respondStatus(t target, code int, status *metav1.Status) error {
-	body, err := codec.AppendObject(nil, status, t.media)
-	if err != nil {
-		return err
-	}
-	writeBody(c.w, c.r, t, code, body)
-	return nil
 }
 
 // deleteCollection answers DELETE of a collection.
@@ -82,6 +77,10 @@ func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 	options, err := c.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if isUnsafe(options) {
+		at := field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential")
+		return invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(at, true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
 	}
 	asked := c.request(c.r.Context(), admission.Delete, "", options, options.DryRun)
 	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.Deletion(asked), *options, list)

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/admission"
-	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -38,12 +37,9 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) 
 		t = target{pretty: wantsPretty(r)}
 	}
 	status.Kind, status.APIVersion = "Status", "v1"
-	body, err := codec.AppendObject(nil, status, t.media)
-	if err != nil {
+	if err := respondObject(w, r, t, int(status.Code), status); err != nil {
 		http.Error(w, status.Message, int(status.Code))
-		return
 	}
-	writeBody(w, r, t, int(status.Code), body)
 }
 
 // StatusOf words any error for a client. The caller owns the result.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -52,6 +53,7 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 			return err
 		}
 		if t.media == codec.Protobuf {
+			c.auditList(list, records)
 			return c.respondProtobufList(t, list, records)
 		}
 		list.Items = each(records)
@@ -168,7 +170,7 @@ func (c *call) streamJSONList(list *rest.List) error {
 	if err != nil {
 		return err
 	}
-	out := &bodyWriter{w: c.w, r: c.r, mediaType: codec.JSONType, code: http.StatusOK, length: unknownLength}
+	out := &bodyWriter{w: c.w, r: c.r, mediaType: codec.JSONType, code: http.StatusOK, length: unknownLength, audit: newAuditedBody(c.r)}
 	defer out.release()
 	items := newItemWriter(c.resource.Version)
 	for record, err := range list.Items {
@@ -195,22 +197,33 @@ func (c *call) streamJSONList(list *rest.List) error {
 	return nil
 }
 
-// respondWholeList is for forms that people read: they need the whole text.
-func (c *call) respondWholeList(t target, list *rest.List) error {
-	buf, err := c.appendListHead(nil, list)
+// appendList appends a list as JSON. From limit on no more items are added.
+func (c *call) appendList(dst []byte, list *rest.List, limit int) ([]byte, error) {
+	dst, err := c.appendListHead(dst, list)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	items := newItemWriter(c.resource.Version)
 	for record, err := range list.Items {
 		if err == nil {
-			buf, err = items.append(buf, record)
+			dst, err = items.append(dst, record)
 		}
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if len(dst) > limit {
+			break
 		}
 	}
-	buf = append(buf, listFoot...)
+	return append(dst, listFoot...), nil
+}
+
+// respondWholeList is for forms that people read: they need the whole text.
+func (c *call) respondWholeList(t target, list *rest.List) error {
+	buf, err := c.appendList(nil, list, math.MaxInt)
+	if err != nil {
+		return err
+	}
 	if t.media == codec.YAML {
 		if buf, err = yaml.JSONToYAML(bytes.TrimSpace(buf)); err != nil {
 			return fmt.Errorf("encode list as YAML: %w", err)

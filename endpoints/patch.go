@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -38,6 +39,11 @@ func (c *call) patch(s rest.Updater) error {
 		return err
 	}
 	isApply := patchType == types.ApplyYAMLPatchType
+	media := codec.JSON
+	if isApply {
+		media = codec.YAML
+	}
+	c.auditRequest(nil, media, body)
 	updating := &metav1.UpdateOptions{
 		TypeMeta: optionsType("UpdateOptions"), // as kube-apiserver shows them to admission
 		DryRun:   options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation,

@@ -14,6 +14,7 @@ import (
 // writeBody sends a body that is complete, pretty or compressed where that is
 // wanted.
 func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body []byte) {
+	auditResponse(r, t.media, body)
 	if t.pretty && t.media == codec.JSON {
 		var buf bytes.Buffer
 		if err := json.Indent(&buf, body, "", "  "); err == nil {
@@ -27,20 +28,34 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 
 // respondRecord answers with one object.
 func (c *call) respondRecord(t target, code int, record *codec.Record) error {
-	var body []byte
-	var err error
-	switch t.view {
-	case whole:
-		body, err = c.encodeRecord(t, record)
-	case table:
-		body, err = c.encodeTableOf(t, record)
-	case partial:
-		body, err = encodePartial(t, record)
+	encode := func(t target) ([]byte, error) {
+		switch t.view {
+		case table:
+			return c.encodeTableOf(t, record)
+		case partial:
+			return encodePartial(t, record)
+		}
+		return c.encodeRecord(t, record)
 	}
+	body, err := encode(t)
 	if err != nil {
 		return err
 	}
+	auditProtobuf(c.r, t, encode)
 	writeBody(c.w, c.r, t, code, body)
+	return nil
+}
+
+// respondObject answers with an object that has its type set.
+func respondObject(w http.ResponseWriter, r *http.Request, t target, code int, obj runtime.Object) error {
+	encode := func(t target) ([]byte, error) { return codec.AppendObject(nil, obj, t.media) }
+	body, err := encode(t)
+	if err != nil {
+		return err
+	}
+	auditStatus(r, obj)
+	auditProtobuf(r, t, encode)
+	writeBody(w, r, t, code, body)
 	return nil
 }
 
@@ -74,12 +89,9 @@ func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 		WriteStatus(w, r, StatusOf(err))
 		return
 	}
-	body, err := codec.AppendObject(nil, obj, t.media)
-	if err != nil {
+	if err := respondObject(w, r, t, http.StatusOK, obj); err != nil {
 		WriteStatus(w, r, StatusOf(err))
-		return
 	}
-	writeBody(w, r, t, http.StatusOK, body)
 }
 
 // WriteBytes answers with a body whose Content-Type is set already,

@@ -135,12 +135,7 @@ func (c *call) respondTable(t target, list *rest.List) error {
 		}
 	}
 	table.ListMeta = listMeta(list)
-	body, err := codec.AppendObject(nil, table, t.media)
-	if err != nil {
-		return err
-	}
-	writeBody(c.w, c.r, t, http.StatusOK, body)
-	return nil
+	return respondObject(c.w, c.r, t, http.StatusOK, table)
 }
 
 // arrange lets a resource change and order the rows of a list.
@@ -205,10 +200,5 @@ func (c *call) respondPartialList(t target, list *rest.List) error {
 		partials.Items = append(partials.Items, item)
 	}
 	partials.ListMeta = listMeta(list)
-	body, err := codec.AppendObject(nil, partials, t.media)
-	if err != nil {
-		return err
-	}
-	writeBody(c.w, c.r, t, http.StatusOK, body)
-	return nil
+	return respondObject(c.w, c.r, t, http.StatusOK, partials)
 }

@@ -2,6 +2,7 @@ package feature
 
 // Gates that this server asks for. Each says in the table what it changes.
 const (
+	AllowUnsafeMalformedObjectDeletion             Gate = "AllowUnsafeMalformedObjectDeletion"
 	AtomicWriteVolumeUserFields                    Gate = "AtomicWriteVolumeUserFields"
 	CSIVolumeHealth                                Gate = "CSIVolumeHealth"
 	ClusterTrustBundle                             Gate = "ClusterTrustBundle"
@@ -59,8 +60,14 @@ const (
 	TaintTolerationComparisonOperators             Gate = "TaintTolerationComparisonOperators"
 	TokenRequestServiceAccountUIDValidation        Gate = "TokenRequestServiceAccountUIDValidation"
 	TopologyAwareWorkloadScheduling                Gate = "TopologyAwareWorkloadScheduling"
+	UnauthenticatedHTTP2DOSMitigation              Gate = "UnauthenticatedHTTP2DOSMitigation"
 	UserNamespacesHostNetworkSupport               Gate = "UserNamespacesHostNetworkSupport"
 	VolumeBindMountOptions                         Gate = "VolumeBindMountOptions"
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"
 	WorkloadWithJob                                Gate = "WorkloadWithJob"
+
+	// What kubelets may do.
+	AllowInsecureKubeletCertificateSigningRequests   Gate = "AllowInsecureKubeletCertificateSigningRequests"
+	KubeletServiceAccountTokenForCredentialProviders Gate = "KubeletServiceAccountTokenForCredentialProviders"
+	ServiceAccountNodeAudienceRestriction            Gate = "ServiceAccountNodeAudienceRestriction"
 )

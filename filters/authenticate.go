@@ -18,9 +18,12 @@ type AuthenticateConfig struct {
 	// Anonymous reports whether requests for a path pass without credentials, as
 	// system:anonymous.
 	Anonymous func(path string) bool
-	Metrics   *authn.RequestMetrics
-	Logger    *slog.Logger
-	OnError   ErrorWriter
+	// CloseHTTP2 ends an HTTP/2 connection with the first request that cannot be
+	// authenticated: it is too cheap a way to make work.
+	CloseHTTP2 bool
+	Metrics    *authn.RequestMetrics
+	Logger     *slog.Logger
+	OnError    ErrorWriter
 }
 
 // Authenticate puts the user, and how they are known, into the request's context. Credentials that are
@@ -39,6 +42,9 @@ func Authenticate(config AuthenticateConfig) Filter {
 				if err != nil {
 					config.Logger.LogAttrs(r.Context(), telemetry.Verbosity(2), "unable to authenticate the request",
 						slog.Any("err", err), slog.String("audit-ID", request.AuditID(r.Context())))
+				}
+				if config.CloseHTTP2 && r.ProtoMajor == 2 {
+					w.Header().Set("Connection", "close")
 				}
 				config.OnError(w, r, apierrors.NewUnauthorized("Unauthorized"))
 				return

@@ -3,7 +3,7 @@
 // authorization themselves are in authn and authz; filters here act on their
 // results. No filter serves a resource.
 //
-// Imports: authorizer, filters/authn, request, telemetry.
+// Imports: audit, authorizer, filters/authn, request, telemetry.
 package filters
 
 import (

@@ -24,6 +24,8 @@ type DeadlineConfig struct {
 	Metrics *telemetry.Requests
 	Logger  *slog.Logger
 	OnError ErrorWriter
+	// OnInvalid answers a request whose ?timeout= is none; nil: OnError.
+	OnInvalid ErrorWriter
 }
 
 // Deadline ends requests that take longer than Max, or than their ?timeout=,
@@ -36,6 +38,9 @@ type DeadlineConfig struct {
 // moment later, and the handler goes on, counted and logged until it returns.
 // Handlers run on the goroutine of their request, which saves one per request.
 func Deadline(config DeadlineConfig) Filter {
+	if config.OnInvalid == nil {
+		config.OnInvalid = config.OnError
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if request.LongRunning(r.Context()) {
@@ -44,7 +49,7 @@ func Deadline(config DeadlineConfig) Filter {
 			}
 			timeout, err := timeoutOf(r.URL, config.Max)
 			if err != nil {
-				config.OnError(w, r, apierrors.NewBadRequest(err.Error()))
+				config.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
 				return
 			}
 			ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))

@@ -25,6 +25,8 @@ type response struct {
 	size    int64           // bytes of the body
 	started atomic.Int32    // status, for other goroutines than the handler's
 	guard   *guard          // of a request with a deadline
+	// onStart is called once, when the header is written; nil: nobody waits for that.
+	onStart func()
 }
 
 // wrap returns the response that is already around w, or puts one around it.
@@ -58,13 +60,21 @@ func (r *response) writeHeaderLocked(status int) {
 		if r.status == 0 {
 			r.writeWarnings(r.headerLocked())
 			r.publishHeaderLocked()
-			r.status = status
-			r.started.Store(int32(status))
+			r.start(status)
 		}
 	} else {
 		r.publishHeaderLocked()
 	}
 	r.ResponseWriter.WriteHeader(status)
+}
+
+// start records that the response has begun.
+func (r *response) start(status int) {
+	r.status = status
+	r.started.Store(int32(status))
+	if r.onStart != nil {
+		r.onStart()
+	}
 }
 
 func (r *response) Write(p []byte) (int, error) {
@@ -103,8 +113,7 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	defer r.unlock()
 	conn, buffer, err := http.NewResponseController(r.ResponseWriter).Hijack()
 	if err == nil && r.status == 0 {
-		r.status = http.StatusSwitchingProtocols
-		r.started.Store(http.StatusSwitchingProtocols)
+		r.start(http.StatusSwitchingProtocols)
 	}
 	return conn, buffer, err
 }

@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -59,6 +60,15 @@ func Open(dir string) (*Authority, error) { return openOwn(filesOf(dir), dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
 	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
+}
+
+// OpenExisting is Open where there is an authority already; the error is fs.ErrNotExist where
+// there is none.
+func OpenExisting(dir string) (*Authority, error) {
+	if _, err := os.Stat(filepath.Join(dir, "ca.key")); err != nil {
+		return nil, err
+	}
+	return Open(dir)
 }
 
 // OpenFrontProxy is Open for the authority of front proxy certificates
@@ -108,7 +118,7 @@ func (a *Authority) create(commonName string) error {
 		return err
 	}
 	a.key, a.cert, a.pem = pair.key, pair.cert, pair.certPEM
-	return a.write(a.name, pair)
+	return nil
 }
 
 // Bundle returns the authority's certificate in PEM, which must not be changed.
@@ -153,25 +163,35 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 		func(c *x509.Certificate) bool {
 			return c.Subject.CommonName == user && sameSet(c.Subject.Organization, groups)
 		},
-		func() *x509.Certificate { return clientTemplate(user, groups) })
+		func() *x509.Certificate {
+			return &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
+		})
 	if err != nil {
 		return nil, nil, err
 	}
 	return pair.certPEM, pair.keyPEM, nil
 }
 
-// Issue is Client for a certificate that is not stored. It may be called
-// concurrently with any method.
-func (a *Authority) Issue(user string, groups ...string) (cert, key []byte, err error) {
-	pair, err := a.issue(user, x509.ExtKeyUsageClientAuth, clientTemplate(user, groups))
-	if err != nil {
-		return nil, nil, err
-	}
-	return pair.certPEM, pair.keyPEM, nil
+// Issue returns a new client certificate of a user of groups, with its key, both PEM, that is
+// good for some time, but not longer than the authority. Nothing is kept. It may be
+// called concurrently with any method.
+func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
+	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
+	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
+	pair, err := a.issue(user, t)
+	return pair.certPEM, pair.keyPEM, err
 }
 
-func clientTemplate(user string, groups []string) *x509.Certificate {
-	return &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
+// complete fills in what all certificates but the authority's own have.
+func (a *Authority) complete(t *x509.Certificate, lifetime time.Duration, usage x509.ExtKeyUsage) {
+	now := time.Now()
+	t.NotBefore, t.NotAfter = now.Add(-backdate), now.Add(lifetime)
+	if t.NotAfter.After(a.cert.NotAfter) {
+		t.NotAfter = a.cert.NotAfter
+	}
+	t.KeyUsage = x509.KeyUsageDigitalSignature
+	t.ExtKeyUsage = []x509.ExtKeyUsage{usage}
+	t.BasicConstraintsValid = true
 }
 
 // sameSet reports whether two lists are equal as sets: certificates reorder
@@ -187,31 +207,17 @@ func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Ce
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return pair{}, err
 	}
-	if err == nil && kept.cert.CheckSignatureFrom(a.cert) == nil && time.Now().Add(renewBefore).Before(kept.cert.NotAfter) && fits(kept.cert) {
+	now := time.Now()
+	if err == nil && kept.cert.CheckSignatureFrom(a.cert) == nil && now.Add(renewBefore).Before(kept.cert.NotAfter) && fits(kept.cert) {
 		return kept, nil
 	}
-	made, err := a.issue(name, usage, template())
-	if err != nil {
-		return pair{}, err
-	}
-	err = a.write(name, made)
+	t := template()
+	a.complete(t, leafLifetime, usage)
+	made, err := a.sign(name, t)
 	if isFull(err) {
 		return made, nil // as good while it lasts; issued again at the next start
 	}
 	return made, err
-}
-
-// issue signs a certificate that is no authority's. name is for errors.
-func (a *Authority) issue(name string, usage x509.ExtKeyUsage, t *x509.Certificate) (pair, error) {
-	now := time.Now()
-	t.NotBefore, t.NotAfter = now.Add(-backdate), now.Add(leafLifetime)
-	if t.NotAfter.After(a.cert.NotAfter) {
-		t.NotAfter = a.cert.NotAfter
-	}
-	t.KeyUsage = x509.KeyUsageDigitalSignature
-	t.ExtKeyUsage = []x509.ExtKeyUsage{usage}
-	t.BasicConstraintsValid = true
-	return a.sign(name, t)
 }
 
 func covers(cert *x509.Certificate, hosts []string) bool {
@@ -230,9 +236,18 @@ type pair struct {
 	certPEM, keyPEM []byte
 }
 
-// sign generates a key and a certificate for it. If the authority has no certificate
-// yet, it is self-signed.
+// sign generates a key and a certificate for it, and writes both. If the authority has
+// no certificate yet, it is self-signed.
 func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) {
+	p, err := a.issue(name, template)
+	if err != nil {
+		return pair{}, err
+	}
+	return p, a.write(name, p)
+}
+
+// issue is sign without files.
+func (a *Authority) issue(name string, template *x509.Certificate) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return pair{}, fmt.Errorf("make the key of %s: %w", name, err)

@@ -14,7 +14,9 @@ import (
 
 func newContext(t *testing.T) context.Context {
 	r := httptest.NewRequest("GET", "/", nil)
-	return request.NewContext(t.Context(), &request.Info{}, request.Received(r.Context()))
+	ctx := request.NewContext(t.Context(), &request.Info{}, request.Received(r.Context()))
+	request.SetAudit(ctx, &request.Audit{})
+	return ctx
 }
 
 func TestAnnotate(t *testing.T) {
@@ -36,6 +38,10 @@ func TestAnnotate(t *testing.T) {
 	}
 	if err := request.Annotate(t.Context(), "a/b", "outside a request"); err != nil {
 		t.Error(err)
+	}
+	request.SetAudit(ctx, nil)
+	if err := request.Annotate(ctx, "a/c", "not audited"); err != nil || request.AnnotationsFrom(ctx) != nil {
+		t.Errorf("of a request that is not audited: %v, %v", request.AnnotationsFrom(ctx), err)
 	}
 }
 

@@ -60,6 +60,9 @@ type Resource struct {
 	TypeConverter managedfields.TypeConverter
 	// Warning, where not empty, is sent with every response: a deprecation.
 	Warning string
+	// RemovedRelease is the release of Kubernetes that no longer serves a deprecated
+	// resource, such as 1.35; empty where none is known.
+	RemovedRelease string
 }
 
 // FullName is the name with its subresource, as in "pods/status".

@@ -54,9 +54,9 @@ type Config struct {
 	// DataDir holds the store, keys, certificates and the administrator's
 	// kubeconfig.
 	DataDir string
-	// InMemory keeps all of that in memory instead, for a server that is thrown
-	// away: DataDir is not used, nothing is written, and Host.Kubeconfig makes
-	// kubeconfigs.
+	// InMemory keeps all of that in memory instead (but for EtcdServers, the store,
+	// too), for a server that is thrown away: DataDir is not used, nothing is written,
+	// and Host.Kubeconfig makes kubeconfigs.
 	InMemory bool
 	// NewStore creates an empty store even if the data directory has keys but no
 	// store, or holds other files.
@@ -100,6 +100,9 @@ type Config struct {
 	TokenWebhookConfigFile string
 	TokenWebhookVersion    string        // "": v1beta1
 	TokenWebhookCacheTTL   time.Duration // 0: 2m, less: nothing is remembered
+	AuthorizationFiles     AuthorizationFiles
+	// modesGiven: Options.AuthorizationModes are not the default.
+	modesGiven bool
 	// RequestHeader configures front proxies; ProxyClientCertFile is this
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
@@ -113,6 +116,10 @@ type Config struct {
 	// one interval before. 0: 5m; less: this server does not compact.
 	EtcdCompactionInterval time.Duration
 	EtcdPrefix             string // of the control plane that is served; "": /registry
+	// EncryptionConfigFile says how values are encrypted, in either store; "": they are
+	// not. It is followed when it changes if EncryptionConfigReload is set.
+	EncryptionConfigFile   string
+	EncryptionConfigReload bool
 	WithoutWatchCache      bool
 	// CacheMemoryLimit bounds the cached encodings of objects, in bytes.
 	// 0: 256 MiB, NoLimit: no bound.
@@ -177,6 +184,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
 	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
+	c.modesGiven = len(c.AuthorizationModes) > 0
 	if file := c.AdmissionControlConfigFile; file != "" {
 		read, err := config.Read(file)
 		if err != nil {
@@ -185,6 +193,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.AdmissionConfig = read
 	}
 	c.Options = c.Options.WithDefaults()
+	c.AuthorizationFiles.setDefaults()
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
 	setDefault(&c.HTTP2Server, HTTP2Mainstay)
 	setDefault(&c.Version, "unknown")
@@ -218,9 +227,6 @@ func (c Config) check() error {
 	if c.SecurePort != AnyPort && (c.SecurePort < 1 || c.SecurePort > 65535) {
 		problem("--secure-port is %d; it must be between 1 and 65535", c.SecurePort)
 	}
-	if c.InMemory && len(c.EtcdServers) > 0 {
-		problem("--etcd-servers cannot be used by a server in memory")
-	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		problem("--tls-cert-file and --tls-private-key-file must be given together")
 	}
@@ -239,13 +245,16 @@ func (c Config) check() error {
 	if c.HTTP2Server != HTTP2Mainstay && c.HTTP2Server != HTTP2NetHTTP {
 		problem("--http2-server is %q; it must be %s or %s", c.HTTP2Server, HTTP2Mainstay, HTTP2NetHTTP)
 	}
+	if c.EncryptionConfigReload && c.EncryptionConfigFile == "" {
+		problem("--encryption-provider-config-automatic-reload must be set with --encryption-provider-config")
+	}
 	if !strings.HasPrefix(c.EtcdPrefix, "/") {
 		problem("--etcd-prefix is %q; it must start with /", c.EtcdPrefix)
 	}
 	if err := c.checkEtcd(); err != nil {
 		problem("%w", err)
 	}
-	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication())...)
+	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication(), c.checkAuthorization())...)
 }
 
 // hosts returns the names and addresses of the serving certificate.

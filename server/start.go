@@ -13,7 +13,9 @@ import (
 	"mainstay.dev/mainstay/http2"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/encryption"
 	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // openPKI loads or creates keys and certificates, and writes the administrator's
@@ -81,6 +83,35 @@ func (h *Host) startFeed() error {
 		}
 	}()
 	h.feed, h.stopFeed = feed, func() { cancel(); <-done }
+	return nil
+}
+
+// startEncryption reads how values are encrypted, and follows that. stopEncryption ends
+// it.
+func (h *Host) startEncryption(ctx context.Context) error {
+	if h.config.EncryptionConfigFile == "" {
+		return nil
+	}
+	transformers, err := encryption.Open(ctx, encryption.Options{
+		File: h.config.EncryptionConfigFile, Reload: h.config.EncryptionConfigReload, Metrics: h.encryptionMetrics, Logger: h.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("--encryption-provider-config: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // ends with stopEncryption
+		defer close(done)
+		transformers.Run(ctx)
+	}()
+	h.stopEncryption = func() { cancel(); <-done }
+	h.env.Transformer = transformers.For
+	if transformers.HasCheck() {
+		h.env.StorageChecks = []telemetry.Check{{Name: encryption.CheckName, Run: transformers.Check}}
+	}
+	if h.config.EncryptionConfigReload {
+		h.env.Hooks = []string{"start-encryption-provider-config-automatic-reload"}
+	}
 	return nil
 }
 

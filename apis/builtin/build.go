@@ -61,10 +61,7 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		kind.Stored = k.StoredShared
 	}
 	resource := schema.GroupResource{Group: gv.Group, Resource: k.Name}
-	path := k.StoragePath
-	if path == "" {
-		path = k.Name
-	}
+	path, _ := k.stored()
 	store := &registry.Store{
 		Resource: resource, Kind: kind, Strategy: k.strategy(env),
 		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: k.Namespaced, Resource: resource, IndexFields: k.IndexFields}),
@@ -79,11 +76,11 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	}
 	var resources []*rest.Resource
 	if env.builds(gv.WithResource(k.Name)) {
-		warning := k.Warning
+		deprecated := deprecation{warning: k.Warning}
 		if k.Deprecated > 0 {
-			warning = deprecation(kind.Hub.GVK, k.Deprecated, "")
+			deprecated = deprecatedSince(k.Deprecated, kind.Hub.GVK, "")
 		}
-		resources = k.serve(env, store, kind.Hub, hubLabel, warning)
+		resources = k.serve(env, store, kind.Hub, hubLabel, deprecated)
 	}
 	for i := range k.Also {
 		also := &k.Also[i]
@@ -97,9 +94,30 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		}
 		named := *store // its errors name the group that was asked
 		named.Resource.Group = v.GVK.Group
-		resources = append(resources, k.serve(env, &named, v, label, deprecation(v.GVK, also.Deprecated, also.Successor))...)
+		resources = append(resources, k.serve(env, &named, v, label, deprecatedSince(also.Deprecated, v.GVK, also.Successor))...)
 	}
 	return resources
+}
+
+// Paths returns the resources of all rows, served or not, by the paths of their objects
+// below the storage prefix.
+func Paths(groups []Group) map[string]schema.GroupResource {
+	paths := map[string]schema.GroupResource{}
+	for _, group := range groups {
+		for _, entry := range group.Resources {
+			if path, name := entry.stored(); path != "" {
+				paths[path] = schema.GroupResource{Group: group.GroupVersion.Group, Resource: name}
+			}
+		}
+	}
+	return paths
+}
+
+func (k *kindRow) stored() (path, name string) {
+	if k.StoragePath != "" {
+		return k.StoragePath, k.Name
+	}
+	return k.Name, k.Name
 }
 
 func (k *kindRow) versions(gv schema.GroupVersion) []schema.GroupVersion {
@@ -122,12 +140,12 @@ func (k *kindRow) storage(store *registry.Store) rest.Storage {
 }
 
 // serve makes the resource and its subresources in one version.
-func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error), warning string) []*rest.Resource {
+func (k *kindRow) serve(env *Env, store *registry.Store, v *codec.Version, label func(string, string) (string, string, error), deprecated deprecation) []*rest.Resource {
 	main := &rest.Resource{
 		GroupVersion: v.GVK.GroupVersion(), Name: k.Name, Singular: strings.ToLower(k.Kind),
 		ShortNames: k.ShortNames, Categories: k.Categories, Namespaced: k.Namespaced,
 		Kind: store.Kind, Version: v, StorageVersionHash: storageVersionHash(k.hashedGVK(store.Kind)), Storage: k.storage(store),
-		WithoutVerbs: k.Without, FieldLabel: label, Warning: warning, ReturnDeleted: k.ReturnDeleted,
+		WithoutVerbs: k.Without, FieldLabel: label, Warning: deprecated.warning, RemovedRelease: deprecated.removedRelease, ReturnDeleted: k.ReturnDeleted,
 		Table: k.table,
 	}
 	resources := []*rest.Resource{main}

@@ -164,16 +164,22 @@ func Versions(groups []Group) []schema.GroupVersion {
 // deprecation.
 const releasesServed = 3
 
-// deprecation is what users of a version are told that is deprecated since a minor
-// version of Kubernetes; 0: it is not. As kube-apiserver, it names a successor only
-// where the types of k8s.io/api do.
-func deprecation(gvk schema.GroupVersionKind, since int, successor string) string {
+// deprecation is what users of a deprecated version are told. The zero value is that
+// of others.
+type deprecation struct {
+	warning        string
+	removedRelease string // of Kubernetes; "": not known
+}
+
+// deprecatedSince is the deprecation of a version since a minor version of
+// Kubernetes; 0: there is none. As kube-apiserver, it names a successor only where the types of k8s.io/api do.
+func deprecatedSince(since int, gvk schema.GroupVersionKind, successor string) deprecation {
 	if since == 0 {
-		return ""
+		return deprecation{}
 	}
 	text := fmt.Sprintf("%s %s is deprecated in v1.%d+, unavailable in v1.%d+", gvk.GroupVersion(), gvk.Kind, since, since+releasesServed)
 	if successor != "" {
 		text += fmt.Sprintf("; use %s/%s %s", gvk.Group, successor, gvk.Kind)
 	}
-	return text
+	return deprecation{text, fmt.Sprintf("1.%d", since+releasesServed)}
 }

@@ -41,6 +41,9 @@ type Entry interface {
 	build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	// versions are those that it can be served in, gv among them.
 	versions(gv schema.GroupVersion) []schema.GroupVersion
+	// stored says where its objects are, and what they are called in the group; "" for
+	// what is not stored.
+	stored() (path, name string)
 }
 
 // Env is what rows need of the server they are served by.

@@ -32,7 +32,7 @@ func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store)
 	r := &rest.Resource{
 		GroupVersion: main.GroupVersion, Name: main.Name, Subresource: s.Name, Singular: main.Singular,
 		Namespaced: main.Namespaced, Kind: main.Kind, Version: main.Version,
-		Storage: s.Storage(env, store), Table: main.Table, Warning: main.Warning,
+		Storage: s.Storage(env, store), Table: main.Table, Warning: main.Warning, RemovedRelease: main.RemovedRelease,
 	}
 	if s.Version != nil {
 		r.Kind, r.Version, r.Table, r.WithoutTable = s.Kind, s.Version, s.Table, s.Table == nil
@@ -70,6 +70,8 @@ func (v Virtual) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		Warning: v.Warning, Table: v.Columns, WithoutTable: v.Columns == nil, Storage: v.Storage(env),
 	}}
 }
+
+func (v Virtual) stored() (path, name string) { return "", "" }
 
 func (v Virtual) versions(gv schema.GroupVersion) []schema.GroupVersion {
 	return []schema.GroupVersion{gv}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/telemetry"
@@ -41,6 +42,7 @@ func newServeFlags() *serveFlags {
 	f.section("Authentication and authorization", f.auth)
 	f.section("Admission and controllers", f.admission)
 	f.section("Requests", f.requests)
+	f.section("Audit", f.audit)
 	f.section("Stopping", f.stopping)
 	f.section("Aggregation", f.aggregation)
 	f.section("Features", f.features)
@@ -109,6 +111,8 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd\" of the store may take")
 	flags.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd-readiness\" of the store may take")
 	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys in the store")
+	flags.StringVar(&c.EncryptionConfigFile, "encryption-provider-config", "", "EncryptionConfiguration of apiserver.config.k8s.io/v1: which resources are encrypted in the store, and how")
+	flags.BoolVar(&c.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "follow --encryption-provider-config when it changes")
 	flags.Var(&only{value: "application/vnd.kubernetes.protobuf"}, "storage-media-type", "encoding of built-in kinds in the store; no other one is supported yet")
 	flags.Var(opposite(&c.WithoutWatchCache), "watch-cache", "answer reads and watches from memory")
 	flags.Var(&bytesOrNoLimit{&c.CacheMemoryLimit, "256Mi"}, "cache-memory-limit", "memory for objects as JSON or protobuf that are kept to be sent again, as 512Mi or 2Gi; 0 is any amount")
@@ -166,7 +170,14 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TokenWebhookVersion, "authentication-token-webhook-version", server.DefaultTokenWebhookVersion, "version of these TokenReviews: v1 or v1beta1")
 	flags.Var(&zeroIsNever{&c.TokenWebhookCacheTTL, server.DefaultTokenWebhookCacheTTL}, "authentication-token-webhook-cache-ttl", "how long its answers are remembered; 0 is not at all")
 	f.oidc(flags)
-	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: RBAC, AlwaysAllow, AlwaysDeny (default RBAC)")
+	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: "+strings.Join(controlplane.AuthorizationModes(), ", ")+" (default Node,RBAC)")
+	a := &c.AuthorizationFiles
+	flags.StringVar(&a.ConfigFile, "authorization-config", "", "AuthorizationConfiguration of apiserver.config.k8s.io/v1: who decides, with webhooks and their conditions, instead of --authorization-mode and the webhook flags; followed when it changes")
+	flags.StringVar(&a.WebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of the webhook of the mode Webhook, which is asked by SubjectAccessReviews")
+	flags.StringVar(&a.WebhookVersion, "authorization-webhook-version", server.DefaultAuthorizationWebhookVersion, "version of these SubjectAccessReviews: v1 or v1beta1")
+	flags.Var(&zeroIsNever{&a.WebhookAuthorizedTTL, server.DefaultAuthorizedTTL}, "authorization-webhook-cache-authorized-ttl", "how long the webhook's answers that allow are remembered; 0 is not at all")
+	flags.Var(&zeroIsNever{&a.WebhookUnauthorizedTTL, server.DefaultUnauthorizedTTL}, "authorization-webhook-cache-unauthorized-ttl", "how long its other answers are remembered; 0 is not at all")
+	flags.StringVar(&a.PolicyFile, "authorization-policy-file", "", "policies of the mode ABAC, one a line, read at the start")
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")
 	asBool(flags, "allow-privileged")
@@ -206,6 +217,43 @@ func (f *serveFlags) requests(flags *pflag.FlagSet) {
 	flags.Float64Var(&c.GoAwayChance, "goaway-chance", 0, "share of HTTP/2 requests whose clients are asked to connect anew, at most 0.02")
 	flags.StringSliceVar(&c.CORSAllowedOrigins, "cors-allowed-origins", nil, "regular expressions of the origins whose pages may use the API, comma-separated, like ^https://www\\.example\\.com$")
 	asBool(flags, "enable-priority-and-fairness")
+}
+
+func (f *serveFlags) audit(flags *pflag.FlagSet) {
+	f.config.Audit = audit.NewOptions()
+	o := &f.config.Audit
+	flags.StringVar(&o.PolicyFile, "audit-policy-file", "", "Policy of audit.k8s.io/v1: what is recorded of which requests (default: nothing is recorded)")
+	log := &o.Log
+	flags.StringVar(&log.Path, "audit-log-path", "", "file that events are written to, - for the standard output (default: none)")
+	flags.StringVar(&log.Format, "audit-log-format", log.Format, "json, or legacy, a line of text with a part of the event")
+	flags.IntVar(&log.MaxSize, "audit-log-maxsize", log.MaxSize, "MiB that the file may have before another one is begun; 0 is any size")
+	flags.IntVar(&log.MaxBackups, "audit-log-maxbackup", log.MaxBackups, "older files that are kept; 0 is any number")
+	flags.IntVar(&log.MaxAge, "audit-log-maxage", log.MaxAge, "days that older files are kept; 0 is for ever")
+	flags.BoolVar(&log.Compress, "audit-log-compress", false, "compress older files with gzip")
+	auditBackend(flags, "audit-log", &log.BackendOptions)
+	webhook := &o.Webhook
+	flags.StringVar(&webhook.ConfigFile, "audit-webhook-config-file", "", "kubeconfig of a webhook that events are sent to (default: none)")
+	flags.DurationVar(&webhook.InitialBackoff, "audit-webhook-initial-backoff", webhook.InitialBackoff, "how long to wait before events are sent for the second time")
+	flags.DurationVar(&webhook.InitialBackoff, "audit-webhook-batch-initial-backoff", webhook.InitialBackoff, "old name of --audit-webhook-initial-backoff")
+	flags.Lookup("audit-webhook-batch-initial-backoff").Hidden = true
+	auditBackend(flags, "audit-webhook", &webhook.BackendOptions)
+}
+
+// auditBackend adds the flags that the log and the webhook both have.
+func auditBackend(flags *pflag.FlagSet, prefix string, o *audit.BackendOptions) {
+	flags.StringVar(&o.Mode, prefix+"-mode", o.Mode, "batch: events are gathered, and lost where there is no more room; blocking: requests wait for them; blocking-strict: requests whose arrival cannot be recorded are refused")
+	flags.StringVar(&o.Version, prefix+"-version", o.Version, "version of the events; there is one")
+	batch := &o.Batch
+	flags.IntVar(&batch.BufferSize, prefix+"-batch-buffer-size", batch.BufferSize, "events that may wait")
+	flags.IntVar(&batch.MaxSize, prefix+"-batch-max-size", batch.MaxSize, "events of a batch")
+	flags.DurationVar(&batch.MaxWait, prefix+"-batch-max-wait", batch.MaxWait, "how long a batch waits for more events")
+	flags.BoolVar(&batch.ThrottleEnable, prefix+"-batch-throttle-enable", batch.ThrottleEnable, "limit how often batches are sent")
+	flags.Float32Var(&batch.ThrottleQPS, prefix+"-batch-throttle-qps", batch.ThrottleQPS, "batches in a second")
+	flags.IntVar(&batch.ThrottleBurst, prefix+"-batch-throttle-burst", batch.ThrottleBurst, "batches at once after a pause")
+	truncate := &o.Truncate
+	flags.BoolVar(&truncate.Enabled, prefix+"-truncate-enabled", false, "leave bodies out of events that are too large, and such events out if that is not enough")
+	flags.Int64Var(&truncate.MaxEventSize, prefix+"-truncate-max-event-size", truncate.MaxEventSize, "bytes that an event may have")
+	flags.Int64Var(&truncate.MaxBatchSize, prefix+"-truncate-max-batch-size", truncate.MaxBatchSize, "bytes that a batch may have")
 }
 
 func (f *serveFlags) stopping(flags *pflag.FlagSet) {

@@ -51,6 +51,7 @@ func rooms() []room {
 		{path: "codec", floor: 0},
 		{path: "request", floor: 0},
 		{path: "authorizer", floor: 0, beside: []string{"request"}},
+		{path: "audit", floor: 0, beside: []string{"authorizer", "egress"}},
 		{path: "egress", floor: 0},
 		{path: "http2", floor: 0},
 		{path: "webhook", floor: 0, beside: []string{"egress"}},

@@ -1,6 +1,6 @@
 module mainstay.dev/mainstay/test/e2e
 
-go 1.26.0
+go 1.26.8
 
 require (
 	github.com/blang/semver/v4 v4.0.0 // indirect

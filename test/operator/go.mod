@@ -1,6 +1,6 @@
 module mainstay.dev/mainstay/test/operator
 
-go 1.26.0
+go 1.26.8
 
 require (
 	github.com/go-logr/logr v1.4.4

@@ -1,6 +1,6 @@
 module mainstay.dev/mainstay/test/tools
 
-go 1.26.0
+go 1.26.8
 
 tool (
 	github.com/summerwind/h2spec/cmd/h2spec

@@ -1,6 +1,6 @@
 module mainstay.dev/mainstay/internal/gen/openapi
 
-go 1.26.0
+go 1.26.8
 
 require (
 	k8s.io/api v0.37.2

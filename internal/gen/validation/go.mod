@@ -1,6 +1,6 @@
 module mainstay.dev/mainstay/internal/gen/validation
 
-go 1.26.0
+go 1.26.8
 
 tool k8s.io/code-generator/cmd/validation-gen
 

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Audit compares what services have with what is allocated to them. Its zero value is
+// Check compares what services have with what is allocated to them. Its zero value is
 // ready for all services and locks of a store, in any order.
-type Audit struct {
+type Check struct {
 	addresses, ports account
 	bitmap           *Bitmap
 }
@@ -22,9 +22,9 @@ type account struct {
 }
 
 // Service takes in a service with its addresses and ports.
-func (a *Audit) Service(service types.NamespacedName, addresses, ports []string) {
-	a.addresses.hold(service, addresses)
-	a.ports.hold(service, ports)
+func (c *Check) Service(service types.NamespacedName, addresses, ports []string) {
+	c.addresses.hold(service, addresses)
+	c.ports.hold(service, ports)
 }
 
 func (a *account) hold(service types.NamespacedName, numbers []string) {
@@ -41,17 +41,17 @@ func (a *account) hold(service types.NamespacedName, numbers []string) {
 
 // Address takes in an IPAddress object. One that no server made for a service is left
 // alone.
-func (a *Audit) Address(lock *networkingv1.IPAddress) {
+func (c *Check) Address(lock *networkingv1.IPAddress) {
 	if lock.Labels[networkingv1.LabelManagedBy] == Manager {
-		a.addresses.allocate(lock)
+		c.addresses.allocate(lock)
 	}
 }
 
 // Port takes in the lock of a port.
-func (a *Audit) Port(lock *networkingv1.IPAddress) { a.ports.allocate(lock) }
+func (c *Check) Port(lock *networkingv1.IPAddress) { c.ports.allocate(lock) }
 
 // Bitmap takes in kube-apiserver's account of ports, which counts instead.
-func (a *Audit) Bitmap(bitmap *Bitmap) { a.bitmap = bitmap }
+func (c *Check) Bitmap(bitmap *Bitmap) { c.bitmap = bitmap }
 
 func (a *account) allocate(lock *networkingv1.IPAddress) {
 	if a.allocated == nil {
@@ -61,9 +61,9 @@ func (a *account) allocate(lock *networkingv1.IPAddress) {
 }
 
 // Faults returns what is wrong: nothing, unless somebody else has written to the store.
-func (a *Audit) Faults() []string {
-	faults := a.addresses.compare(nil)
-	return append(faults, a.ports.compare(a.bitmap)...)
+func (c *Check) Faults() []string {
+	faults := c.addresses.compare(nil)
+	return append(faults, c.ports.compare(c.bitmap)...)
 }
 
 // compare returns what is wrong with an account.

@@ -1,0 +1,165 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+)
+
+// Limits of what waits, besides the number of events. kube-apiserver has none: a
+// webhook that does not answer would take up all memory.
+const (
+	maxQueued     = 256 << 20 // bytes
+	maxDeliveries = 100       // batches that are sent to a webhook at a time
+)
+
+// Errors of events that are not queued.
+var (
+	errQueueFull = errors.New("audit buffer queue blocked")
+	errShutDown  = errors.New("audit backend shut down")
+)
+
+// nameBuffered is the plugin of events that are lost in a queue.
+const nameBuffered = "buffered"
+
+// queue gathers the items of a backend into batches.
+type queue struct {
+	backend  *backend
+	options  *BatchOptions
+	throttle *rate.Limiter // nil: none
+	items    chan []byte
+	bytes    atomic.Int64 // of items that wait or are under way
+	sending  errgroup.Group
+
+	closing sync.RWMutex // held for writing to close
+	closed  bool
+}
+
+func newQueue(b *backend, deliveries int) *queue {
+	options := &b.options.Batch
+	q := &queue{backend: b, options: options, items: make(chan []byte, options.BufferSize)}
+	if options.ThrottleEnable {
+		q.throttle = rate.NewLimiter(rate.Limit(options.ThrottleQPS), options.ThrottleBurst)
+	}
+	q.sending.SetLimit(deliveries)
+	return q
+}
+
+// add copies an item into the queue, or counts it as lost.
+func (q *queue) add(item []byte) {
+	if err := q.tryAdd(item); err != nil {
+		q.backend.losses.count(nameBuffered, 1, err)
+	}
+}
+
+func (q *queue) tryAdd(item []byte) error {
+	q.closing.RLock()
+	defer q.closing.RUnlock()
+	if q.closed {
+		return errShutDown
+	}
+	size := int64(len(item))
+	if q.bytes.Add(size) > maxQueued {
+		q.bytes.Add(-size)
+		return errQueueFull
+	}
+	select {
+	case q.items <- bytes.Clone(item):
+		return nil
+	default:
+		q.bytes.Add(-size)
+		return errQueueFull
+	}
+}
+
+// close lets no more items in.
+func (q *queue) close() {
+	q.closing.Lock()
+	defer q.closing.Unlock()
+	if !q.closed {
+		q.closed = true
+		close(q.items)
+	}
+}
+
+// run sends batches until ctx ends, and then what is left, for as long as
+// flushTimeout.
+func (q *queue) run(ctx context.Context, flushTimeout time.Duration) {
+	stop := context.AfterFunc(ctx, func() {
+		q.close()
+		time.AfterFunc(flushTimeout, q.backend.stop)
+	})
+	defer stop()
+	for {
+		batch := q.collect()
+		if len(batch) == 0 {
+			break
+		}
+		if q.throttle != nil {
+			_ = q.throttle.Wait(q.backend.sending) // or it is too late to send anything
+		}
+		for _, part := range q.split(batch) {
+			q.sending.Go(func() error { q.send(part); return nil })
+		}
+	}
+	_ = q.sending.Wait()
+}
+
+// collect waits for a batch. It is empty once the queue is closed and all is sent.
+func (q *queue) collect() [][]byte {
+	first, open := <-q.items
+	if !open {
+		return nil
+	}
+	batch := [][]byte{first}
+	if q.options.MaxSize == 1 {
+		return batch
+	}
+	wait := time.NewTimer(q.options.MaxWait)
+	defer wait.Stop()
+	for len(batch) < q.options.MaxSize {
+		select {
+		case item, open := <-q.items:
+			if !open {
+				return batch
+			}
+			batch = append(batch, item)
+		case <-wait.C:
+			return batch
+		}
+	}
+	return batch
+}
+
+// split divides a batch that is too large into several.
+func (q *queue) split(batch [][]byte) [][][]byte {
+	limit := &q.backend.options.Truncate
+	if !limit.Enabled {
+		return [][][]byte{batch}
+	}
+	var parts [][][]byte
+	size, begin := int64(0), 0
+	for i, item := range batch {
+		if size += int64(len(item)); size > limit.MaxBatchSize && i > begin {
+			parts = append(parts, batch[begin:i])
+			begin, size = i, int64(len(item))
+		}
+	}
+	return append(parts, batch[begin:])
+}
+
+func (q *queue) send(batch [][]byte) {
+	b := q.backend
+	if lost, err := b.output.send(b.sending, batch); err != nil {
+		b.losses.count(b.output.name(), lost, err)
+	}
+	for _, item := range batch {
+		q.bytes.Add(-int64(len(item)))
+	}
+}

@@ -1,0 +1,122 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"gopkg.in/natefinch/lumberjack.v2"
+)
+
+// logFile writes events as lines.
+type logFile struct {
+	format string
+	file   io.WriteCloser
+	mu     struct {
+		sync.Mutex
+		// broken: the last line was cut short, as on a full disk, and the next one
+		// must not be appended to it.
+		broken bool
+	}
+}
+
+// openLog creates the file, so that a path that cannot be written is noticed at
+// the start.
+func openLog(options *LogOptions) (*logFile, error) {
+	log := &logFile{format: options.Format}
+	if options.Path == "-" {
+		log.file = standardOutput{}
+		return log, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(options.Path), 0o700); err != nil {
+		return nil, fmt.Errorf("create the folder of the audit log: %w", err)
+	}
+	created, err := os.OpenFile(options.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create the audit log: %w", err)
+	}
+	if err := created.Close(); err != nil {
+		return nil, fmt.Errorf("create the audit log: %w", err)
+	}
+	if options.MaxSize == 0 {
+		log.file = &plainFile{path: options.Path}
+		return log, nil
+	}
+	log.file = &lumberjack.Logger{
+		Filename: options.Path, MaxAge: options.MaxAge, MaxBackups: options.MaxBackups, MaxSize: options.MaxSize, Compress: options.Compress,
+	}
+	return log, nil
+}
+
+func (l *logFile) name() string { return nameLog }
+
+func (l *logFile) item(e encoded) []byte {
+	if l.format == FormatLegacy {
+		return append(AppendLegacy(nil, e.event), '\n')
+	}
+	return e.line
+}
+
+func (l *logFile) send(_ context.Context, items [][]byte) (lost int, err error) {
+	for _, item := range items {
+		if failed := l.write(item); failed != nil {
+			lost, err = lost+1, failed
+		}
+	}
+	return lost, err
+}
+
+func (l *logFile) write(line []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.broken {
+		if _, err := l.file.Write([]byte{'\n'}); err != nil {
+			return err
+		}
+		l.mu.broken = false
+	}
+	n, err := l.file.Write(line)
+	l.mu.broken = err != nil && n > 0
+	return err
+}
+
+func (l *logFile) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file.Close()
+}
+
+// standardOutput is not closed with the log.
+type standardOutput struct{}
+
+func (standardOutput) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
+func (standardOutput) Close() error                { return nil }
+
+// plainFile is a file that is never rotated, opened by the first write.
+type plainFile struct {
+	path string
+	file *os.File
+}
+
+func (f *plainFile) Write(p []byte) (int, error) {
+	if f.file == nil {
+		file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 0, err
+		}
+		f.file = file
+	}
+	return f.file.Write(p)
+}
+
+func (f *plainFile) Close() error {
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Close()
+	f.file = nil
+	return err
+}

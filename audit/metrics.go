@@ -1,0 +1,40 @@
+package audit
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the metrics of audit events. Several sinks may share one.
+type Metrics struct {
+	events   prometheus.Counter
+	levels   *prometheus.CounterVec
+	errors   *prometheus.CounterVec
+	rejected prometheus.Counter
+}
+
+// NewMetrics registers the metrics, which have kube-apiserver's names.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	options := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: "apiserver_audit_" + name, Help: help}
+	}
+	m := &Metrics{
+		events:   prometheus.NewCounter(prometheus.CounterOpts(options("event_total", "Counter of audit events generated and sent to the audit backend."))),
+		levels:   prometheus.NewCounterVec(options("level_total", "Counter of policy levels for audit events (1 per request)."), []string{"level"}),
+		errors:   prometheus.NewCounterVec(options("error_total", "Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error."), []string{"plugin"}),
+		rejected: prometheus.NewCounter(prometheus.CounterOpts(options("requests_rejected_total", "Counter of apiserver requests rejected due to an error in audit logging backend."))),
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.events, m.levels, m.errors, m.rejected} {
+		errs = append(errs, registerer.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
+
+// Request counts a request by what the policy says of it.
+func (m *Metrics) Request(level Level) { m.levels.WithLabelValues(string(level)).Inc() }
+
+// Rejected counts a request that was refused because its event could not be
+// recorded.
+func (m *Metrics) Rejected() { m.rejected.Inc() }
