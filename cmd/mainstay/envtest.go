@@ -86,7 +86,11 @@ func makeAssets(dir string) error {
 		return err
 	}
 	for name, source := range sources {
-		if err := placeFile(source, filepath.Join(dir, withExe(name))); err != nil {
+		link := os.Link
+		if source != own {
+			link = os.Symlink // it may need what is beside it
+		}
+		if err := placeFile(source, filepath.Join(dir, withExe(name)), link); err != nil {
 			return err
 		}
 	}
@@ -100,9 +104,9 @@ func withExe(name string) string {
 	return name
 }
 
-// placeFile makes target the same file as source, or a copy of it. A program that is
-// running from target goes on.
-func placeFile(source, target string) error {
+// placeFile makes target a link to source, or, where that is not possible, a copy of it.
+// A program that is running from target goes on.
+func placeFile(source, target string, link func(source, target string) error) error {
 	if one, err := os.Stat(source); err == nil {
 		if other, err := os.Stat(target); err == nil && os.SameFile(one, other) {
 			return nil
@@ -112,7 +116,7 @@ func placeFile(source, target string) error {
 	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if os.Link(source, part) != nil { // another file system, or none with links
+	if link(source, part) != nil { // another file system, or none with links
 		if err := copyProgram(source, part); err != nil {
 			return err
 		}
