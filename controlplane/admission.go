@@ -49,7 +49,9 @@ func admissionPlugins() []admissionPlugin {
 		{"LimitRanger", byDefault, func(i *instance) admission.Plugin {
 			return plugin.LimitRanger{LimitRanges: stored[*corev1.LimitRange](i, corev1.SchemeGroupVersion, "limitranges")}
 		}},
-		{"ServiceAccount", byDefault, nil},
+		{"ServiceAccount", byDefault, func(i *instance) admission.Plugin {
+			return plugin.ServiceAccount{Accounts: stored[*corev1.ServiceAccount](i, corev1.SchemeGroupVersion, "serviceaccounts"), Provide: i.provideAccount}
+		}},
 		{"NodeRestriction", onDemand, nodeRestriction},
 		{"TaintNodesByCondition", byDefault, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
 		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},
@@ -109,10 +111,15 @@ func admissionPlugins() []admissionPlugin {
 		{"NodeDeclaredFeatureValidator", byDefault, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
 		{"JobValidation", byDefault, func(*instance) admission.Plugin { return plugin.JobValidation{} }},
 		{"PodResizeValidator", byDefault, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
-		{"MutatingAdmissionPolicy", byDefault, nil},
-		{"MutatingAdmissionWebhook", byDefault, nil},
-		{"ValidatingAdmissionPolicy", byDefault, nil},
-		{"ValidatingAdmissionWebhook", byDefault, nil},
+		{"MutatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin {
+			if !i.rows.Gates.Enabled(feature.MutatingAdmissionPolicy) {
+				return nil
+			}
+			return i.policies.mutating
+		}},
+		{"MutatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.mutating }},
+		{"ValidatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin { return i.policies.validating }},
+		{"ValidatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.validating }},
 		{"ResourceQuota", byDefault, nil},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/admission/policies"
+	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/audit"
@@ -91,6 +93,9 @@ type Identity struct {
 	// ClusterAuthentication returns the data of the ConfigMap
 	// kube-system/extension-apiserver-authentication. The caller may keep it.
 	ClusterAuthentication func() (map[string]string, error)
+	// ServingCA returns the certificates by which clients verify this server, as PEM;
+	// nil: they are not published.
+	ServingCA func() []byte
 	// ProxyCertificate returns the client certificate for aggregated servers; nil:
 	// none is presented.
 	ProxyCertificate func() (*tls.Certificate, error)
@@ -114,6 +119,9 @@ type Metrics struct {
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
 	Authorization  *authz.Metrics
+	Webhooks       *webhooks.Metrics
+	Manifests      *manifestMetrics
+	Policies       *policies.Metrics
 	PodSecurity    *plugin.PodSecurityMetrics
 	Audit          *audit.Metrics
 }
@@ -135,6 +143,15 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Manifests, err = newManifestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Policies, err = policies.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {

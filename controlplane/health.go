@@ -61,7 +61,7 @@ func (i *instance) storageCheck(name string, timeout time.Duration) telemetry.Ch
 // informersRunning returns nil while the reflectors of roles, definitions and registrations
 // run; they are loaded before that.
 func (i *instance) informersRunning(ctx context.Context) error {
-	return errors.Join(i.rightsLoop.check(ctx), i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
+	return errors.Join(i.rightsLoop.check(ctx), i.webhooksLoop.check(ctx), i.policiesLoop.check(ctx), i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
 }
 
 // postStartHooks returns the checks of the post-start hooks. Several of

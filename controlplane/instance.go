@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/flowschemas"
+	"mainstay.dev/mainstay/controllers/serviceaccounts"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters"
@@ -60,11 +61,16 @@ type instance struct {
 	catalog     *route.Catalog // all of this control plane's own
 	services    egress.Resolver
 	documents   *openapi.Documents
+	webhooks    *admissionWebhooks
+	policies    *admissionPolicies
 	custom      *custom.Source
 	aggregated  *aggregated.Source
 	clusterAuth *clusterAuth
-	cluster     *bootstrap.Bootstrap      // the objects that every cluster has
-	aggregation *clusterroles.Aggregation // nil where it does not run
+	cluster     *bootstrap.Bootstrap        // the objects that every cluster has
+	aggregation *clusterroles.Aggregation   // nil where it does not run
+	accounts    *serviceaccounts.Controller // nil where it does not run
+	controllers []controller                // those that one of several servers runs
+	stored      *storedResources
 	conditions  *flowschemas.Conditions
 	leases      storage.Interface // uncached
 	api         *endpoints.API
@@ -74,9 +80,9 @@ type instance struct {
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                                   context.CancelFunc
-	running                                errgroup.Group
-	rightsLoop, customLoop, aggregatedLoop loop
+	stop                                                               context.CancelFunc
+	running                                                            errgroup.Group
+	rightsLoop, policiesLoop, webhooksLoop, customLoop, aggregatedLoop loop
 }
 
 // newInstance builds a control plane, from the store up. It does no I/O but on the
@@ -86,7 +92,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRights, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRights, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -144,6 +150,12 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.aggregated.Load(ctx); err != nil {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
+	if err := i.webhooks.load(ctx); err != nil {
+		return err
+	}
+	if err := i.policies.follow.load(ctx); err != nil {
+		return fmt.Errorf("load the admission policies: %w", err)
+	}
 	lifetime, i.stop = context.WithCancel(lifetime)
 	if len(i.rights) > 0 {
 		i.run(lifetime, "rights", &i.rightsLoop, i.followRights)
@@ -151,12 +163,20 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if i.audit != nil {
 		i.run(lifetime, "audit events", new(loop), i.audit.Sink.Run)
 	}
+	i.run(lifetime, "admission webhooks", &i.webhooksLoop, i.webhooks.follow.run)
+	if len(i.webhooks.manifests) > 0 {
+		i.run(lifetime, "manifests of admission", &i.webhooksLoop, i.keepUpWithManifests)
+	}
+	i.run(lifetime, "admission policies", &i.policiesLoop, i.policies.follow.run)
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
 		if i.aggregation != nil {
 			i.run(lifetime, "aggregated roles", &i.rightsLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
+		}
+		if len(i.controllers) > 0 {
+			i.run(lifetime, "controllers", new(loop), i.runControllers)
 		}
 		i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
 	}

@@ -170,6 +170,10 @@ func (o Options) Check() error {
 	if _, err := o.enablement(); err != nil {
 		problem("--runtime-config: %w", err)
 	}
+	if c := o.AdmissionConfig; c != nil && c.MutatingAdmissionWebhook.StaticManifestsDir+c.ValidatingAdmissionWebhook.StaticManifestsDir != "" &&
+		!o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
+		problem("staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled")
+	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {
 		problem("--cors-allowed-origins: %w", err)
 	}

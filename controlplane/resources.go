@@ -37,7 +37,7 @@ func (i *instance) installAPI() error {
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
-		ControllersRun: i.controllersRun,
+		ControllerRuns: i.controllerRuns,
 		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		Logger:         i.env.Logger,
 	})
@@ -62,12 +62,16 @@ func (i *instance) rowEnv() *builtin.Env {
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
 		Storage:           i.openRow,
 		Authorizer:        i.authorizer,
+		ResourceOf:        i.nameOf,
 		AuthenticateToken: i.authenticateToken,
 		Tokens:            i.issuer(),
 		Rules:             i.reviewRules,
 	}
 	if i.rbac != nil {
 		env.Roles = i.rbac
+	}
+	if i.options.runs(policyStatus) {
+		env.Types = &typeResolver{instance: i}
 	}
 	return env
 }
@@ -96,7 +100,9 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Deleted: func(name types.NamespacedName, _ int64) { i.conditions.Level(name.Name) },
 		}
 	}
-	spec.Observer = spec.Observer.And(i.rightsObserver(spec.Resource))
+	for _, observer := range []*storage.Observer{i.rightsObserver(spec.Resource), i.observeWebhooks(spec.Resource), i.observePolicies(spec.Resource)} {
+		spec.Observer = spec.Observer.And(observer)
+	}
 	return i.factory.Open(spec)
 }
 

@@ -35,7 +35,7 @@ func (h *Host) ClientCertificate(user User) (cert, key []byte, err error) {
 	return h.authority.Issue(issuedLifetime, user.Name, user.Groups...)
 }
 
-// ServingCA returns, in PEM, what verifies the serving certificate. The server must
+// ServingCA returns, in PEM, the certificates by which clients verify this server. The server must
 // serve; the result must not be changed.
 func (h *Host) ServingCA() []byte {
 	if h.certs.file == nil {

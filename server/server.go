@@ -183,7 +183,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
-		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
+		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.ServingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
 	}
 	if err := h.openAuthorization(); err != nil {

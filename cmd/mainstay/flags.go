@@ -185,7 +185,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); there are "+strings.Join(controlplane.Controllers(), ", "))
+	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
 	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that take part besides those that do by default, comma-separated; their order does not matter: "+strings.Join(controlplane.AdmissionPlugins(), ", "))
 	flags.StringVar(&c.AdmissionControlConfigFile, "admission-control-config-file", "", "AdmissionConfiguration of apiserver.config.k8s.io/v1: the configuration of admission plugins, or the files that have it")
 	flags.Var(&optionalSeconds{&c.DefaultNotReadyTolerationSeconds}, "default-not-ready-toleration-seconds", "how long pods that do not say stay on a node that is not ready, in seconds")

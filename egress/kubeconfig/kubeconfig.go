@@ -55,11 +55,13 @@ type userPart struct {
 	KeyData         []byte `json:"client-key-data"`
 	Token           string `json:"token"`
 	TokenFile       string `json:"tokenFile"`
+	// A name and password are shown to webhooks alone.
+	Username string `json:"username"`
+	Password string `json:"password"`
 
 	// What this program does not do, and refuses rather than leaves out.
 	Exec         any    `json:"exec"`
 	AuthProvider any    `json:"auth-provider"`
-	Username     string `json:"username"`
 	Impersonate  string `json:"as"`
 }
 

@@ -55,7 +55,7 @@ func rooms() []room {
 		{path: "egress", floor: 0},
 		{path: "http2", floor: 0},
 		{path: "webhook", floor: 0, beside: []string{"egress"}},
-		{path: "cel", floor: 0, beside: []string{"codec"}}, // its limits of quantities
+		{path: "cel", floor: 0, beside: []string{"codec", "authorizer", "request"}}, // its limits of quantities; what expressions ask
 		{path: "feature", floor: 0},
 		{path: "openapi", floor: 0, beside: []string{"codec"}}, // its reader of JSON
 		{path: "pki", floor: 0},

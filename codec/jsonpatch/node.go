@@ -3,11 +3,13 @@ package jsonpatch
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 
-	"mainstay.dev/mainstay/endpoints/jsontext"
+	"mainstay.dev/mainstay/codec/jsontext"
 )
 
 // node is a value of a document: text, until a patch reaches into it. A nil
@@ -87,13 +89,17 @@ func (n *node) get(key string) (*node, error) {
 // index returns the position in a list of the given length that a key names.
 func index(key string, length int) (int, error) {
 	i, err := strconv.Atoi(key)
-	if i < 0 {
-		i += length
+	if err != nil {
+		return 0, err
 	}
-	if err != nil || i < 0 || i >= length {
-		return 0, errIndex
+	at := i
+	if at < 0 {
+		at += length
 	}
-	return i, nil
+	if at < 0 || at >= length {
+		return 0, fmt.Errorf("Unable to access invalid index: %d: %w", i, errIndex)
+	}
+	return at, nil
 }
 
 func (n *node) add(s *state, key string, value *node) error {
@@ -106,6 +112,9 @@ func (n *node) add(s *state, key string, value *node) error {
 		return nil
 	}
 	i, err := index(key, len(n.elements)+1)
+	if errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -119,7 +128,7 @@ func (n *node) add(s *state, key string, value *node) error {
 func (n *node) remove(s *state, key string) error {
 	if n.members != nil {
 		if _, ok := n.members[key]; !ok {
-			return errMissing
+			return fmt.Errorf("Unable to remove nonexistent key: %s: %w", key, errMissing)
 		}
 		delete(n.members, key)
 		return nil

@@ -6,11 +6,12 @@
 // What a patch may create, and what it may cost, is limited before it is
 // created: a few operations can ask for more memory than a machine has.
 //
-// Imports: endpoints/jsontext.
+// Imports: codec/jsontext.
 package jsonpatch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,19 +26,21 @@ const MaxCopied = 3 << 20
 // of a second.
 const maxWork = 256 << 20
 
-// Errors of Apply. All others mean that the patch does not fit the document.
+// Errors of Apply. All others mean that the patch does not fit the document, in the
+// words of the library that kube-apiserver uses.
 var (
 	// ErrCopied is returned when a patch copies more than MaxCopied.
 	ErrCopied = fmt.Errorf("its copy operations would add more than %d bytes to the object", MaxCopied)
 	// ErrWork is returned when a patch takes too long to apply.
 	ErrWork = errors.New("its operations take too long on an object of this size")
+	// ErrTest is in the error when a test fails.
+	ErrTest = errors.New("test failed")
 )
 
 var (
-	errTest    = errors.New("a test failed")
-	errMissing = errors.New("a value is missing")
-	errIndex   = errors.New("an index is not in its list")
-	errInvalid = errors.New("an operation is not valid")
+	errMissing = errors.New("missing value")
+	errIndex   = errors.New("invalid index referenced")
+	errInvalid = errors.New("invalid state detected")
 )
 
 // Patch is a parsed patch. It is immutable and safe for concurrent use.
@@ -81,6 +84,9 @@ func Parse(body []byte) (*Patch, error) {
 	}
 	return p, nil
 }
+
+// Len returns how many operations there are.
+func (p *Patch) Len() int { return len(p.operations) }
 
 func pointerOf(raw *json.RawMessage) pointer {
 	var text string
@@ -130,20 +136,13 @@ func (s *state) do(o *operation) error {
 	case "replace":
 		return s.replace(o)
 	case "move":
-		value, err := s.get(o.from)
-		if err != nil {
-			return err
-		}
-		if err := s.remove(o.from); err != nil {
-			return err
-		}
-		return s.add(o.path, value)
+		return s.move(o)
 	case "copy":
 		return s.copy(o)
 	case "test":
 		return s.test(o)
 	}
-	return errInvalid
+	return fmt.Errorf("Unexpected kind: %s", cmp.Or(o.op, "unknown"))
 }
 
 func (o *operation) newValue() *node {
@@ -199,51 +198,97 @@ func unescape(step string) string {
 	return b.String()
 }
 
-func (s *state) get(p pointer) (*node, error) {
-	parent, key, err := s.find(p)
-	if err != nil {
-		return nil, err
+// The ends of what is said of operations that lack a pointer.
+const (
+	noPath    = "operation failed to decode path"
+	noOwnPath = noPath + ": operation missing path field"
+	noFrom    = "operation failed to decode from: operation, missing from field"
+)
+
+// reach is find, with an error that says what for: absent, where there is no pointer, or
+// that it leads nowhere.
+func (s *state) reach(p pointer, operation, absent, nowhere string) (parent *node, key string, err error) {
+	parent, key, err = s.find(p)
+	switch {
+	case err == nil, errors.Is(err, ErrWork):
+	case !p.given:
+		err = fmt.Errorf("%s %s: %w", operation, absent, errMissing)
+	default:
+		err = fmt.Errorf("%s operation does not apply: "+nowhere+": %w", operation, p.text, errMissing)
 	}
-	return parent.get(key)
+	return parent, key, err
+}
+
+func in(operation string, p pointer, err error) error {
+	if err == nil || errors.Is(err, ErrWork) {
+		return err
+	}
+	return fmt.Errorf("error in %s for path: '%s': %w", operation, p.text, err)
 }
 
 func (s *state) add(p pointer, value *node) error {
-	parent, key, err := s.find(p)
+	parent, key, err := s.reach(p, "add", noPath, `doc is missing path: "%s"`)
 	if err != nil {
 		return err
 	}
-	return parent.add(s, key, value)
+	return in("add", p, parent.add(s, key, value))
 }
 
 func (s *state) remove(p pointer) error {
-	parent, key, err := s.find(p)
+	parent, key, err := s.reach(p, "remove", noPath, `doc is missing path: "%s"`)
 	if err != nil {
 		return err
 	}
-	return parent.remove(s, key)
+	return in("remove", p, parent.remove(s, key))
 }
 
 func (s *state) replace(o *operation) error {
 	if o.path.given && o.path.text == "" {
 		if o.value == nil || o.value[0] != '{' && o.value[0] != '[' {
-			return errInvalid
+			return fmt.Errorf("replace operation value must be object or array: %w", errInvalid)
 		}
 		s.root = o.newValue()
 		return nil
 	}
-	parent, key, err := s.find(o.path)
+	parent, key, err := s.reach(o.path, "replace", noOwnPath, "doc is missing path: %s")
 	if err != nil {
 		return err
 	}
-	return parent.replace(key, o.newValue())
+	if err := parent.replace(key, o.newValue()); err != nil {
+		return fmt.Errorf("replace operation does not apply: doc is missing key: %s: %w", o.path.text, errMissing)
+	}
+	return nil
+}
+
+func (s *state) move(o *operation) error {
+	parent, key, err := s.reach(o.from, "move", noFrom, "doc is missing from path: %s")
+	if err != nil {
+		return err
+	}
+	value, err := parent.get(key)
+	if err != nil {
+		return fmt.Errorf("error in move for path: '%s': %w", key, err)
+	}
+	if err := parent.remove(s, key); err != nil {
+		return fmt.Errorf("error in move for path: '%s': %w", key, err)
+	}
+	to, key, err := s.reach(o.path, "move", noOwnPath, "doc is missing destination path: %s")
+	if err != nil {
+		return err
+	}
+	return in("move", o.path, to.add(s, key, value))
 }
 
 func (s *state) copy(o *operation) error {
-	value, err := s.get(o.from)
+	from, key, err := s.reach(o.from, "copy", noFrom, "doc is missing from path: %s")
 	if err != nil {
 		return err
 	}
-	parent, key, err := s.find(o.path)
+	value, err := from.get(key)
+	if err != nil {
+		return fmt.Errorf("error in copy for from: '%s': %w", o.from.text, err)
+	}
+	parent, key, err := s.reach(o.path, "copy", noPath, "doc is missing destination path: %s")
 	if err != nil {
 		return err
 	}
@@ -255,16 +300,22 @@ func (s *state) copy(o *operation) error {
 	if err := s.spend(size); err != nil {
 		return err
 	}
-	return parent.add(s, key, value.clone())
+	if err := parent.add(s, key, value.clone()); err != nil {
+		return fmt.Errorf("error while adding value during copy: %w", err)
+	}
+	return nil
 }
 
 func (s *state) test(o *operation) error {
-	if o.path.given && o.path.text == "" {
-		return s.compare(s.root, o)
-	}
-	value, err := s.get(o.path)
-	if err != nil {
-		return err
+	value := s.root
+	if !o.path.given || o.path.text != "" {
+		parent, key, err := s.reach(o.path, "test", noOwnPath, "is missing path: %s")
+		if err != nil {
+			return err
+		}
+		if value, err = parent.get(key); err != nil {
+			return in("test", o.path, err)
+		}
 	}
 	return s.compare(value, o)
 }
@@ -273,12 +324,15 @@ func (s *state) compare(value *node, o *operation) error {
 	if value == nil && o.value == nil {
 		return nil
 	}
-	if !o.hasValue {
-		return errTest
+	same := false
+	if o.hasValue {
+		var err error
+		if same, err = value.equal(s, o.newValue()); err != nil {
+			return err
+		}
 	}
-	same, err := value.equal(s, o.newValue())
-	if err == nil && !same {
-		err = errTest
+	if !same {
+		return fmt.Errorf("testing value %s failed: %w", o.path.text, ErrTest)
 	}
-	return err
+	return nil
 }
