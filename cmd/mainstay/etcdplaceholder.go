@@ -68,10 +68,12 @@ func clientURLs(args []string) []string {
 		if name != "listen-client-urls" || !strings.HasPrefix(arg, "-") {
 			continue
 		}
-		if !inline && i+1 < len(args) {
-			value = args[i+1]
+		switch {
+		case inline:
+			urls = value
+		case i+1 < len(args):
+			urls = args[i+1]
 		}
-		urls = value
 	}
 	return strings.Split(urls, ",")
 }
