@@ -42,6 +42,7 @@ func TestAudit(t *testing.T) {
 		})
 	}
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
+	request.SetAudit(ctx, &request.Audit{})
 	if err := p.Validate(ctx, creation(podResource())); err != nil {
 		t.Fatal(err)
 	}

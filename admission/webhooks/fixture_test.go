@@ -179,7 +179,9 @@ func creation(r *rest.Resource) *admission.Attributes {
 
 // context returns that of a request.
 func requestContext(t testing.TB) context.Context {
-	return request.NewContext(t.Context(), &request.Info{}, time.Now())
+	ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
+	request.SetAudit(ctx, &request.Audit{RequestBody: true})
+	return ctx
 }
 
 func sortedNotes(ctx context.Context) []string {

@@ -16,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/codec/jsonpatch"
+	"mainstay.dev/mainstay/request"
 )
 
 // change asks a webhook, and changes the object as it says. It reports whether that
@@ -41,7 +42,9 @@ func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *quest
 		return false, named(q, err)
 	}
 	changed := !equality.Semantic.DeepEqual(q.object, patched)
-	p.annotateJSON(ctx, a, patchAnnotation+place, mutation{q.configuration, q.spec.Name, nil, response.Patch, string(admissionv1.PatchTypeJSONPatch)})
+	if request.AuditFrom(ctx).WantsRequestBody() { // a patch tells of the object
+		p.annotateJSON(ctx, a, patchAnnotation+place, mutation{q.configuration, q.spec.Name, nil, response.Patch, string(admissionv1.PatchTypeJSONPatch)})
+	}
 	if !changed {
 		return false, nil
 	}
