@@ -120,7 +120,7 @@ func admissionPlugins() []admissionPlugin {
 		{"MutatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.mutating }},
 		{"ValidatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin { return i.policies.validating }},
 		{"ValidatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.validating }},
-		{"ResourceQuota", byDefault, nil},
+		{resourceQuota, byDefault, func(i *instance) admission.Plugin { return plugin.ResourceQuota{Ledger: i.quotas} }},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}
 }

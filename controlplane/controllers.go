@@ -25,6 +25,7 @@ import (
 	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/controllers/garbage"
 	"mainstay.dev/mainstay/controllers/namespace"
+	"mainstay.dev/mainstay/controllers/resourcequotas"
 	"mainstay.dev/mainstay/controllers/rootca"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
 	"mainstay.dev/mainstay/controllers/storageprotection"
@@ -45,7 +46,7 @@ type controller struct {
 // are kube-controller-manager's.
 func Controllers() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{
-		clusterroles.Name, garbage.Name, namespace.Name, policyStatus, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
+		clusterroles.Name, garbage.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
 	}, storageprotection.Names())))
 }
 
@@ -84,6 +85,7 @@ func (i *instance) openControllers() error {
 	all := []opening{
 		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
 		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
+		{resourcequotas.Name, i.openResourceQuotas},
 	}
 	for _, name := range storageprotection.Names() {
 		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})

@@ -11,12 +11,12 @@
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, audit,
 // authorizer, cel/policy, cel/typed, codec, controllers/changes,
 // controllers/clusterroles, controllers/election, controllers/flowschemas,
-// controllers/garbage, controllers/namespace, controllers/rootca,
-// controllers/serviceaccounts, controllers/storageprotection,
+// controllers/garbage, controllers/namespace, controllers/resourcequotas,
+// controllers/rootca, controllers/serviceaccounts, controllers/storageprotection,
 // controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
 // feature, filters, filters/authn, filters/authz, filters/authz/abac,
-// filters/authz/node, filters/authz/rbac, local, openapi, registry, request,
-// rest, route, serviceaccount, storage, storage/cache, storage/factory,
+// filters/authz/node, filters/authz/rbac, local, openapi, quota, registry,
+// request, rest, route, serviceaccount, storage, storage/cache, storage/factory,
 // storage/kv, storage/reflector, telemetry, webhook.
 package controlplane
 

@@ -23,7 +23,7 @@ func (i *instance) openCustom() error {
 	}
 	i.custom, err = custom.New(custom.Config{
 		Definitions: definitions,
-		Storage:     i.factory.Open,
+		Storage:     i.openNamespaced,
 		PathShared:  i.rows.Keeps,
 		Changed: func(versions []schema.GroupVersion) {
 			describeCustom(i.lifetime, i.documents, i.static, i.custom, versions)

@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/flowschemas"
+	"mainstay.dev/mainstay/controllers/resourcequotas"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
@@ -30,6 +31,7 @@ import (
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/quota"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
@@ -72,27 +74,31 @@ type instance struct {
 	controllers []controller                // those that one of several servers runs
 	stored      *storedResources
 	conditions  *flowschemas.Conditions
-	leases      storage.Interface // uncached
-	api         *endpoints.API
-	paths       *paths
-	checkPaths  []string // of single health checks
+	// quotas are what writes are charged to; quotaCounts is nil where it does not run.
+	quotas         *quota.Ledger
+	quotaReflector *reflector.Reflector
+	quotaCounts    *resourcequotas.Controller
+	leases         storage.Interface // uncached
+	api            *endpoints.API
+	paths          *paths
+	checkPaths     []string // of single health checks
 	// resources handles API requests, handler all requests, with the filters.
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                                                               context.CancelFunc
-	running                                                            errgroup.Group
-	rightsLoop, policiesLoop, webhooksLoop, customLoop, aggregatedLoop loop
+	stop                                                                          context.CancelFunc
+	running                                                                       errgroup.Group
+	rightsLoop, policiesLoop, webhooksLoop, quotaLoop, customLoop, aggregatedLoop loop
 }
 
 // newInstance builds a control plane, from the store up. It does no I/O but on the
 // files that options name.
 func newInstance(c *ControlPlane) (*instance, error) {
 	i := &instance{
-		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
+		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(), quotas: quota.New(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRights, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openQuotas, i.openTokens, i.openRights, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -144,6 +150,9 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.loadRights(ctx); err != nil {
 		return fmt.Errorf("load what decides about rights: %w", err)
 	}
+	if err := i.quotaReflector.Load(ctx); err != nil {
+		return fmt.Errorf("load the quotas: %w", err)
+	}
 	if err := i.custom.Load(ctx); err != nil {
 		return fmt.Errorf("load the CustomResourceDefinitions: %w", err)
 	}
@@ -169,6 +178,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	}
 	i.run(lifetime, "admission policies", &i.policiesLoop, i.policies.follow.run)
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
+	i.run(lifetime, "quotas", &i.quotaLoop, func(ctx context.Context) error { i.quotaReflector.Run(ctx); return nil })
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)

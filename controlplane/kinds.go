@@ -59,6 +59,14 @@ func (s *storedResources) ofPath(path string) (changes.Resource, bool) {
 	return r, r.Resource != nil
 }
 
+// ofResource returns a resource whose objects are stored, in any version.
+func (s *storedResources) ofResource(resource schema.GroupResource) (changes.Resource, bool) {
+	if path := s.i.rows.Spec(resource).Path; path != "" {
+		return s.ofPath(path)
+	}
+	return s.ofPath(resource.Group + "/" + resource.Resource)
+}
+
 // customOf returns the custom resource of a path, in any version.
 func (s *storedResources) customOf(path string) changes.Resource {
 	groupName, name, _ := strings.Cut(path, "/")

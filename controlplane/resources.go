@@ -14,6 +14,7 @@ import (
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/quota"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
@@ -76,7 +77,7 @@ func (i *instance) rowEnv() *builtin.Env {
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations, flow schemas and their levels, and
+// openRow opens the storage of a row. Definitions, registrations, quotas, flow schemas and their levels, and
 // what decides about rights are observed when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
@@ -94,6 +95,8 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 		}
 	case flowSchemas:
 		spec.Observer = &storage.Observer{Written: func(record *codec.Record) error { i.conditions.Schema(record.Name().Name); return nil }}
+	case quota.Resource():
+		spec.Observer = i.quotas.Observer()
 	case priorityLevels:
 		spec.Observer = &storage.Observer{
 			Written: func(record *codec.Record) error { i.conditions.Level(record.Name().Name); return nil },
@@ -103,7 +106,7 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	for _, observer := range []*storage.Observer{i.rightsObserver(spec.Resource), i.observeWebhooks(spec.Resource), i.observePolicies(spec.Resource)} {
 		spec.Observer = spec.Observer.And(observer)
 	}
-	return i.factory.Open(spec)
+	return i.openNamespaced(spec)
 }
 
 // describe answers for the documents that say what is served.

@@ -113,6 +113,13 @@ func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options m
 	}, nil
 }
 
+// Owned returns obj, which code inside the server writes over live in a way of its own,
+// with a record of which fields manager has changed. Both are in the hub version.
+func (a *API) Owned(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
+	o := &operation{api: a, resource: resource}
+	return o.recordUpdate(live, obj, manager)
+}
+
 // operation is one of code inside the server, which is not authorized again.
 func (a *API) operation(ctx context.Context, resource *rest.Resource) *operation {
 	return &operation{api: a, resource: resource, info: request.InfoFrom(ctx)}

@@ -74,7 +74,6 @@ func TestCommandLine(t *testing.T) {
 		{"two not built yet", []string{"serve", "--etcd-servers-overrides=x", "--service-account-signing-endpoint=y"}, 2, nil, []string{"--etcd-servers-overrides is not supported yet", "--service-account-signing-endpoint is not supported yet"}},
 		{"underscores", []string{"serve", "--egress_selector_config_file=x"}, 2, nil, []string{"--egress-selector-config-file is not supported yet"}},
 		{"flow control", inDir("--enable-priority-and-fairness"), 2, nil, []string{"--enable-priority-and-fairness is not supported yet"}},
-		{"an admission plugin not built yet", inDir("--enable-admission-plugins=Priority,ResourceQuota"), 2, nil, []string{"mainstay: --enable-admission-plugins=ResourceQuota is not supported yet\n"}},
 		{"seconds that are none", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},
 		{"an admission configuration that is not there", inDir("--admission-control-config-file=nope"), 2, nil, []string{"--admission-control-config-file: read the admission configuration: open nope"}},
 		{"admission plugins that are none", inDir("--enable-admission-plugins=Nope", "--disable-admission-plugins=Nope2"), 2, nil, []string{`--enable-admission-plugins: there is no admission plugin "Nope"`, `--disable-admission-plugins: there is no admission plugin "Nope2"`}},

@@ -30,6 +30,8 @@ type Change struct {
 	// Value is the object as stored, but for encryption; nil: it is gone. Prev is what
 	// was there before; nil: nothing, or that is not known.
 	Value, Prev []byte
+	// Revision is that of the change. Objects that are written together have the same.
+	Revision int64
 }
 
 // Subscriber is a controller. Its methods are called by one goroutine, which waits
@@ -142,7 +144,7 @@ func (f *Feed) readAll(ctx context.Context) (kv.Revision, error) {
 			return 0, fmt.Errorf("read all objects: %w", err)
 		}
 		for i := range page.Entries {
-			f.dispatch(ctx, page.Entries[i].Key, page.Entries[i].Value, nil)
+			f.dispatch(ctx, page.Entries[i].Key, page.Entries[i].Value, nil, page.Entries[i].Modified)
 		}
 		if !page.More || len(page.Entries) == 0 {
 			return revision, nil
@@ -166,19 +168,20 @@ func (f *Feed) watch(ctx context.Context, after kv.Revision) (reached kv.Revisio
 			if e.Prev != nil {
 				prev = e.Prev.Value
 			}
-			f.dispatch(ctx, e.Key, e.Value, prev)
+			f.dispatch(ctx, e.Key, e.Value, prev, e.Revision)
 		}
 		reached = max(reached, batch.Revision)
 	}
 	return reached, fmt.Errorf("watch everything: %w", w.Err())
 }
 
-func (f *Feed) dispatch(ctx context.Context, key string, value, prev []byte) {
+func (f *Feed) dispatch(ctx context.Context, key string, value, prev []byte, revision kv.Revision) {
 	c, ok := f.locate(key)
 	if !ok {
 		return
 	}
 	c.Value, c.Prev = f.config.Plain.Of(ctx, key, value), f.config.Plain.Of(ctx, key, prev)
+	c.Revision = int64(revision)
 	for _, s := range f.subscribers {
 		s.Changed(&c)
 	}

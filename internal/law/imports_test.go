@@ -39,7 +39,9 @@ func rooms() []room {
 		{path: "apis/builtin", floor: 2, beside: []string{"apis/custom", "apis/bootstrap"}}, // the rules of definitions; what is mandatory
 		{path: "apis/custom", floor: 2},
 		// What keeps objects as they should be.
-		{path: "controllers", floor: 2},
+		{path: "controllers", floor: 2, beside: []string{"quota"}},
+		// What quotas limit.
+		{path: "quota", floor: 2, beside: []string{"apis/builtin"}}, // the sums of pods
 		// Keeping.
 		{path: "registry", floor: 1, beside: []string{"storage"}},
 		{path: "storage", floor: 1},

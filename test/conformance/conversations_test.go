@@ -40,6 +40,8 @@ func flagsOf(name string) []string {
 		return []string{"--enable-admission-plugins=NodeRestriction"}
 	case name == "admission/podsecurity":
 		return []string{"--allow-privileged=false"}
+	case name == "controllers/resourcequota":
+		return []string{"--controllers=*"}
 	}
 	return nil
 }

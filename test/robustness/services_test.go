@@ -50,36 +50,52 @@ func TestServiceAllocations(t *testing.T) {
 			if tt.servers > 0 {
 				flags = append(flags, "--etcd-servers="+strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ","))
 			}
-			var servers []*testserver.Server
-			var clients []*kubernetes.Clientset
-			for range max(tt.servers, 1) {
-				server := testserver.New(t, testserver.Options{Flags: flags})
-				config := server.RESTConfig()
-				config.WarningHandler, config.QPS = rest.NoWarnings{}, -1
-				client, err := kubernetes.NewForConfig(config)
-				if err != nil {
-					t.Fatal(err)
-				}
-				servers, clients = append(servers, server), append(clients, client)
-			}
-			writeServices(t, servers[0], clients, tt.kills, random(t))
+			victim, clients := startServers(t, max(tt.servers, 1), flags)
+			writeWhileKilled(t, victim, clients, tt.kills, random(t), users{serviceUsers, serviceWrites}, func(ctx context.Context, client kubernetes.Interface, rng *rand.Rand) error {
+				return writeService(ctx, client, fmt.Sprint("s", rng.IntN(serviceNames)), rng)
+			})
 			checkServices(t, clients[0])
 			checkNothingLost(t, clients)
 		})
 	}
 }
 
-// writeServices has users write through random servers, while the first is killed.
-func writeServices(t *testing.T, victim *testserver.Server, clients []*kubernetes.Clientset, kills int, rng *rand.Rand) {
+// startServers starts servers with the same flags, and returns the first and clients of
+// all.
+func startServers(t *testing.T, n int, flags []string) (*testserver.Server, []*kubernetes.Clientset) {
+	t.Helper()
+	var first *testserver.Server
+	var clients []*kubernetes.Clientset
+	for range n {
+		server := testserver.New(t, testserver.Options{Flags: flags})
+		if first == nil {
+			first = server
+		}
+		config := server.RESTConfig()
+		config.WarningHandler, config.QPS = rest.NoWarnings{}, -1
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	return first, clients
+}
+
+// users are how many write, and how often each of them.
+type users struct{ count, writes int }
+
+// writeWhileKilled has users write through random servers, while the victim is killed.
+func writeWhileKilled(t *testing.T, victim *testserver.Server, clients []*kubernetes.Clientset, kills int, rng *rand.Rand,
+	users users, write func(context.Context, kubernetes.Interface, *rand.Rand) error) {
 	t.Helper()
 	group, ctx := errgroup.WithContext(t.Context())
 	killed := make(chan struct{})
-	for range serviceUsers {
+	for range users.count {
 		rng := branch(rng)
 		group.Go(func() error {
-			for n := 0; n < serviceWrites || !isClosed(killed); n++ {
-				client := clients[rng.IntN(len(clients))]
-				if err := writeService(ctx, client, fmt.Sprint("s", rng.IntN(serviceNames)), rng); err != nil {
+			for n := 0; n < users.writes || !isClosed(killed); n++ {
+				if err := write(ctx, clients[rng.IntN(len(clients))], rng); err != nil {
 					return err
 				}
 			}

@@ -6,18 +6,18 @@ import (
 
 // TotalRequests returns what the containers of a pod ask for at most at one time.
 func TotalRequests(spec *corev1.PodSpec) corev1.ResourceList {
-	return totalResources(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
+	return Total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 }
 
 // TotalLimits returns what the containers of a pod may have at most at one time.
 func TotalLimits(spec *corev1.PodSpec) corev1.ResourceList {
-	return totalResources(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+	return Total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 }
 
-// totalResources is what the containers of a pod need at most at one time:
-// all at work together, or before that one initializing beside those sidecars
-// that were started by then.
-func totalResources(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
+// Total is what the containers of a pod need at most at one time, where of says what
+// each of them does: all at work together, or before that one initializing beside
+// those sidecars that were started by then.
+func Total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	running, sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.Containers {
 		addAll(running, of(&spec.Containers[i]))
