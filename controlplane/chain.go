@@ -19,6 +19,9 @@ import (
 func (i *instance) chain(final http.Handler) http.Handler {
 	onError := i.api.WriteError
 	refuse := i.audit.Refusal(onError)
+	if i.options.Filter != nil {
+		final = i.options.Filter(final)
+	}
 	return filters.Chain(final,
 		filters.AuditID,
 		filters.Recover(i.env.Logger, onError),

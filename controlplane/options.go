@@ -100,6 +100,8 @@ type Options struct {
 	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
 	// "etcd-readiness" of either store. 0: 2s.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
+	// Filter is the last filter of requests, after authorization, for tests; nil: none.
+	Filter filters.Filter
 	// Checks are added to the health checks.
 	Checks []telemetry.Check
 }

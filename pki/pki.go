@@ -54,9 +54,9 @@ type Authority struct {
 }
 
 // Open loads the authority in dir (ca.crt, ca.key), or creates it, and the directory,
-// if neither file exists. Errors name the file and what to do; the error is
-// ErrExpired for an expired certificate.
-func Open(dir string) (*Authority, error) { return openOwn(system{}, dir) }
+// if neither file exists. Errors name the file and what to do; the error is ErrExpired
+// for an expired certificate. dir may be InMemory, here and below.
+func Open(dir string) (*Authority, error) { return openOwn(filesOf(dir), dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
 	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
@@ -74,7 +74,7 @@ func OpenExisting(dir string) (*Authority, error) {
 // OpenFrontProxy is Open for the authority of front proxy certificates
 // (front-proxy-ca.crt, .key). It is not that of users, since a front proxy can act as
 // any user.
-func OpenFrontProxy(dir string) (*Authority, error) { return openFrontProxy(system{}, dir) }
+func OpenFrontProxy(dir string) (*Authority, error) { return openFrontProxy(filesOf(dir), dir) }
 
 func openFrontProxy(fsys files, dir string) (*Authority, error) {
 	const name = "front-proxy-ca"
@@ -173,7 +173,8 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 }
 
 // Issue returns a new client certificate of a user of groups, with its key, both PEM, that is
-// good for some time, but not longer than the authority. Nothing is kept.
+// good for some time, but not longer than the authority. Nothing is kept. It may be
+// called concurrently with any method.
 func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
 	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
 	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
@@ -326,7 +327,7 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 
 // SigningKey returns the key in dir that signs service account tokens (sa.key). It
 // generates one if there is none, and writes the public key (sa.pub).
-func SigningKey(dir string) (crypto.Signer, error) { return signingKey(system{}, dir) }
+func SigningKey(dir string) (crypto.Signer, error) { return signingKey(filesOf(dir), dir) }
 
 func signingKey(fsys files, dir string) (crypto.Signer, error) {
 	if err := ensureDir(fsys, dir); err != nil {

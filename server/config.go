@@ -54,6 +54,10 @@ type Config struct {
 	// DataDir holds the store, keys, certificates and the administrator's
 	// kubeconfig.
 	DataDir string
+	// InMemory keeps all of that in memory instead (but for EtcdServers, the store,
+	// too), for a server that is thrown away: DataDir is not used, nothing is written,
+	// and Host.Kubeconfig makes kubeconfigs.
+	InMemory bool
 	// NewStore creates an empty store even if the data directory has keys but no
 	// store, or holds other files.
 	NewStore bool
@@ -167,7 +171,8 @@ type SNICertificate struct {
 // Serving is the address of a server that is ready.
 type Serving struct {
 	URL string
-	// Kubeconfig is the absolute path of the administrator's kubeconfig.
+	// Kubeconfig is the absolute path of the administrator's kubeconfig; "" in
+	// memory.
 	Kubeconfig string
 }
 

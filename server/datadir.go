@@ -75,8 +75,16 @@ func (d *dataDir) owner() string {
 	return "process " + strings.TrimSpace(string(pid))
 }
 
-func (d *dataDir) pki() string   { return filepath.Join(d.path, pkiDir) }
 func (d *dataDir) store() string { return filepath.Join(d.path, storeDir) }
+
+// pki returns the folder of keys and certificates: pki.InMemory without a data
+// directory.
+func (d *dataDir) pki() string {
+	if d == nil {
+		return pki.InMemory
+	}
+	return filepath.Join(d.path, pkiDir)
+}
 
 func (d *dataDir) close() error {
 	_ = os.Remove(filepath.Join(d.path, pidFile))

@@ -60,7 +60,7 @@ type Host struct {
 	stopping atomic.Bool // /readyz fails from here on
 
 	// What open adds, in its order.
-	dir        *dataDir
+	dir        *dataDir // nil in memory
 	authority  *pki.Authority
 	tokenKeys  *serviceaccount.Keys
 	tokenUsers *tokenUsers
@@ -162,13 +162,8 @@ func (h *Host) open(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, dataDirInUse(h.config.DataDir))
 	}
-	if h.dir, err = openDataDir(h.config.DataDir); err != nil {
+	if err := h.openDir(); err != nil {
 		return err
-	}
-	if len(h.config.EtcdServers) == 0 {
-		if err := h.dir.claimStore(h.config.NewStore); err != nil {
-			return err
-		}
 	}
 	var below errgroup.Group // a first start waits for the disk in both
 	below.Go(h.openPKI)
@@ -188,7 +183,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
-		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.servingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
+		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.ServingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
 	}
 	if err := h.openAuthorization(); err != nil {
@@ -198,6 +193,18 @@ func (h *Host) open(ctx context.Context) error {
 		return err
 	}
 	return h.served.Open(ctx)
+}
+
+// openDir locks the data directory, if there is to be one.
+func (h *Host) openDir() error {
+	if h.config.InMemory {
+		return nil
+	}
+	var err error
+	if h.dir, err = openDataDir(h.config.DataDir); err != nil || len(h.config.EtcdServers) > 0 {
+		return err
+	}
+	return h.dir.claimStore(h.config.NewStore)
 }
 
 // ControlPlane returns a control plane of this host whose objects are below a

@@ -44,15 +44,22 @@ func (h *Host) openStorage(ctx context.Context) error {
 	if len(h.config.EtcdServers) > 0 {
 		return h.openEtcd(ctx)
 	}
-	store, err := embedded.Open(embedded.Config{
-		Dir:              h.dir.store(),
+	config := embedded.Config{
+		InMemory:         h.config.InMemory,
 		Retention:        h.config.HistoryRetention,
 		AcceptLostWrites: h.config.AcceptLostWrites,
 		Logger:           h.logger,
 		Registerer:       h.registry,
-	})
+	}
+	if !config.InMemory {
+		config.Dir = h.dir.store()
+	}
+	store, err := embedded.Open(config)
+	if err != nil && !config.InMemory {
+		err = h.dir.explainStore(err)
+	}
 	if err != nil {
-		return h.dir.explainStore(err)
+		return err
 	}
 	h.backend = store
 	return nil
@@ -155,14 +162,6 @@ func (h *Host) serve(ctx context.Context) error {
 	}
 }
 
-// servingCA returns the certificates by which clients verify this server.
-func (h *Host) servingCA() []byte {
-	if h.certs.file != nil {
-		return h.certs.file.now.Load().pem
-	}
-	return h.authority.Bundle()
-}
-
 // renew renews the certificates of the server's own CA that are about to expire,
 // and writes the administrator's kubeconfig to match.
 func (h *Host) renew() error {
@@ -176,8 +175,11 @@ func (h *Host) renew() error {
 	if left := time.Until(h.authority.Ends()); left < 365*24*time.Hour {
 		h.logger.Warn("the certificate authority ends within a year", "ends", h.authority.Ends(), "folder", h.dir.pki())
 	}
+	if h.config.InMemory {
+		return nil // Kubeconfig returns one
+	}
 	var err error
-	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, h.servingCA())
+	h.kubeconfig, err = h.writeKubeconfig()
 	if errors.Is(err, syscall.ENOSPC) {
 		h.logger.Warn("the administrator's kubeconfig stays as it was, since the disk is full", "file", h.kubeconfig, "err", err)
 		return nil

@@ -3,8 +3,8 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: admission, audit, authorizer, controlplane, egress/kubeconfig,
-// endpoints, feature, filters/authz/rbac, pki, request, server, storage,
+// Imports: admission, apitest/manifests, apitest/throwaway, audit, authorizer,
+// controlplane, egress/kubeconfig, endpoints, feature, filters/authz/rbac, pki, request, server, storage,
 // storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // storage/migrate, storage/rewrap, telemetry.
 package main
@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -34,7 +35,17 @@ const (
 func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, signals))
+	os.Exit(run(commandLine(os.Args), os.Stdout, os.Stderr, signals))
+}
+
+// commandLine returns the arguments of the program. By the name of kube-apiserver or
+// etcd it is what envtest takes for them: the subcommand of that name.
+func commandLine(args []string) []string {
+	switch name := strings.TrimSuffix(filepath.Base(args[0]), ".exe"); name {
+	case kubeAPIServerName, etcdName:
+		return append([]string{name}, args[1:]...)
+	}
+	return args[1:]
 }
 
 // run is the program with its environment as parameters. It returns the exit code.
@@ -46,6 +57,10 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 	command, err := root.ExecuteC()
 	if err == nil {
 		return exitOK
+	}
+	var ended exitCode
+	if errors.As(err, &ended) {
+		return int(ended)
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(stderr, "mainstay: %s\n", strings.TrimSpace(line))
@@ -75,6 +90,7 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals))
+	root.AddCommand(newServe(signals), newRun(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
+		newEnvtestAssets(), newKubeAPIServer(signals), newEtcdPlaceholder(signals))
 	return root
 }

@@ -35,7 +35,7 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 	command := &cobra.Command{
 		Use: "serve",
 		// What others call it.
-		SuggestFor: []string{"start", "run", "server", "up", "apiserver", "kube-apiserver"},
+		SuggestFor: []string{"start", "server", "up", "apiserver"},
 		Short:      "Serve the Kubernetes API",
 		Long:       serveLong,
 		Example: `  mainstay serve
@@ -75,8 +75,10 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	config.Logger, config.Version = logger, version
 	config.Checks = append(config.Checks, out.Check())
 	config.OnServing = func(serving server.Serving) {
-		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\nTo use it:  export KUBECONFIG=%s\n",
-			version, controlplane.KubernetesVersion, serving.URL, shellQuote(serving.Kubeconfig))
+		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\n", version, controlplane.KubernetesVersion, serving.URL)
+		if serving.Kubeconfig != "" {
+			fmt.Fprintf(stdout, "To use it:  export KUBECONFIG=%s\n", shellQuote(serving.Kubeconfig))
+		}
 		if err := releaseCode(); err != nil {
 			logger.Debug("the code of the start stays mapped", "err", err)
 		}

@@ -17,6 +17,8 @@ type Entry struct {
 	Certificate, Key []byte
 	Token            string
 	Namespace        string // of requests that name none; "": default
+	// Others are more users of the cluster, whose contexts have their names.
+	Others []Entry
 }
 
 // Text returns the kubeconfig.
@@ -29,16 +31,25 @@ func (e *Entry) Text() []byte {
 	if len(e.CA) > 0 {
 		line("    certificate-authority-data: %s", encode(e.CA))
 	}
-	user := strconv.Quote(e.User)
-	line("users:\n- name: %s\n  user:", user)
-	if e.Token != "" {
-		line("    token: %s", e.Token)
-	} else {
-		line("    client-certificate-data: %s\n    client-key-data: %s", encode(e.Certificate), encode(e.Key))
+	line("users:")
+	for _, u := range append([]Entry{*e}, e.Others...) {
+		line("- name: %s\n  user:", strconv.Quote(u.User))
+		if u.Token != "" {
+			line("    token: %s", u.Token)
+		} else {
+			line("    client-certificate-data: %s\n    client-key-data: %s", encode(u.Certificate), encode(u.Key))
+		}
 	}
-	line("contexts:\n- name: %s\n  context:\n    cluster: %s\n    user: %s", name, name, user)
-	if e.Namespace != "" {
-		line("    namespace: %s", e.Namespace)
+	context := func(context string, u *Entry) {
+		line("- name: %s\n  context:\n    cluster: %s\n    user: %s", context, name, strconv.Quote(u.User))
+		if u.Namespace != "" {
+			line("    namespace: %s", u.Namespace)
+		}
+	}
+	line("contexts:")
+	context(name, e)
+	for i := range e.Others {
+		context(strconv.Quote(e.Others[i].User), &e.Others[i])
 	}
 	line("current-context: %s", name)
 	return []byte(b.String())

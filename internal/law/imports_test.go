@@ -22,8 +22,9 @@ func rooms() []room {
 		{path: "test", floor: 6},
 		{path: "internal", floor: 6},
 		// Wiring.
-		{path: "cmd", floor: 5, beside: []string{"server", "controlplane"}},
+		{path: "cmd", floor: 5, beside: []string{"server", "controlplane", "apitest"}},
 		{path: "server", floor: 5, beside: []string{"controlplane"}},
+		{path: "apitest", floor: 5, beside: []string{"server", "controlplane"}},
 		{path: "controlplane", floor: 5},
 		// HTTP in front.
 		{path: "filters", floor: 4},

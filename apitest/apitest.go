@@ -1,0 +1,176 @@
+// Package apitest is a Kubernetes API server for Go tests, in the process of the test:
+//
+//	func TestOperator(t *testing.T) {
+//		server := apitest.Start(t)
+//		server.Apply("config/crd")
+//		client := kubernetes.NewForConfigOrDie(server.Config())
+//		...
+//	}
+//
+// It is the server that Mainstay is, with authentication, authorization, admission,
+// watches and controllers. It keeps what it has in memory, takes no port, is ready in
+// some milliseconds, and is gone with the test: each test can have one of its own, and
+// tests with one can run in parallel.
+//
+// The names of this package are kept: code that uses them compiles and works with later
+// versions. That does not hold for what Options.Server is made of.
+//
+// Imports: apitest/manifests, apitest/throwaway, endpoints, request, server.
+package apitest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"mainstay.dev/mainstay/apitest/manifests"
+	"mainstay.dev/mainstay/apitest/throwaway"
+	"mainstay.dev/mainstay/server"
+)
+
+// Options are what a server is to be. The zero value is one in memory, without a port.
+type Options struct {
+	// OnDisk keeps objects and keys in a temporary folder of the test, with the syncs
+	// of a real server.
+	OnDisk bool
+	// Port takes a free port of 127.0.0.1, so that other processes reach the server by
+	// its Kubeconfig.
+	Port bool
+	// Server configures what this package does not. DataDir, InMemory, Listener, Filter
+	// and OnServing are set by Start.
+	Server server.Config
+}
+
+// Server is a running server. Its methods may be called concurrently, and fail the test
+// where they cannot do what they say.
+type Server struct {
+	t      testing.TB
+	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: by the network
+	server *throwaway.Server
+	faults faults
+}
+
+// Start starts a server that ends with the test and its subtests. It ends the test
+// where that fails.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	return Options{}.Start(t)
+}
+
+// Start is Start with options.
+func (o Options) Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{t: t}
+	config := o.Server
+	if config.InMemory = !o.OnDisk; o.OnDisk {
+		config.DataDir = filepath.Join(t.TempDir(), "data")
+	}
+	if o.Port {
+		config.SecurePort = server.AnyPort
+	} else {
+		inside := newListener()
+		config.Listener, s.dial = inside, inside.dial
+	}
+	config.Filter = s.faults.filter
+	var err error
+	if s.server, err = throwaway.Start(t.Context(), config); err != nil {
+		t.Fatalf("start a server: %v", err)
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *Server) stop() {
+	s.faults.end()
+	if err := s.server.Stop(); err != nil {
+		s.t.Errorf("the server ended with: %v", err)
+	}
+}
+
+// URL returns the URL of the server. Without Options.Port only the dialer of its
+// configurations leads there.
+func (s *Server) URL() string { return s.server.URL }
+
+// Config returns a client configuration of an administrator, who may do everything. It
+// is the caller's, and has no rate limit.
+func (s *Server) Config() *rest.Config {
+	s.t.Helper()
+	return s.as(server.Administrator())
+}
+
+// As is Config for a user of groups, who may do what roles and bindings say. Members of
+// system:masters may do everything.
+func (s *Server) As(user string, groups ...string) *rest.Config {
+	s.t.Helper()
+	return s.as(server.User{Name: user, Groups: groups})
+}
+
+func (s *Server) as(user server.User) *rest.Config {
+	s.t.Helper()
+	cert, key, err := s.server.Host.ClientCertificate(user)
+	if err != nil {
+		s.t.Fatalf("make the certificate of %s: %v", user.Name, err)
+	}
+	return &rest.Config{
+		Host: s.URL(), QPS: -1, Dial: s.dial,
+		// client-go keeps the connections of a configuration for ever, unless it has
+		// such a function.
+		Proxy:           func(*http.Request) (*url.URL, error) { return nil, nil },
+		TLSClientConfig: rest.TLSClientConfig{CertData: cert, KeyData: key, CAData: s.server.Host.ServingCA()},
+	}
+}
+
+// Kubeconfig writes a kubeconfig of an administrator, for other processes, and returns
+// its path. The server must have a port.
+func (s *Server) Kubeconfig() string {
+	s.t.Helper()
+	if s.dial != nil {
+		s.t.Fatal("a kubeconfig needs a server with a port: apitest.Options{Port: true}.Start(t)")
+	}
+	data, err := s.server.Host.Kubeconfig()
+	if err != nil {
+		s.t.Fatalf("make the kubeconfig: %v", err)
+	}
+	file := filepath.Join(s.t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		s.t.Fatalf("write the kubeconfig: %v", err)
+	}
+	return file
+}
+
+// Apply applies the objects of manifests as an administrator: of files, and of the YAML
+// and JSON files of folders. Definitions come first, and are served when Apply returns.
+func (s *Server) Apply(paths ...string) {
+	s.t.Helper()
+	objects, err := manifests.Read(paths...)
+	s.apply(objects, err)
+}
+
+// ApplyCRDs is Apply for CustomResourceDefinitions: other objects are left out.
+func (s *Server) ApplyCRDs(paths ...string) {
+	s.t.Helper()
+	definitions, err := manifests.ReadDefinitions(paths...)
+	s.apply(definitions, err)
+}
+
+func (s *Server) apply(objects []manifests.Object, err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(s.Config())
+	if err != nil {
+		s.t.Fatalf("make a client: %v", err)
+	}
+	defer client.CloseIdleConnections()
+	applier := &manifests.Client{HTTP: client, URL: s.URL()}
+	if err := applier.Apply(s.t.Context(), objects); err != nil {
+		s.t.Fatal(err)
+	}
+}

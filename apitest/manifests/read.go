@@ -1,0 +1,156 @@
+// Package manifests reads objects from files, and applies them to a server as kubectl
+// apply --server-side does: definitions first, each until it is served. It is for the
+// fixtures of tests; it prunes nothing, and does not wait for what is not a
+// definition.
+//
+// Imports: nothing of ours.
+package manifests
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Object is an object of a manifest.
+type Object struct {
+	*unstructured.Unstructured
+	// Source is where it was read, for errors.
+	Source string
+}
+
+// Read returns the objects of files, and of the files of folders whose names end with
+// .yaml, .yml or .json, in the order of their names. Folders in folders are left out.
+func Read(paths ...string) ([]Object, error) {
+	var objects []Object
+	for _, path := range paths {
+		files, err := filesOf(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			read, err := readFile(file)
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, read...)
+		}
+	}
+	return objects, nil
+}
+
+// ReadDefinitions is Read for CustomResourceDefinitions: other objects are left out, and
+// a path without any is an error.
+func ReadDefinitions(paths ...string) ([]Object, error) {
+	var definitions []Object
+	for _, path := range paths {
+		objects, err := Read(path)
+		if err != nil {
+			return nil, err
+		}
+		objects = slices.DeleteFunc(objects, func(o Object) bool { return !o.isDefinition() })
+		if len(objects) == 0 {
+			return nil, fmt.Errorf("read %s: there is no CustomResourceDefinition", path)
+		}
+		definitions = append(definitions, objects...)
+	}
+	return definitions, nil
+}
+
+func (o Object) isDefinition() bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
+}
+
+// filesOf returns the files of a folder, or the path itself if it is a file.
+func filesOf(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read manifests: %w", err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("read manifests: %w", err)
+	}
+	var files []string
+	for _, entry := range entries {
+		if ext := filepath.Ext(entry.Name()); !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
+			files = append(files, filepath.Join(path, entry.Name()))
+		}
+	}
+	return files, nil
+}
+
+func readFile(file string) ([]Object, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read manifests: %w", err)
+	}
+	var objects []Object
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		source := file
+		if n > 1 {
+			source = fmt.Sprintf("%s, document %d", file, n)
+		}
+		if err == nil {
+			objects, err = appendDocument(objects, document, source)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", source, err)
+		}
+	}
+}
+
+// appendDocument appends the object of a YAML document, or all of a list. An empty
+// document has none.
+func appendDocument(objects []Object, document []byte, source string) ([]Object, error) {
+	var fields map[string]any
+	if err := yaml.UnmarshalStrict(document, &fields); err != nil {
+		return nil, err
+	}
+	if len(fields) == 0 {
+		return objects, nil
+	}
+	content := &unstructured.Unstructured{Object: fields}
+	add := func(obj runtime.Object) error {
+		o := Object{Unstructured: obj.(*unstructured.Unstructured), Source: source}
+		objects = append(objects, o)
+		return o.check()
+	}
+	if content.IsList() && strings.HasSuffix(content.GetKind(), "List") {
+		return objects, content.EachListItem(add)
+	}
+	return objects, add(content)
+}
+
+// check refuses what cannot be an object.
+func (o Object) check() error {
+	switch {
+	case o.GetAPIVersion() == "":
+		return errors.New("an object has no apiVersion")
+	case o.GetKind() == "":
+		return errors.New("an object has no kind")
+	case o.GetName() == "" && o.GetGenerateName() == "":
+		return fmt.Errorf("a %s has no name", o.GetKind())
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Names by which this program is kube-apiserver, or stands where etcd would.
+const (
+	kubeAPIServerName = "kube-apiserver"
+	etcdName          = "etcd"
+)
+
+// assetsMark is a file of a folder that envtest-assets has made, and may fill again.
+const assetsMark = ".mainstay-envtest-assets"
+
+func newEnvtestAssets() *cobra.Command {
+	return &cobra.Command{
+		Use:   "envtest-assets DIR",
+		Short: "Make a folder that tests with envtest can use instead of kube-apiserver and etcd",
+		Long: `Make a folder for KUBEBUILDER_ASSETS, by which tests written with envtest, the
+package of controller-runtime, or with one of its relatives, run against Mainstay.
+
+Its kube-apiserver and etcd are this program. That etcd stores nothing; the
+kube-apiserver keeps objects in memory, or in an etcd if --etcd-servers names a real
+one. kubectl is the one in PATH, if there is one.`,
+		Example: `  mainstay envtest-assets bin/envtest
+  KUBEBUILDER_ASSETS=$PWD/bin/envtest go test ./...`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &usageError{errors.New("one folder is needed, as in mainstay envtest-assets bin/envtest")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err == nil {
+				err = makeAssets(dir)
+			}
+			if err != nil {
+				return fmt.Errorf("make the folder for envtest: %w", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "To use it:  export KUBEBUILDER_ASSETS=%s\n", shellQuote(dir))
+			return nil
+		},
+	}
+}
+
+// makeAssets fills the folder. It replaces only what it made itself.
+func makeAssets(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	_, err := os.Lstat(filepath.Join(dir, assetsMark))
+	ours := err == nil
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if own, err = filepath.EvalSymlinks(own); err != nil {
+		return err
+	}
+	sources := map[string]string{kubeAPIServerName: own, etcdName: own}
+	if kubectl, err := exec.LookPath("kubectl"); err == nil {
+		sources["kubectl"] = kubectl
+	}
+	for name := range sources {
+		if _, err := os.Lstat(filepath.Join(dir, withExe(name))); !ours && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is another %s in %s; choose another folder", name, dir)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, assetsMark), nil, 0o644); err != nil {
+		return err
+	}
+	for name, source := range sources {
+		link := os.Link
+		if source != own {
+			link = os.Symlink // it may need what is beside it
+		}
+		if err := placeFile(source, filepath.Join(dir, withExe(name)), link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func withExe(name string) string {
+	if runtime.GOOS == "windows" {
+		return name + ".exe"
+	}
+	return name
+}
+
+// placeFile makes target a link to source, or, where that is not possible, a copy of it.
+// A program that is running from target goes on.
+func placeFile(source, target string, link func(source, target string) error) error {
+	if one, err := os.Stat(source); err == nil {
+		if other, err := os.Stat(target); err == nil && os.SameFile(one, other) {
+			return nil
+		}
+	}
+	part := target + ".new"
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if link(source, part) != nil { // another file system, or none with links
+		if err := copyProgram(source, part); err != nil {
+			return err
+		}
+	}
+	return os.Rename(part, target)
+}
+
+func copyProgram(source, target string) error {
+	from, err := os.Open(source)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
+}
+
+func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
+	flags, certDir := newServeFlags(), ""
+	flags.section("As kube-apiserver", func(all *pflag.FlagSet) {
+		all.StringVar(&certDir, "cert-dir", "", "folder of apiserver.crt and apiserver.key, the serving certificate, unless --tls-cert-file names another one")
+	})
+	command := &cobra.Command{
+		Use:    kubeAPIServerName,
+		Short:  "Serve the Kubernetes API for a test, with kube-apiserver's command line",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if flags.version {
+				printVersion(c.OutOrStdout())
+				return nil
+			}
+			if err := flags.check(); err != nil {
+				return &usageError{err}
+			}
+			ctx, stop := untilSignal(signals)
+			err := flags.forTests(ctx, certDir, c.ErrOrStderr())
+			stop()
+			if err != nil {
+				return err
+			}
+			return serve(flags, c.OutOrStdout(), c.ErrOrStderr(), signals)
+		},
+	}
+	flags.addTo(command.Flags())
+	command.SetUsageFunc(flags.usage)
+	return command
+}
+
+// forTests translates a command line for kube-apiserver: nothing is kept on disk, the
+// certificate is that of --cert-dir, and a placeholder is no etcd.
+func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer) error {
+	c := &f.config
+	c.InMemory = !f.all.Changed("data-dir")
+	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
+	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
+		c.TLS.CertFile, c.TLS.KeyFile = cert, key
+		fmt.Fprintf(log, "mainstay: --cert-dir=%s: the serving certificate is its apiserver.crt\n", certDir)
+	}
+	if len(c.EtcdServers) == 0 {
+		return nil
+	}
+	placeholder, err := isPlaceholder(ctx, c.EtcdServers[0])
+	if err != nil {
+		return err
+	}
+	if placeholder {
+		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: objects are kept by this server, and end with it\n", strings.Join(c.EtcdServers, ","))
+		c.EtcdServers = nil
+	}
+	return nil
+}
+
+// How long an etcd that does not listen yet is waited for, and how often it is tried.
+const (
+	placeholderTimeout = 10 * time.Second
+	placeholderPoll    = 20 * time.Millisecond
+)
+
+// isPlaceholder reports whether the placeholder is at a URL. Its error is that of ctx.
+func isPlaceholder(ctx context.Context, url string) (bool, error) {
+	if !strings.HasPrefix(url, "http://") {
+		return false, nil
+	}
+	deadline := time.Now().Add(placeholderTimeout)
+	poll := time.NewTicker(placeholderPoll)
+	defer poll.Stop()
+	for {
+		attempt, cancel := context.WithDeadline(ctx, deadline)
+		answer, err := probeEtcd(attempt, url)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err == nil:
+			return answer, nil
+		case time.Now().After(deadline):
+			return false, nil // the store will say what is wrong
+		}
+		<-poll.C
+	}
+}
+
+func probeEtcd(ctx context.Context, url string) (placeholder bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/health", nil)
+	if err != nil {
+		return false, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false, err
+	}
+	resp.Body.Close()
+	return resp.Header.Get(placeholderHeader) != "", nil
+}

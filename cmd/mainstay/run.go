@@ -1,0 +1,299 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	"mainstay.dev/mainstay/apitest/manifests"
+	"mainstay.dev/mainstay/apitest/throwaway"
+	"mainstay.dev/mainstay/egress/kubeconfig"
+	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/telemetry"
+)
+
+const runLong = `Run a command with a Kubernetes API of its own.
+
+A server starts on a free port with all that it keeps in memory; when it is ready,
+the command is run with KUBECONFIG set to a kubeconfig of its administrator. When
+the command has ended, the server and the kubeconfig are removed, and the exit
+code is the command's: 128 and the number of the signal if one ended it, 126 or
+127 if it cannot be run. Signals are passed on to the command.
+
+All flags of "mainstay serve" are possible, too. With --data-dir the server keeps
+what it has there, and begins with it the next time.`
+
+// runFlags are the flags of run.
+type runFlags struct {
+	*serveFlags
+	crds, manifests []string
+	users           []string
+	keepOnFailure   bool
+	logFile         string
+}
+
+func newRun(signals <-chan os.Signal) *cobra.Command {
+	flags := &runFlags{serveFlags: newServeFlags()}
+	flags.section("Running a command", flags.running)
+	slices.Reverse(flags.sections) // its own flags first
+	command := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command with a throwaway Kubernetes API",
+		Long:  runLong,
+		Example: `  mainstay run -- kubectl get namespaces
+  mainstay run --crds=config/crd --manifests=testdata -- go test ./...
+  mainstay run --users=jane:developers,testers -- pytest
+  mainstay run -- bash`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &usageError{errors.New("there is no command to run; give it after --, as in mainstay run -- kubectl get namespaces")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			r := &runner{flags: flags, stdout: c.OutOrStdout(), stderr: c.ErrOrStderr(), signals: signals}
+			return r.run(args)
+		},
+	}
+	flags.addTo(command.Flags())
+	command.Flags().SetInterspersed(false) // what follows the command is the command's
+	command.SetUsageFunc(flags.usage)
+	return command
+}
+
+// runner runs one command.
+type runner struct {
+	flags          *runFlags
+	stdout, stderr io.Writer
+	signals        <-chan os.Signal
+
+	dir    string // temporary
+	server *throwaway.Server
+}
+
+func (r *runner) run(args []string) (err error) {
+	config, err := r.flags.serverConfig()
+	if err != nil {
+		return &usageError{err}
+	}
+	users, err := parseUsers(r.flags.users)
+	if err != nil {
+		return &usageError{err}
+	}
+	fixtures, err := r.flags.fixtures()
+	if err != nil {
+		return err
+	}
+	closeLog, err := r.flags.openLog(&config, r.stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	if r.dir, err = os.MkdirTemp("", "mainstay-run-"); err != nil {
+		return fmt.Errorf("make a temporary folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
+	floor := make([]byte, heapFloor)
+	defer runtime.KeepAlive(&floor)
+	if err := r.start(config, users, fixtures); err != nil {
+		return err
+	}
+	err = r.command(args)
+	if stopped := r.server.Stop(); stopped != nil {
+		fmt.Fprintf(r.stderr, "mainstay: the server: %v\n", stopped)
+		err = cmp.Or(err, error(exitCode(exitFailure)))
+	}
+	return err
+}
+
+// start starts the server, writes the kubeconfig and applies the fixtures. A signal
+// ends it.
+func (r *runner) start(config server.Config, users []server.User, fixtures []manifests.Object) error {
+	ctx, stop := untilSignal(r.signals)
+	defer stop()
+	started, err := throwaway.Start(ctx, config)
+	if err == nil {
+		if err = r.prepare(ctx, started, users, fixtures); err != nil {
+			err = errors.Join(err, started.Stop())
+		}
+	}
+	if ctx.Err() != nil {
+		return errors.New("stopped by a signal before the command began")
+	}
+	r.server = started
+	return err
+}
+
+func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users []server.User, fixtures []manifests.Object) error {
+	data, err := started.Host.Kubeconfig(users...)
+	if err != nil {
+		return fmt.Errorf("make the kubeconfig: %w", err)
+	}
+	if err := os.WriteFile(r.kubeconfig(), data, 0o600); err != nil {
+		return fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	client, url, err := kubeconfig.Client(r.kubeconfig())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	applier := &manifests.Client{HTTP: client, URL: url}
+	return applier.Apply(ctx, fixtures)
+}
+
+func (r *runner) kubeconfig() string { return filepath.Join(r.dir, "kubeconfig") }
+
+// command runs the command. If the server ends before it, the command is terminated.
+func (r *runner) command(args []string) error {
+	command := exec.Command(args[0], args[1:]...)
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, r.stdout, r.stderr
+	command.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig())
+	if err := command.Start(); err != nil {
+		fmt.Fprintf(r.stderr, "mainstay: run %s: %v\n", args[0], err)
+		return r.failed(cannotRun(err))
+	}
+	ended, passed := make(chan struct{}), make(chan struct{})
+	go func() { // ends with the command
+		defer close(passed)
+		passSignals(command.Process, r.signals, r.server.Ended(), ended)
+	}()
+	err := command.Wait()
+	close(ended)
+	<-passed
+	if code := exitCodeOf(command.ProcessState); code != exitOK {
+		return r.failed(code)
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: %w", args[0], err)
+	}
+	return nil
+}
+
+// failed returns the exit code as an error. With --keep-on-failure it first waits for
+// a signal, while the server goes on.
+func (r *runner) failed(code exitCode) error {
+	if r.flags.keepOnFailure {
+		fmt.Fprintf(r.stderr, "mainstay: the command ended with exit code %d; the server goes on until Ctrl-C. To look at it:  export KUBECONFIG=%s\n",
+			int(code), shellQuote(r.kubeconfig()))
+		select {
+		case <-r.signals:
+		case <-r.server.Ended():
+		}
+	}
+	return code
+}
+
+// exitCode is the error that the program ends with a code, which was reported already.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// Exit codes of commands that cannot be run, as those of shells.
+const (
+	exitNotExecutable exitCode = 126
+	exitNotFound      exitCode = 127
+)
+
+func cannotRun(err error) exitCode {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return exitNotFound
+	}
+	return exitNotExecutable
+}
+
+// serverConfig returns the configuration of a server in memory on a free port, but for
+// what flags say.
+func (f *runFlags) serverConfig() (server.Config, error) {
+	if err := f.check(); err != nil {
+		return server.Config{}, err
+	}
+	config := f.config
+	config.Version, config.Expensive = version, newProcessors(calm)
+	if !f.all.Changed("secure-port") {
+		config.SecurePort = server.AnyPort
+	}
+	config.InMemory = !f.all.Changed("data-dir") && len(config.EtcdServers) == 0
+	return config, nil
+}
+
+func (f *runFlags) running(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.crds, "crds", nil, "file or folder of CustomResourceDefinitions to create before the command starts; may be repeated")
+	flags.StringArrayVar(&f.manifests, "manifests", nil, "file or folder of objects to apply before the command starts; may be repeated")
+	flags.StringArrayVar(&f.users, "users", nil, "user with a context of that name in the kubeconfig, as NAME or NAME:GROUP,...; may be repeated")
+	flags.BoolVar(&f.keepOnFailure, "keep-on-failure", false, "when the command has failed, let the server go on until Ctrl-C")
+	flags.StringVar(&f.logFile, "server-log", "", "file for the log of the server; - is the standard error (default: none)")
+}
+
+// fixtures reads the objects of --crds and --manifests.
+func (f *runFlags) fixtures() ([]manifests.Object, error) {
+	definitions, err := manifests.ReadDefinitions(f.crds...)
+	if err != nil {
+		return nil, fmt.Errorf("--crds: %w", err)
+	}
+	objects, err := manifests.Read(f.manifests...)
+	if err != nil {
+		return nil, fmt.Errorf("--manifests: %w", err)
+	}
+	return append(definitions, objects...), nil
+}
+
+// openLog sets the logger of the server: by default there is none, for the output is
+// the command's.
+func (f *runFlags) openLog(config *server.Config, stderr io.Writer) (func() error, error) {
+	log, done := f.log, func() error { return nil }
+	switch f.logFile {
+	case "":
+		klog.SetOutput(io.Discard)
+		klog.LogToStderr(false)
+		return done, nil
+	case "-":
+		log.Output = stderr
+	default:
+		file, err := os.Create(f.logFile)
+		if err != nil {
+			return nil, fmt.Errorf("--server-log: %w", err)
+		}
+		log.Output, done = file, file.Close
+	}
+	logger, err := telemetry.NewLogger(log)
+	if err != nil {
+		return nil, errors.Join(&usageError{fmt.Errorf("--logging-format: %w", err)}, done())
+	}
+	klog.SetSlogLogger(logger)
+	config.Logger = logger
+	return done, nil
+}
+
+// parseUsers reads users of the form NAME or NAME:GROUP,GROUP.
+func parseUsers(values []string) ([]server.User, error) {
+	var users []server.User
+	taken := map[string]bool{"": true, "mainstay": true, "kubernetes-admin": true}
+	for _, value := range values {
+		name, groups, _ := strings.Cut(value, ":") // groups may have colons, as system:masters
+		if taken[name] {
+			return nil, fmt.Errorf("--users is %q; it must be a name of its own, as in jane or jane:developers,testers", value)
+		}
+		taken[name] = true
+		user := server.User{Name: name}
+		if groups != "" {
+			user.Groups = strings.Split(groups, ",")
+		}
+		if slices.Contains(user.Groups, "") {
+			return nil, fmt.Errorf("--users is %q; a group has no name", value)
+		}
+		users = append(users, user)
+	}
+	return users, nil
+}

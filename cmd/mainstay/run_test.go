@@ -1,0 +1,170 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mainstay.dev/mainstay/egress/kubeconfig"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+const widgets = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`
+
+// aWidget needs its namespace and its definition, and comes before both.
+const aWidget = `apiVersion: v1
+kind: List
+items:
+- {apiVersion: example.com/v1, kind: Widget, metadata: {name: one, namespace: shop}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {generateName: made-}}
+---
+# nothing
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+`
+
+// runIn returns "mainstay run" whose temporary files are in a folder of the test, which
+// must be empty at the end.
+func runIn(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	binary, err := testserver.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	temporary := t.TempDir()
+	t.Cleanup(func() {
+		if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+			t.Errorf("after the run there are %v (%v) in the folder of temporary files", left, err)
+		}
+	})
+	command := exec.Command(binary, append([]string{"run"}, args...)...)
+	command.Env = append(os.Environ(), "TMPDIR="+temporary)
+	return command
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	definitions, objects, broken := write("widgets.yaml", widgets), write("objects.yaml", aWidget), write("broken.txt", "kind: [")
+	unknown := write("unknown.txt", "{apiVersion: example.com/v1, kind: Gadget, metadata: {name: g}}")
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want string // in the output
+	}{
+		{"a command", []string{"--", "sh", "-c", `grep -c "server: .https://127.0.0.1:" "$KUBECONFIG"`}, 0, "1\n"},
+		{"an exit code", []string{"--", "sh", "-c", "exit 7"}, 7, ""},
+		{"a signal of its own", []string{"--", "sh", "-c", "kill -9 $$"}, 137, ""},
+		{"no such command", []string{"--", "there-is-no-such-command"}, 127, "there-is-no-such-command"},
+		{"no program", []string{"--", definitions}, 126, "permission denied"},
+		{"flags of the command", []string{"sh", "-c", "echo $1", "sh", "--users"}, 0, "--users\n"},
+		{"fixtures", []string{"--crds=" + definitions, "--manifests=" + objects, "--users=jane:system:masters", "--", "sh", "-c", "grep -c 'user: .jane' $KUBECONFIG"}, 0, "1\n"},
+		{"a folder of fixtures", []string{"--manifests=" + dir, "--", "true"}, 0, ""},
+		{"no command", nil, 2, "there is no command to run"},
+		{"a user without a name", []string{"--users=:x", "--", "true"}, 2, `--users is ":x"`},
+		{"a user twice", []string{"--users=a", "--users=a:b", "--", "true"}, 2, `--users is "a:b"`},
+		{"a group without a name", []string{"--users=a:b,", "--", "true"}, 2, "a group has no name"},
+		{"fixtures that are not there", []string{"--manifests=nope", "--", "true"}, 1, "--manifests: read manifests: stat nope"},
+		{"no YAML", []string{"--manifests=" + broken, "--", "true"}, 1, "read " + broken},
+		{"definitions that are none", []string{"--crds=" + unknown, "--", "true"}, 1, "there is no CustomResourceDefinition"},
+		{"a kind that there is not", []string{"--manifests=" + unknown, "--", "true"}, 1, "Gadget g of " + unknown},
+		{"a log", []string{"--server-log=-", "--", "true"}, 0, "level=INFO msg=serving"},
+		{"a flag of serve", []string{"--feature-gates=Nope=true", "--", "true"}, 1, "unrecognized feature gate: Nope"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			command := runIn(t, tt.args...)
+			out, _ := command.CombinedOutput()
+			if code := command.ProcessState.ExitCode(); code != tt.code || !strings.Contains(string(out), tt.want) {
+				t.Errorf("ended with %d, and the output\n%s\nwant %d and %q", code, out, tt.code, tt.want)
+			}
+		})
+	}
+}
+
+// TestRunPassesSignals: a signal reaches the command, which decides what comes of it.
+func TestRunPassesSignals(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		command := runIn(t, "--", "sh", "-c", `trap 'exit 9' INT TERM HUP; echo ready; while :; do sleep 0.01; done`)
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, whose interrupts are not passed on
+		out, err := command.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+			t.Fatalf("the command printed %q (%v)", line, err)
+		}
+		if err := command.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		_ = command.Wait()
+		if code := command.ProcessState.ExitCode(); code != 9 {
+			t.Errorf("after %s: exit code %d, want 9", signal, code)
+		}
+	}
+}
+
+// TestRunKeepsOnFailure: the server of a command that failed goes on until a signal.
+func TestRunKeepsOnFailure(t *testing.T) {
+	t.Parallel()
+	command := runIn(t, "--keep-on-failure", "--", "false")
+	errors, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(errors).ReadString('\n')
+	_, file, ok := strings.Cut(strings.TrimSpace(line), "KUBECONFIG=")
+	if !ok || err != nil {
+		t.Fatalf("it says %q (%v)", line, err)
+	}
+	client, url, err := kubeconfig.Client(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := client.Get(url + "/readyz"); err != nil {
+		t.Errorf("the server is not kept: %v", err)
+	} else {
+		resp.Body.Close()
+	}
+	client.CloseIdleConnections()
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = command.Wait()
+	if code := command.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d, want that of the command, 1", code)
+	}
+}

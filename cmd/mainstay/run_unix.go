@@ -1,0 +1,35 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// passedSignals are passed on to a command, besides those that stop this program.
+func passedSignals() []os.Signal {
+	return []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+}
+
+// terminalInterrupts reports whether Ctrl-C at the terminal reaches this program: then
+// the command, which is of the same process group, got that interrupt as well.
+func terminalInterrupts() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground == unix.Getpgrp()
+}
+
+// exitCodeOf returns the exit code of a command as a shell does.
+func exitCodeOf(state *os.ProcessState) exitCode {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitCode(128 + int(status.Signal()))
+	}
+	return exitCode(state.ExitCode())
+}

@@ -1,0 +1,44 @@
+package pki
+
+import (
+	"io/fs"
+	"slices"
+)
+
+// InMemory, instead of a directory, keeps keys and certificates in memory: each call
+// makes new ones, which nobody else can read.
+const InMemory = ""
+
+// filesOf returns the file system of a directory.
+func filesOf(dir string) files {
+	if dir == InMemory {
+		return memory{}
+	}
+	return system{}
+}
+
+// memory is a file system whose files are entries of a map. It has all directories.
+type memory map[string][]byte
+
+func (m memory) read(name string) ([]byte, error) {
+	data, ok := m[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return data, nil
+}
+
+func (m memory) write(name string, data []byte, _ fs.FileMode) error {
+	m[name] = slices.Clone(data)
+	return nil
+}
+
+func (m memory) rename(from, to string) error {
+	m[to] = m[from]
+	delete(m, from)
+	return nil
+}
+
+func (memory) mode(string) (fs.FileMode, error) { return 0o700, nil }
+func (memory) mkdir(string) error               { return nil }
+func (memory) syncDir(string) error             { return nil }

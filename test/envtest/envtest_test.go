@@ -1,0 +1,221 @@
+package envtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
+
+// assets makes the folder.
+func assets(t testing.TB) string {
+	t.Helper()
+	binary, err := testserver.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "assets")
+	for range 2 { // the second time what is there is its own
+		if out, err := exec.Command(binary, "envtest-assets", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return dir
+}
+
+// start starts an environment and stops it with the test.
+func start(t testing.TB, env *envtest.Environment) *rest.Config {
+	t.Helper()
+	var log testserver.Buffer
+	server := env.ControlPlane.GetAPIServer()
+	server.Out, server.Err = &log, &log
+	config, err := env.Start()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log(log.String())
+		}
+		for _, found := range testserver.Panics(log.String()) {
+			t.Error(found)
+		}
+	})
+	return config
+}
+
+func newClient(t testing.TB, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestEnvironment(t *testing.T) {
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets(t),
+		CRDDirectoryPaths:     []string{"testdata"}, ErrorIfCRDPathMissing: true,
+		WebhookInstallOptions: envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionregistrationv1.ValidatingWebhookConfiguration{refusals()}},
+	}
+	admin := newClient(t, start(t, env))
+	t.Run("definitions", func(t *testing.T) {
+		site := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "web.example.com/v1", "kind": "Site", "metadata": map[string]any{"name": "a", "namespace": "default"},
+			"spec": map[string]any{"domain": "a.example.com"},
+		}}
+		if err := admin.Create(t.Context(), site); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("users", func(t *testing.T) { testUsers(t, env, admin) })
+	t.Run("webhooks", func(t *testing.T) { testWebhooks(t, env, admin) })
+	t.Run("namespaces", func(t *testing.T) { testNamespaces(t, admin) })
+	t.Run("kubectl", func(t *testing.T) { testKubectl(t, env) })
+}
+
+// testUsers: a user that is added may do what a binding says.
+func testUsers(t *testing.T, env *envtest.Environment, admin client.Client) {
+	jane, err := env.AddUser(envtest.User{Name: "jane", Groups: []string{"viewers"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hers := newClient(t, jane.Config())
+	if err := hers.List(t.Context(), &corev1.PodList{}); !apierrors.IsForbidden(err) {
+		t.Errorf("before the binding: %v", err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "viewers"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "viewers"}},
+	}
+	if err := admin.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	testserver.Eventually(t, time.Minute, func() error { return hers.List(t.Context(), &corev1.PodList{}) })
+}
+
+// refusals is a webhook for config maps.
+func refusals() *admissionregistrationv1.ValidatingWebhookConfiguration {
+	none, path, fail := admissionregistrationv1.SideEffectClassNone, "/refuse", admissionregistrationv1.Fail
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "refusals"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "refusals.example.com", SideEffects: &none, FailurePolicy: &fail, AdmissionReviewVersions: []string{"v1"},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"refusing": "true"}},
+			ClientConfig:      admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Name: "refusals", Namespace: "default", Path: &path}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
+	}
+}
+
+// testWebhooks: the webhook that the environment has installed is called.
+func testWebhooks(t *testing.T, env *envtest.Environment, admin client.Client) {
+	options := env.WebhookInstallOptions
+	server := webhook.NewServer(webhook.Options{Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir})
+	server.Register("/refuse", &admission.Webhook{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
+		return admission.Denied("no config maps here")
+	})})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	testserver.Eventually(t, time.Minute, func() error { return server.StartedChecker()(&http.Request{}) })
+	if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "refusing", Labels: map[string]string{"refusing": "true"}}}); err != nil {
+		t.Fatal(err)
+	}
+	err := admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "refusing"}})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("a config map that the webhook refuses: %v", err)
+	}
+}
+
+// testNamespaces: unlike with kube-apiserver alone, a namespace that is deleted goes.
+func testNamespaces(t *testing.T, admin client.Client) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
+	if err := admin.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "doomed"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		err := admin.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("the namespace is still there"), err)
+	})
+}
+
+func testKubectl(t *testing.T, env *envtest.Environment) {
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Skip("there is no kubectl here")
+	}
+	user, err := env.AddUser(envtest.User{Name: "k", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := user.Kubectl()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, err := kubectl.Run("get", "namespaces", "-o", "name")
+	var out, problems bytes.Buffer
+	_, _ = out.ReadFrom(stdout)
+	_, _ = problems.ReadFrom(stderr)
+	if err != nil || !bytes.Contains(out.Bytes(), []byte("namespace/default")) {
+		t.Errorf("%v\n%s%s", err, out.String(), problems.String())
+	}
+}
+
+// BenchmarkStart is how long envtest's Start takes.
+func BenchmarkStart(b *testing.B) {
+	dir := assets(b)
+	for b.Loop() {
+		env := &envtest.Environment{BinaryAssetsDirectory: dir}
+		if _, err := env.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := env.Stop(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
