@@ -3,6 +3,7 @@ package feature
 // Gates that this server asks for. Each says in the table what it changes.
 const (
 	AtomicWriteVolumeUserFields                    Gate = "AtomicWriteVolumeUserFields"
+	AuthorizePodWebsocketUpgradeCreatePermission   Gate = "AuthorizePodWebsocketUpgradeCreatePermission"
 	CSIVolumeHealth                                Gate = "CSIVolumeHealth"
 	ClusterTrustBundle                             Gate = "ClusterTrustBundle"
 	ClusterTrustBundleProjection                   Gate = "ClusterTrustBundleProjection"
@@ -31,6 +32,7 @@ const (
 	DeploymentReplicaSetTerminatingReplicas        Gate = "DeploymentReplicaSetTerminatingReplicas"
 	EmptyDirVolumeMode                             Gate = "EmptyDirVolumeMode"
 	EvictionRequestAPI                             Gate = "EvictionRequestAPI"
+	ExtendWebSocketsToKubelet                      Gate = "ExtendWebSocketsToKubelet"
 	GRPCContainerProbeTLS                          Gate = "GRPCContainerProbeTLS"
 	GenericWorkload                                Gate = "GenericWorkload"
 	H2CContainerProbe                              Gate = "H2CContainerProbe"
@@ -49,7 +51,9 @@ const (
 	PodCertificateRequest                          Gate = "PodCertificateRequest"
 	PodDeletionCost                                Gate = "PodDeletionCost"
 	PodGroupPreemptionPolicy                       Gate = "PodGroupPreemptionPolicy"
+	PodLogsQuerySplitStreams                       Gate = "PodLogsQuerySplitStreams"
 	PodTopologyLabelsAdmission                     Gate = "PodTopologyLabelsAdmission"
+	PortForwardWebsockets                          Gate = "PortForwardWebsockets"
 	ResourceHealthStatusMessage                    Gate = "ResourceHealthStatusMessage"
 	RestartAllContainersOnContainerExits           Gate = "RestartAllContainersOnContainerExits"
 	SELinuxMount                                   Gate = "SELinuxMount"
@@ -59,6 +63,7 @@ const (
 	TaintTolerationComparisonOperators             Gate = "TaintTolerationComparisonOperators"
 	TokenRequestServiceAccountUIDValidation        Gate = "TokenRequestServiceAccountUIDValidation"
 	TopologyAwareWorkloadScheduling                Gate = "TopologyAwareWorkloadScheduling"
+	TranslateStreamCloseWebsocketRequests          Gate = "TranslateStreamCloseWebsocketRequests"
 	UnauthenticatedHTTP2DOSMitigation              Gate = "UnauthenticatedHTTP2DOSMitigation"
 	UserNamespacesHostNetworkSupport               Gate = "UserNamespacesHostNetworkSupport"
 	VolumeBindMountOptions                         Gate = "VolumeBindMountOptions"
