@@ -10,7 +10,7 @@
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, audit, authorizer,
 // codec, controllers/clusterroles, controllers/flowschemas, discovery, egress,
 // endpoints, feature, filters, filters/authn, filters/authz, filters/authz/rbac,
-// local, openapi, registry, request, rest, route, serviceaccount, storage,
+// kubelet, local, openapi, proxy, registry, request, rest, route, serviceaccount, storage,
 // storage/cache, storage/factory, storage/kv, storage/reflector, telemetry.
 package controlplane
 

@@ -4,7 +4,7 @@
 // itself.
 //
 // Imports: admission, audit, controlplane, egress/kubeconfig, endpoints, feature,
-// server, storage/kv, storage/kv/embedded, storage/kv/etcd, storage/migrate,
+// kubelet, server, storage/kv, storage/kv/embedded, storage/kv/etcd, storage/migrate,
 // telemetry.
 package main
 
