@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -71,6 +73,7 @@ type Attributes struct {
 
 	reinvoke, reinvoked bool
 	memory              map[string]any
+	changers            []string
 	// objects and olds are Object and Old in other versions.
 	objects, olds versions
 	annotations   struct {
@@ -128,6 +131,26 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	a.annotations.values[key] = value
 	return nil
 }
+
+// ChangedBy records who has changed the object on a user's behalf: a webhook, a
+// policy. Where the object turns out to be invalid, the answer says so.
+func (a *Attributes) ChangedBy(whom string) {
+	if !slices.Contains(a.changers, whom) {
+		a.changers = append(a.changers, whom)
+	}
+}
+
+// Changers returns all who have changed the object, in order.
+func (a *Attributes) Changers() []string { return a.changers }
+
+// ChangeCause is the cause in the answer to a request for an object that did not
+// become what its user sent.
+func ChangeCause(whom string) metav1.StatusCause {
+	return metav1.StatusCause{Type: CauseTypeChanged, Field: "admission", Message: whom + " has changed the object before"}
+}
+
+// CauseTypeChanged is the type of a ChangeCause.
+const CauseTypeChanged metav1.CauseType = "ChangedByAdmission"
 
 // keyProblems returns what is wrong with a key. Keys of plugins are plain, and looked at
 // for each request: the regular expressions are for the others.

@@ -69,6 +69,7 @@ func TestExplanation(t *testing.T) {
 		Object:  &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"old": "x", "gone": "y", "same": "z"}},
 	}
 	ctx := request.NewContext(httptest.NewRequest("GET", "/", nil).Context(), &request.Info{}, time.Now())
+	request.SetAudit(ctx, &request.Audit{})
 	if err := chain.Mutate(ctx, a); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Objec
 			return made, nil
 		}
 	}
-	made, err := convert(ctx, r, obj, gvk)
+	made, err := Convert(ctx, r, obj, gvk)
 	if err != nil {
 		return nil, fmt.Errorf("show %s as %s: %w", r.FullName(), gvk, err)
 	}
@@ -70,8 +70,9 @@ func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKin
 	return nil
 }
 
-// convert returns obj, in the hub version, in another one.
-func convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
+// Convert returns obj, which is in the hub version of the kind of a resource, in another
+// one, with that as its TypeMeta. It may be obj itself.
+func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	own := hubOf(r)
 	if gvk == own.GVK {
 		if obj.GetObjectKind().GroupVersionKind() == gvk {

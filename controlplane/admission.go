@@ -49,8 +49,10 @@ func admissionPlugins() []admissionPlugin {
 		{"LimitRanger", byDefault, func(i *instance) admission.Plugin {
 			return plugin.LimitRanger{LimitRanges: stored[*corev1.LimitRange](i, corev1.SchemeGroupVersion, "limitranges")}
 		}},
-		{"ServiceAccount", byDefault, nil},
-		{"NodeRestriction", onDemand, nil},
+		{"ServiceAccount", byDefault, func(i *instance) admission.Plugin {
+			return plugin.ServiceAccount{Accounts: stored[*corev1.ServiceAccount](i, corev1.SchemeGroupVersion, "serviceaccounts"), Provide: i.provideAccount}
+		}},
+		{"NodeRestriction", onDemand, nodeRestriction},
 		{"TaintNodesByCondition", byDefault, func(*instance) admission.Plugin { return plugin.TaintNodesByCondition{} }},
 		{"AlwaysPullImages", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysPullImages{} }},
 		{"ImagePolicyWebhook", onDemand, func(i *instance) admission.Plugin {
@@ -109,10 +111,15 @@ func admissionPlugins() []admissionPlugin {
 		{"NodeDeclaredFeatureValidator", byDefault, func(i *instance) admission.Plugin { return plugin.NodeDeclaredFeatureValidator{Nodes: nodes(i)} }},
 		{"JobValidation", byDefault, func(*instance) admission.Plugin { return plugin.JobValidation{} }},
 		{"PodResizeValidator", byDefault, func(i *instance) admission.Plugin { return plugin.PodResizeValidator{Nodes: nodes(i)} }},
-		{"MutatingAdmissionPolicy", byDefault, nil},
-		{"MutatingAdmissionWebhook", byDefault, nil},
-		{"ValidatingAdmissionPolicy", byDefault, nil},
-		{"ValidatingAdmissionWebhook", byDefault, nil},
+		{"MutatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin {
+			if !i.rows.Gates.Enabled(feature.MutatingAdmissionPolicy) {
+				return nil
+			}
+			return i.policies.mutating
+		}},
+		{"MutatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.mutating }},
+		{"ValidatingAdmissionPolicy", byDefault, func(i *instance) admission.Plugin { return i.policies.validating }},
+		{"ValidatingAdmissionWebhook", byDefault, func(i *instance) admission.Plugin { return i.webhooks.validating }},
 		{"ResourceQuota", byDefault, nil},
 		{"AlwaysDeny", onDemand, func(*instance) admission.Plugin { return plugin.AlwaysDeny{} }},
 	}
@@ -202,6 +209,22 @@ func namespaces(i *instance) *local.Client[*corev1.Namespace] {
 // nodes are written by their kubelets all the time.
 func nodes(i *instance) *local.Client[*corev1.Node] {
 	return local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes"))
+}
+
+func nodeRestriction(i *instance) admission.Plugin {
+	core, gates := corev1.SchemeGroupVersion, i.rows.Gates
+	return plugin.NodeRestriction{
+		Nodes:           nodes(i),
+		Pods:            local.For[*corev1.Pod](i.local, core.WithResource("pods")),
+		Accounts:        local.For[*corev1.ServiceAccount](i.local, core.WithResource("serviceaccounts")),
+		Claims:          local.For[*corev1.PersistentVolumeClaim](i.local, core.WithResource("persistentvolumeclaims")),
+		Volumes:         local.For[*corev1.PersistentVolume](i.local, core.WithResource("persistentvolumes")),
+		Drivers:         stored[*storagev1.CSIDriver](i, storagev1.SchemeGroupVersion, "csidrivers"),
+		Authorizer:      i.authorizer,
+		AnyAudience:     !gates.Enabled(feature.ServiceAccountNodeAudienceRestriction),
+		AnyCertificate:  gates.Enabled(feature.AllowInsecureKubeletCertificateSigningRequests),
+		PodCertificates: gates.Enabled(feature.PodCertificateRequest),
+	}
 }
 
 // podGroupProtection needs groups, and those of groups where there are any.

@@ -5,28 +5,44 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"mainstay.dev/mainstay/apis/bootstrap"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/filters/authz/abac"
+	"mainstay.dev/mainstay/filters/authz/node"
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
-// Modes of authorization.
-const (
-	modeAlwaysAllow = "AlwaysAllow"
-	modeAlwaysDeny  = "AlwaysDeny"
-	modeRBAC        = "RBAC"
-)
+// Authorization is what decides beside a control plane's own objects.
+type Authorization struct {
+	// Configured returns which authorizers are asked, in order, instead of those of
+	// Options.AuthorizationModes; nil: those are. The list is replaced when it changes; it
+	// names none of a control plane's own that it did not name at first.
+	Configured func() *[]authz.Listed
+	// Webhook and Policies are asked in the modes Webhook and ABAC; nil: there are none.
+	Webhook  authorizer.Authorizer
+	Policies abac.Policies
+}
+
+// AuthorizationModes are the modes that there are.
+func AuthorizationModes() []string { return authz.Types() }
 
 func (o Options) checkAuthorization() error {
 	var errs []error
 	for i, mode := range o.AuthorizationModes {
-		if mode != modeAlwaysAllow && mode != modeAlwaysDeny && mode != modeRBAC {
-			errs = append(errs, fmt.Errorf("--authorization-mode=%s is not supported yet", mode))
+		if !slices.Contains(authz.Types(), mode) {
+			errs = append(errs, fmt.Errorf("--authorization-mode: %q is not a valid mode; there are %s", mode, strings.Join(authz.Types(), ", ")))
 		}
 		if slices.Contains(o.AuthorizationModes[:i], mode) {
 			errs = append(errs, fmt.Errorf("--authorization-mode names %s twice", mode))
@@ -35,57 +51,104 @@ func (o Options) checkAuthorization() error {
 	return errors.Join(errs...)
 }
 
+// authorizers lists which are asked now.
+func (i *instance) authorizers() *[]authz.Listed {
+	if configured := i.env.Authorization.Configured; configured != nil {
+		return configured()
+	}
+	return i.modes
+}
+
+// asks reports whether an authorizer of a type is asked.
+func (i *instance) asks(of string) bool {
+	return slices.ContainsFunc(*i.authorizers(), func(l authz.Listed) bool { return l.Type == of })
+}
+
 // openAuthorization creates what decides for requests, reviews and whoever asks in
-// the middle of a request: by the modes of the flags, after system:masters.
+// the middle of a request: by the modes of the flags or by a configuration, after
+// system:masters.
 func (i *instance) openAuthorization() error {
-	union := authz.Union{authz.Masters{}}
-	for _, mode := range i.options.AuthorizationModes {
-		switch mode {
-		case modeAlwaysAllow:
-			union = append(union, authz.AlwaysAllow{})
-		case modeAlwaysDeny:
-			union = append(union, authz.AlwaysDeny{})
-		case modeRBAC:
-			i.rbac = rbac.New(i.env.Logger)
-			union = append(union, i.rbac)
+	modes := authz.ByModes(i.options.AuthorizationModes)
+	i.modes = &modes
+	own := map[string]authorizer.Authorizer{}
+	if i.asks(authz.TypeNode) {
+		i.node = node.New(node.Config{
+			Rules: bootstrap.NodeRules(), Gates: i.options.Gates(), Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
+		})
+		own[authz.TypeNode] = i.node
+	}
+	if i.asks(authz.TypeRBAC) {
+		i.rbac = rbac.New(i.env.Logger, i.env.Metrics.Reflectors)
+		own[authz.TypeRBAC] = i.rbac
+	}
+	if webhook := i.env.Authorization.Webhook; webhook != nil {
+		own[authz.TypeWebhook] = webhook
+	}
+	if policies := i.env.Authorization.Policies; policies != nil {
+		own[authz.TypeABAC] = policies
+	}
+	for _, listed := range *i.authorizers() {
+		if listed.Authorizer == nil && own[listed.Type] == nil {
+			return fmt.Errorf("authorization by %s is not configured", listed.Type)
 		}
 	}
-	i.authorizer = union
+	i.authorizer = authz.NewInOrder(i.authorizers, own, i.env.Metrics.Authorization)
 	return nil
 }
 
-// openRBAC creates what keeps roles and bindings known.
-func (i *instance) openRBAC() error {
-	if i.rbac == nil {
-		return nil
+// rightsFollowers are those of the authorizers that decide by stored objects.
+func (i *instance) rightsFollowers() []reflector.Followers {
+	var all []reflector.Followers
+	if i.node != nil {
+		all = append(all, i.node.Followers)
 	}
-	for _, gvr := range rbac.Resources() {
-		stored, err := i.uncached(gvr.GroupResource())
-		if err != nil {
-			return err
+	if i.rbac != nil {
+		all = append(all, i.rbac.Followers)
+	}
+	return all
+}
+
+// openRights creates what keeps authorizers up to date.
+func (i *instance) openRights() error {
+	for _, followers := range i.rightsFollowers() {
+		for resource := range followers.Resources() {
+			stored, err := i.uncached(resource)
+			if err != nil {
+				return err
+			}
+			follow, err := followers.Reflector(resource, stored)
+			if err != nil {
+				return err
+			}
+			i.rights = append(i.rights, follow)
 		}
-		follow, err := i.rbac.Reflector(gvr.Resource, stored, i.env.Metrics.Reflectors)
-		if err != nil {
-			return err
-		}
-		i.roles = append(i.roles, follow)
 	}
 	return nil
 }
 
-// loadRBAC reads all roles and bindings.
-func (i *instance) loadRBAC(ctx context.Context) error {
+// rightsObserver returns what tells an authorizer of writes; nil where none asks.
+func (i *instance) rightsObserver(resource schema.GroupResource) *storage.Observer {
+	for _, followers := range i.rightsFollowers() {
+		if observer := followers.Observer(resource); observer != nil {
+			return observer
+		}
+	}
+	return nil
+}
+
+// loadRights reads all that authorizers decide by.
+func (i *instance) loadRights(ctx context.Context) error {
 	var group errgroup.Group
-	for _, follow := range i.roles {
+	for _, follow := range i.rights {
 		group.Go(func() error { return follow.Load(ctx) })
 	}
 	return group.Wait()
 }
 
-// followRBAC takes up what other servers write.
-func (i *instance) followRBAC(ctx context.Context) error {
+// followRights takes up what other servers write.
+func (i *instance) followRights(ctx context.Context) error {
 	var group errgroup.Group
-	for _, follow := range i.roles {
+	for _, follow := range i.rights {
 		group.Go(func() error { follow.Run(ctx); return nil })
 	}
 	return group.Wait()
@@ -95,17 +158,42 @@ func (i *instance) followRBAC(ctx context.Context) error {
 // rules.
 func (i *instance) reviewRules(_ context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus {
 	var status authorizationv1.SubjectRulesReviewStatus
-	var rules []rbacv1.PolicyRule
-	if slices.Contains(i.options.AuthorizationModes, modeAlwaysAllow) {
-		every := []string{"*"}
-		rules = []rbacv1.PolicyRule{{Verbs: every, APIGroups: every, Resources: every}, {Verbs: every, NonResourceURLs: every}}
-	}
-	if i.rbac != nil {
-		held, err := i.rbac.Rules(user, namespace)
-		if rules = append(rules, held...); err != nil {
-			status.Incomplete, status.EvaluationError = true, err.Error()
+	var errs []error
+	for _, listed := range *i.authorizers() {
+		rules, err := i.rulesOf(listed.Type, user, namespace)
+		if err != nil {
+			errs = append(errs, err)
 		}
+		addRules(&status, rules)
 	}
+	if err := utilerrors.NewAggregate(errs); err != nil { // its text is as kube-apiserver's
+		status.Incomplete, status.EvaluationError = true, err.Error()
+	}
+	return status
+}
+
+// rulesOf returns the rules by which authorizers of a type allow. The error says what is missing
+// from them.
+func (i *instance) rulesOf(of string, user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
+	switch of {
+	case authz.TypeAlwaysAllow:
+		every := []string{"*"}
+		return []rbacv1.PolicyRule{{Verbs: every, APIGroups: every, Resources: every}, {Verbs: every, NonResourceURLs: every}}, nil
+	case authz.TypeNode:
+		if _, ok := user.Node(); ok {
+			return nil, errors.New("node authorizer does not support user rule resolution")
+		}
+	case authz.TypeWebhook:
+		return nil, errors.New("webhook authorizer does not support user rule resolution")
+	case authz.TypeABAC:
+		return i.env.Authorization.Policies.Rules(user, namespace), nil
+	case authz.TypeRBAC:
+		return i.rbac.Rules(user, namespace)
+	}
+	return nil, nil
+}
+
+func addRules(status *authorizationv1.SubjectRulesReviewStatus, rules []rbacv1.PolicyRule) {
 	for _, rule := range rules {
 		if len(rule.Resources) > 0 {
 			status.ResourceRules = append(status.ResourceRules, authorizationv1.ResourceRule{
@@ -116,5 +204,4 @@ func (i *instance) reviewRules(_ context.Context, user *request.User, namespace 
 			status.NonResourceRules = append(status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs})
 		}
 	}
-	return status
 }

@@ -70,6 +70,7 @@ func (i *instance) bootstrap(ctx context.Context) error {
 // endpoints under kube-apiserver's keys, which hold no namespace.
 func (i *instance) serverLeases() (storage.Interface, error) {
 	spec := i.rows.Spec(corev1.Resource("endpoints"))
-	spec.Path, spec.Namespaced, spec.Uncached = "masterleases", false, true
+	spec.Path, spec.Namespaced, spec.Uncached = serverLeasesPath, false, true
+	spec.Resource = serverLeasesResource // which kube-apiserver does not encrypt
 	return i.factory.Open(spec)
 }

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,6 +10,7 @@ import (
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
@@ -52,7 +52,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 // does where everything is allowed to everyone.
 func (i *instance) anonymous() *authn.AnonymousConfig {
 	switch {
-	case slices.Contains(i.options.AuthorizationModes, modeAlwaysAllow):
+	case i.asks(authz.TypeAlwaysAllow):
 		return &authn.AnonymousConfig{}
 	case i.env.Identity.Anonymous != nil:
 		return i.env.Identity.Anonymous

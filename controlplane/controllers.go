@@ -4,24 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/clusterroles"
+	"mainstay.dev/mainstay/controllers/election"
 	"mainstay.dev/mainstay/controllers/flowschemas"
+	"mainstay.dev/mainstay/controllers/garbage"
+	"mainstay.dev/mainstay/controllers/namespace"
+	"mainstay.dev/mainstay/controllers/rootca"
+	"mainstay.dev/mainstay/controllers/serviceaccounts"
+	"mainstay.dev/mainstay/controllers/storageprotection"
+	"mainstay.dev/mainstay/controllers/ttlafterfinished"
+	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 )
 
+// controller is a controller that runs in the server, on one of several servers.
+type controller struct {
+	name string
+	// begin returns what the change feed tells of changes, and what waits for the end
+	// of the work, which goes on until ctx ends.
+	begin func(ctx context.Context) (changes.Subscriber, func())
+}
+
 // Controllers returns the names of the controllers that can run in the server, which
 // are kube-controller-manager's.
-func Controllers() []string { return []string{clusterroles.Name} }
+func Controllers() []string {
+	return slices.Sorted(slices.Values(slices.Concat([]string{
+		clusterroles.Name, garbage.Name, namespace.Name, policyStatus, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
+	}, storageprotection.Names())))
+}
+
+// policyStatus is the controller that checks the types of policies' expressions. Here that
+// is done when a policy is written; one of kube-controller-manager finds nothing to do.
+const policyStatus = "validatingadmissionpolicy-status-controller"
 
 func (o Options) checkControllers() error {
 	var errs []error
@@ -39,12 +69,37 @@ func (o Options) runs(name string) bool {
 		slices.Contains(o.Controllers, "*") && !slices.Contains(o.Controllers, "-"+name)
 }
 
+// runsBeside reports whether a controller is to run while kube-controller-manager,
+// which has it too, runs: where the flag names it.
+func (o Options) runsBeside(name string) bool { return slices.Contains(o.Controllers, name) }
+
 // openControllers creates the controllers that run in the server.
 func (i *instance) openControllers() error {
 	i.conditions = flowschemas.New(i.lifetime, i.local, i.env.Logger)
-	if !i.options.runs(clusterroles.Name) {
-		return nil
+	i.stored = newStoredResources(i)
+	type opening struct {
+		name string
+		open func() error
 	}
+	all := []opening{
+		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
+		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
+	}
+	for _, name := range storageprotection.Names() {
+		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})
+	}
+	for _, open := range all {
+		if !i.options.runs(open.name) {
+			continue
+		}
+		if err := open.open(); err != nil {
+			return fmt.Errorf("%s: %w", open.name, err)
+		}
+	}
+	return nil
+}
+
+func (i *instance) openAggregation() error {
 	roles, err := i.uncached(rbacv1.Resource("clusterroles"))
 	if err != nil {
 		return err
@@ -55,26 +110,202 @@ func (i *instance) openControllers() error {
 	return err
 }
 
+func (i *instance) openServiceAccounts() error {
+	stored, err := i.uncached(corev1.Resource("serviceaccounts"))
+	if err != nil {
+		return err
+	}
+	i.accounts = serviceaccounts.New(serviceaccounts.Config{Stored: stored, Access: i.local, Logger: i.env.Logger})
+	i.controllers = append(i.controllers, controller{serviceaccounts.Name, i.accounts.Begin})
+	return nil
+}
+
+func (i *instance) openRootCA() error {
+	if i.env.Identity.ServingCA == nil {
+		return nil
+	}
+	stored, err := i.uncached(corev1.Resource("configmaps"))
+	if err != nil {
+		return err
+	}
+	publisher := rootca.New(rootca.Config{Bundle: i.env.Identity.ServingCA, Stored: stored, Access: i.local, Logger: i.env.Logger})
+	i.controllers = append(i.controllers, controller{rootca.Name, publisher.Begin})
+	return nil
+}
+
+func (i *instance) openNamespaces() error {
+	emptier := namespace.New(namespace.Config{
+		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Logger: i.env.Logger,
+	})
+	i.controllers = append(i.controllers, controller{namespace.Name, emptier.Begin})
+	return nil
+}
+
+// plain returns what decrypts values that controllers read past the storage; nil where
+// nothing is encrypted.
+func (i *instance) plain() changes.Plain {
+	if i.env.Transformer == nil {
+		return nil
+	}
+	keys := NewKeys(i.prefix)
+	return func(ctx context.Context, key string, value []byte) []byte {
+		resource, _ := keys.Resource(key)
+		transformer := i.env.Transformer(resource)
+		if transformer == nil {
+			return value
+		}
+		plain, _, err := transformer.FromStorage(ctx, value, key)
+		if err != nil {
+			return value // which says that it cannot be read
+		}
+		return plain
+	}
+}
+
+// keyPrefix is what all keys begin with, as "/registry".
+func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/") }
+
+func (i *instance) openGarbageCollector() error {
+	collector := garbage.New(garbage.Config{
+		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
+	})
+	i.controllers = append(i.controllers, controller{garbage.Name, collector.Begin})
+	return nil
+}
+
+func (i *instance) openTTLAfterFinished() error {
+	jobs, err := i.uncached(batchv1.Resource("jobs"))
+	if err != nil {
+		return err
+	}
+	cleaner := ttlafterfinished.New(ttlafterfinished.Config{Stored: jobs, Access: i.local, Logger: i.env.Logger})
+	i.controllers = append(i.controllers, controller{ttlafterfinished.Name, cleaner.Begin})
+	return nil
+}
+
+func (i *instance) openStorageProtection(name string) error {
+	protection, err := storageprotection.New(name, storageprotection.Config{Stored: i.uncached, Access: i.local, Logger: i.env.Logger})
+	if err != nil {
+		return err
+	}
+	i.controllers = append(i.controllers, controller{name, protection.Begin})
+	return nil
+}
+
+// runControllers runs the controllers until ctx ends: at once where this process alone
+// has the store, or else while it is the one of several that was elected.
+func (i *instance) runControllers(ctx context.Context) error {
+	if !i.env.Shared {
+		i.lead(ctx)
+		return nil
+	}
+	election.New(election.Config{Access: i.local, Identity: i.identity(), Logger: i.env.Logger}).Run(ctx, i.lead)
+	return nil
+}
+
+// identity names this process among all servers.
+func (i *instance) identity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "mainstay"
+	}
+	return host + "_" + string(uuid.NewUUID())
+}
+
+// lead runs the controllers until ctx ends. They begin anew when a
+// kube-controller-manager comes or goes.
+func (i *instance) lead(ctx context.Context) {
+	for ctx.Err() == nil {
+		i.term(ctx)
+	}
+}
+
+// term runs the controllers that are to run now, until another set of them is.
+func (i *instance) term(ctx context.Context) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	external := &election.External{Name: controllerLease, Holds: i.leaseEnds, Changed: end}
+	beside, subscriber := external.Begin(ctx)
+	if beside {
+		i.env.Logger.Info("a kube-controller-manager runs: controllers that --controllers does not name are left to it")
+	}
+	subscribers := []changes.Subscriber{subscriber}
+	for _, c := range i.controllers {
+		if beside && !i.options.runsBeside(c.name) {
+			continue
+		}
+		s, wait := c.begin(ctx)
+		defer wait()
+		subscribers = append(subscribers, s)
+	}
+	defer end() // before what waits for it
+	changes.New(changes.Config{Backend: i.env.Backend, Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.Keeps, Logger: i.env.Logger}, subscribers...).Run(ctx)
+}
+
+// accountPatience is how long a pod waits for the default account that a
+// kube-controller-manager is about to create, as in kube-apiserver.
+const accountPatience = 1500 * time.Millisecond
+
+// provideAccount sees to it that a namespace has its default account: it is this
+// server that creates it, or kube-controller-manager, which is waited for then.
+func (i *instance) provideAccount(ctx context.Context, namespace string) {
+	if i.accounts != nil {
+		_ = i.accounts.Ensure(ctx, namespace) // without it, the pod is refused for that
+		return
+	}
+	if !i.controllersRun(ctx) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, accountPatience)
+	defer cancel()
+	accounts, err := stored[*corev1.ServiceAccount](i, corev1.SchemeGroupVersion, "serviceaccounts").Collection()
+	if err != nil {
+		return
+	}
+	w, err := accounts.Watch(ctx, namespace, rest.ListOptions{Fields: fields.OneTermEqualSelector("metadata.name", "default")})
+	if err != nil {
+		return
+	}
+	defer w.Close()
+	_, _ = w.Next(ctx)
+}
+
 // controllerLease is what kube-controller-manager holds while it runs.
 const controllerLease = "kube-controller-manager"
 
 // controllersRun reports whether a kube-controller-manager runs, as far as its
 // lease shows. Where that cannot be read it is taken to run.
 func (i *instance) controllersRun(ctx context.Context) bool {
+	return time.Now().Before(i.leaseEnds(ctx))
+}
+
+// controllerRuns reports whether a controller runs: in this server, or another one with
+// the same flags, or in kube-controller-manager.
+func (i *instance) controllerRuns(ctx context.Context, name string) bool {
+	return i.options.runs(name) || i.controllersRun(ctx)
+}
+
+// leaseEnds returns until when the lease of kube-controller-manager holds, a time in
+// the past where none runs. Where the lease cannot be read, one is taken to run.
+func (i *instance) leaseEnds(ctx context.Context) time.Time {
+	unknown := time.Now().Add(unreadableLease)
 	record, err := i.leases.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: controllerLease}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
-		return false
+		return time.Time{}
 	}
 	if err != nil {
-		return true
+		return unknown
 	}
 	lease, err := codec.SharedAs[*coordinationv1.Lease](record)
 	if err != nil {
-		return true
+		return unknown
 	}
 	spec := &lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
-		return false
+		return time.Time{}
 	}
-	return time.Now().Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second))
+	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
 }
+
+// unreadableLease is for how long a lease that cannot be read is taken to hold.
+const unreadableLease = 15 * time.Second

@@ -5,13 +5,19 @@
 // (listener, data directory, store, keys, metrics), is the host's (package
 // server), which hands it over as an Env.
 //
-// Imports: admission, admission/config, admission/plugin, admission/podsecurity, apis/aggregated, apis/bootstrap,
-// apis/builtin, apis/builtin/all, apis/builtin/core,
-// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, audit, authorizer,
-// codec, controllers/clusterroles, controllers/flowschemas, discovery, egress,
-// endpoints, feature, filters, filters/authn, filters/authz, filters/authz/rbac,
-// kubelet, local, openapi, proxy, registry, request, rest, route, serviceaccount, storage,
-// storage/cache, storage/factory, storage/kv, storage/reflector, telemetry.
+// Imports: admission, admission/config, admission/manifest, admission/plugin,
+// admission/podsecurity, admission/policies, admission/webhooks, apis/aggregated,
+// apis/bootstrap, apis/builtin, apis/builtin/all, apis/builtin/core,
+// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, audit,
+// authorizer, cel/policy, cel/typed, codec, controllers/changes,
+// controllers/clusterroles, controllers/election, controllers/flowschemas,
+// controllers/garbage, controllers/namespace, controllers/rootca,
+// controllers/serviceaccounts, controllers/storageprotection,
+// controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
+// feature, filters, filters/authn, filters/authz, filters/authz/abac,
+// filters/authz/node, filters/authz/rbac, kubelet, local, openapi, proxy, registry, request,
+// rest, route, serviceaccount, storage, storage/cache, storage/factory,
+// storage/kv, storage/reflector, telemetry, webhook.
 package controlplane
 
 import (

@@ -10,15 +10,19 @@ import (
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/admission/policies"
+	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
@@ -38,6 +42,9 @@ type Env struct {
 	// Feed is the change feed of the watch caches. It must watch the prefix of
 	// every control plane. nil: no watch caches.
 	Feed *cache.Feed
+	// Transformer changes the values of a resource on their way to Backend; nil: they are
+	// stored as they are.
+	Transformer func(schema.GroupResource) storage.Transformer
 	// Encodings bounds the memory for encoded objects; nil sets no bound.
 	Encodings *codec.Memory
 	// TypeConverter is that of built-in kinds.
@@ -46,7 +53,8 @@ type Env struct {
 	// nil sets no limit.
 	Limiter registry.Limiter
 
-	Identity Identity
+	Identity      Identity
+	Authorization Authorization
 	// Address is the host:port by which this process reaches itself, PublicURL
 	// the URL for other machines.
 	Address, PublicURL string
@@ -60,7 +68,11 @@ type Env struct {
 	// slash is a prefix.
 	Paths map[string]http.Handler
 	// Live and Ready are health checks of the process. Readiness includes Live.
-	Live, Ready []telemetry.Check
+	// StorageChecks are part of /readyz and /healthz, but not of /livez: a restart would
+	// not help.
+	Live, Ready, StorageChecks []telemetry.Check
+	// Hooks are names of post-start hooks of the process, which are done.
+	Hooks []string
 
 	// Drain ends requests when the host stops, Tunnels upgraded connections.
 	Drain   *filters.Drain
@@ -82,6 +94,9 @@ type Identity struct {
 	// ClusterAuthentication returns the data of the ConfigMap
 	// kube-system/extension-apiserver-authentication. The caller may keep it.
 	ClusterAuthentication func() (map[string]string, error)
+	// ServingCA returns the certificates by which clients verify this server, as PEM;
+	// nil: they are not published.
+	ServingCA func() []byte
 	// ProxyCertificate returns the client certificate for aggregated servers; nil:
 	// none is presented.
 	ProxyCertificate func() (*tls.Certificate, error)
@@ -109,6 +124,10 @@ type Metrics struct {
 	Aggregation    *aggregated.Metrics
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
+	Authorization  *authz.Metrics
+	Webhooks       *webhooks.Metrics
+	Manifests      *manifestMetrics
+	Policies       *policies.Metrics
 	PodSecurity    *plugin.PodSecurityMetrics
 	Audit          *audit.Metrics
 }
@@ -132,7 +151,19 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
 		return nil, err
 	}
+	if m.Manifests, err = newManifestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Policies, err = policies.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
 	if m.Tokens, err = authn.NewServiceAccountMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Authorization, err = authz.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {

@@ -40,13 +40,14 @@ func (i *instance) checks() map[string][]telemetry.Check {
 	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
 	live = append(live, alive(i.storageCheck("etcd", i.options.EtcdHealthTimeout)))
 	ready := append(slices.Clone(live), i.storageCheck("etcd-readiness", i.options.EtcdReadyTimeout))
+	ready = append(ready, i.env.StorageChecks...)
 	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.informersRunning})
 	ready = append(ready, hooks...)
 	for _, hook := range hooks {
 		live = append(live, alive(hook))
 	}
 	ready = append(ready, i.env.Ready...)
-	return map[string][]telemetry.Check{"/healthz": live, "/livez": live, "/readyz": ready}
+	return map[string][]telemetry.Check{"/healthz": slices.Concat(live, i.env.StorageChecks), "/livez": live, "/readyz": ready}
 }
 
 func (i *instance) storageCheck(name string, timeout time.Duration) telemetry.Check {
@@ -60,7 +61,7 @@ func (i *instance) storageCheck(name string, timeout time.Duration) telemetry.Ch
 // informersRunning returns nil while the reflectors of roles, definitions and registrations
 // run; they are loaded before that.
 func (i *instance) informersRunning(ctx context.Context) error {
-	return errors.Join(i.rbacLoop.check(ctx), i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
+	return errors.Join(i.rightsLoop.check(ctx), i.webhooksLoop.check(ctx), i.policiesLoop.check(ctx), i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
 }
 
 // postStartHooks returns the checks of the post-start hooks. Several of
@@ -76,6 +77,9 @@ func (i *instance) postStartHooks() []telemetry.Check {
 	var checks []telemetry.Check
 	add := func(name string, run func(context.Context) error) {
 		checks = append(checks, telemetry.Check{Name: name, Run: run})
+	}
+	for _, name := range i.env.Hooks {
+		add("poststarthook/"+name, done)
 	}
 	add("poststarthook/start-apiextensions-informers", definitions)
 	add("poststarthook/start-apiextensions-controllers", definitions)

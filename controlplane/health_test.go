@@ -15,7 +15,7 @@ import (
 // checks, and what depends on them.
 func TestHealthIsTrue(t *testing.T) {
 	t.Parallel()
-	i := &instance{cluster: bootstrap.New(bootstrap.Config{})}
+	i := &instance{env: &Env{}, cluster: bootstrap.New(bootstrap.Config{})}
 	failing := func() []string {
 		var names []string
 		for _, check := range append(i.postStartHooks(), telemetry.Check{Name: "informer-sync", Run: i.informersRunning}) {

@@ -20,10 +20,13 @@ import (
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/flowschemas"
+	"mainstay.dev/mainstay/controllers/serviceaccounts"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
+	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/filters/authz/node"
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
@@ -43,8 +46,10 @@ type instance struct {
 	lifetime context.Context // of the control plane
 
 	authorizer authorizer.Authorizer
-	rbac       *rbac.Authorizer       // part of it; nil: another mode decides
-	roles      []*reflector.Reflector // keep rbac up to date
+	modes      *[]authz.Listed        // by flag
+	node       *node.Authorizer       // part of it; nil: other modes decide
+	rbac       *rbac.Authorizer       // as node
+	rights     []*reflector.Reflector // keep them up to date
 	tokens     authn.Tokens
 	audit      *filters.AuditConfig // nil: nothing is recorded
 	// local is how code inside this control plane reads and writes objects.
@@ -58,11 +63,16 @@ type instance struct {
 	services    egress.Resolver
 	proxy       *proxy.Proxy
 	documents   *openapi.Documents
+	webhooks    *admissionWebhooks
+	policies    *admissionPolicies
 	custom      *custom.Source
 	aggregated  *aggregated.Source
 	clusterAuth *clusterAuth
-	cluster     *bootstrap.Bootstrap      // the objects that every cluster has
-	aggregation *clusterroles.Aggregation // nil where it does not run
+	cluster     *bootstrap.Bootstrap        // the objects that every cluster has
+	aggregation *clusterroles.Aggregation   // nil where it does not run
+	accounts    *serviceaccounts.Controller // nil where it does not run
+	controllers []controller                // those that one of several servers runs
+	stored      *storedResources
 	conditions  *flowschemas.Conditions
 	leases      storage.Interface // uncached
 	api         *endpoints.API
@@ -72,9 +82,9 @@ type instance struct {
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                                 context.CancelFunc
-	running                              errgroup.Group
-	rbacLoop, customLoop, aggregatedLoop loop
+	stop                                                               context.CancelFunc
+	running                                                            errgroup.Group
+	rightsLoop, policiesLoop, webhooksLoop, customLoop, aggregatedLoop loop
 }
 
 // newInstance builds a control plane, from the store up. It does no I/O but on the
@@ -84,7 +94,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRBAC, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openTokens, i.openRights, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -97,7 +107,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 func (i *instance) openFactory() error {
 	var err error
 	i.factory, err = factory.New(factory.Config{
-		Backend: i.env.Backend, Prefix: i.prefix, Feed: i.env.Feed, Encodings: i.env.Encodings, Metrics: i.env.Metrics.Storage,
+		Backend: i.env.Backend, Prefix: i.prefix, Feed: i.env.Feed, Transformer: i.env.Transformer, Encodings: i.env.Encodings, Metrics: i.env.Metrics.Storage,
 	})
 	return err
 }
@@ -135,8 +145,8 @@ func (i *instance) find(gv schema.GroupVersion, resource, subresource string) *r
 // and runs the loops of the instance until lifetime ends. If it returns an error,
 // all goroutines that it began have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
-	if err := i.loadRBAC(ctx); err != nil {
-		return fmt.Errorf("load roles and bindings: %w", err)
+	if err := i.loadRights(ctx); err != nil {
+		return fmt.Errorf("load what decides about rights: %w", err)
 	}
 	if err := i.custom.Load(ctx); err != nil {
 		return fmt.Errorf("load the CustomResourceDefinitions: %w", err)
@@ -144,19 +154,33 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.aggregated.Load(ctx); err != nil {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
+	if err := i.webhooks.load(ctx); err != nil {
+		return err
+	}
+	if err := i.policies.follow.load(ctx); err != nil {
+		return fmt.Errorf("load the admission policies: %w", err)
+	}
 	lifetime, i.stop = context.WithCancel(lifetime)
-	if i.rbac != nil {
-		i.run(lifetime, "roles and bindings", &i.rbacLoop, i.followRBAC)
+	if len(i.rights) > 0 {
+		i.run(lifetime, "rights", &i.rightsLoop, i.followRights)
 	}
 	if i.audit != nil {
 		i.run(lifetime, "audit events", new(loop), i.audit.Sink.Run)
 	}
+	i.run(lifetime, "admission webhooks", &i.webhooksLoop, i.webhooks.follow.run)
+	if len(i.webhooks.manifests) > 0 {
+		i.run(lifetime, "manifests of admission", &i.webhooksLoop, i.keepUpWithManifests)
+	}
+	i.run(lifetime, "admission policies", &i.policiesLoop, i.policies.follow.run)
 	i.run(lifetime, "CustomResourceDefinitions", &i.customLoop, i.custom.Run)
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
 		if i.aggregation != nil {
-			i.run(lifetime, "aggregated roles", &i.rbacLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
+			i.run(lifetime, "aggregated roles", &i.rightsLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
+		}
+		if len(i.controllers) > 0 {
+			i.run(lifetime, "controllers", new(loop), i.runControllers)
 		}
 		i.run(lifetime, "objects of every cluster", &i.aggregatedLoop, func(ctx context.Context) error { i.cluster.Run(ctx); return nil })
 	}

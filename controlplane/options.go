@@ -14,6 +14,7 @@ import (
 	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -34,8 +35,8 @@ const (
 // Options say what a control plane is to be. The zero value is a good one. A
 // field is named like the flag it comes from; the flag's help says what it does.
 type Options struct {
-	// AuthorizationModes are RBAC, AlwaysAllow and AlwaysDeny, in the order in which
-	// they are asked; none: RBAC. Members of system:masters may do everything in any
+	// AuthorizationModes are authz.Types, in the order in which they are asked; none: Node,
+	// RBAC. Members of system:masters may do everything in any
 	// case.
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
@@ -111,7 +112,7 @@ type Options struct {
 // WithDefaults returns the options with their zero fields filled in.
 func (o Options) WithDefaults() Options {
 	if len(o.AuthorizationModes) == 0 {
-		o.AuthorizationModes = []string{modeRBAC}
+		o.AuthorizationModes = []string{authz.TypeNode, authz.TypeRBAC}
 	}
 	if o.AdmissionConfig == nil {
 		o.AdmissionConfig = &config.Config{}
@@ -173,6 +174,10 @@ func (o Options) Check() error {
 	}
 	if _, err := o.enablement(); err != nil {
 		problem("--runtime-config: %w", err)
+	}
+	if c := o.AdmissionConfig; c != nil && c.MutatingAdmissionWebhook.StaticManifestsDir+c.ValidatingAdmissionWebhook.StaticManifestsDir != "" &&
+		!o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
+		problem("staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled")
 	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {
 		problem("--cors-allowed-origins: %w", err)

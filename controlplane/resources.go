@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/kubelet"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
@@ -38,7 +38,8 @@ func (i *instance) installAPI() error {
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
-		ControllersRun: i.controllersRun,
+		ControllerRuns: i.controllerRuns,
+		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api
@@ -62,6 +63,7 @@ func (i *instance) rowEnv() *builtin.Env {
 		StorageHealth:     func(ctx context.Context) error { return i.env.Backend.Health(ctx) },
 		Storage:           i.openRow,
 		Authorizer:        i.authorizer,
+		ResourceOf:        i.nameOf,
 		AuthenticateToken: i.authenticateToken,
 		Tokens:            i.issuer(),
 		Rules:             i.reviewRules,
@@ -74,11 +76,14 @@ func (i *instance) rowEnv() *builtin.Env {
 	if i.rbac != nil {
 		env.Roles = i.rbac
 	}
+	if i.options.runs(policyStatus) {
+		env.Types = &typeResolver{instance: i}
+	}
 	return env
 }
 
-// openRow opens the storage of a row. Definitions, registrations, roles and bindings, flow schemas
-// and their levels are observed when they are written: whoever wrote one finds it in effect.
+// openRow opens the storage of a row. Definitions, registrations, flow schemas and their levels, and
+// what decides about rights are observed when they are written: whoever wrote one finds it in effect.
 func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 	switch spec.Resource {
 	case definitionsResource:
@@ -101,8 +106,8 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Deleted: func(name types.NamespacedName, _ int64) { i.conditions.Level(name.Name) },
 		}
 	}
-	if i.rbac != nil && spec.Resource.Group == rbacv1.GroupName {
-		spec.Observer = i.rbac.Observer(spec.Resource.Resource)
+	for _, observer := range []*storage.Observer{i.rightsObserver(spec.Resource), i.observeWebhooks(spec.Resource), i.observePolicies(spec.Resource)} {
+		spec.Observer = spec.Observer.And(observer)
 	}
 	return i.factory.Open(spec)
 }

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/core"
 	"mainstay.dev/mainstay/apis/builtin/core/allocation"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -22,6 +24,12 @@ import (
 // other: each address and port of a service is allocated to it, and to it alone, and
 // nothing is allocated that no service has.
 type StoreCheck struct {
+	// Transformer reads values as Env.Transformer; nil: they are plain text.
+	Transformer func(schema.GroupResource) storage.Transformer
+
+	keys        *Keys
+	unreadable  []string
+	count       int // of those that cannot be read
 	prefix      string
 	collections []checked
 	allocations allocation.Check
@@ -40,7 +48,7 @@ func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	if _, err := builtin.Build(env, all.Groups()); err != nil {
 		return nil, err
 	}
-	c := &StoreCheck{prefix: "/" + strings.Trim(prefix, "/") + "/"}
+	c := &StoreCheck{keys: NewKeys(prefix), prefix: "/" + strings.Trim(prefix, "/") + "/"}
 	add := func(resource schema.GroupResource, take func(name string, obj codec.Object) error) {
 		spec := env.Spec(resource)
 		c.collections = append(c.collections, checked{spec.Path + "/", spec.Kind, take})
@@ -71,7 +79,32 @@ func NewStoreCheck(prefix string) (*StoreCheck, error) {
 }
 
 // Entry takes in one entry of the store; those that are of no interest are passed over.
-func (c *StoreCheck) Entry(entry *kv.Entry) error {
+func (c *StoreCheck) Entry(ctx context.Context, entry *kv.Entry) error {
+	resource, known := c.keys.Resource(entry.Key)
+	if !known {
+		return nil
+	}
+	value, _, err := c.transformer(resource).FromStorage(ctx, entry.Value, entry.Key)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		if c.count++; c.count <= mostFaults {
+			c.unreadable = append(c.unreadable, fmt.Sprintf("%s: %v", entry.Key, err))
+		}
+		return nil
+	}
+	return c.take(entry, value)
+}
+
+func (c *StoreCheck) transformer(resource schema.GroupResource) storage.Transformer {
+	if c.Transformer == nil {
+		return storage.Identity{}
+	}
+	return c.Transformer(resource)
+}
+
+func (c *StoreCheck) take(entry *kv.Entry, value []byte) error {
 	path, ours := strings.CutPrefix(entry.Key, c.prefix)
 	if !ours {
 		return nil
@@ -81,7 +114,7 @@ func (c *StoreCheck) Entry(entry *kv.Entry) error {
 		if !found {
 			continue
 		}
-		obj, err := codec.NewRecord(collection.kind, types.NamespacedName{Name: name}, entry.Value, int64(entry.Modified)).Object()
+		obj, err := codec.NewRecord(collection.kind, types.NamespacedName{Name: name}, value, int64(entry.Modified)).Object()
 		if err == nil {
 			err = collection.take(name, obj)
 		}
@@ -98,6 +131,12 @@ const mostFaults = 10
 
 // Err returns what is wrong, once all entries have been taken in.
 func (c *StoreCheck) Err() error {
+	if c.count > 0 { // what is allocated is not known then
+		if more := c.count - len(c.unreadable); more > 0 {
+			c.unreadable = append(c.unreadable, fmt.Sprintf("and %d more", more))
+		}
+		return fmt.Errorf("%d objects cannot be decrypted: %s", c.count, strings.Join(c.unreadable, "; "))
+	}
 	faults := c.allocations.Faults()
 	if len(faults) == 0 {
 		return nil

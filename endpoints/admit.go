@@ -2,9 +2,11 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,6 +52,7 @@ func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, o
 	if err := chain.Mutate(ctx, a); err != nil {
 		return nil, err
 	}
+	o.changers = a.Changers()
 	admitted, ok := a.Object.(codec.Object)
 	if !ok {
 		return nil, fmt.Errorf("admission of %s left a %T", o.resource.FullName(), a.Object)
@@ -59,6 +62,24 @@ func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, o
 	}
 	dedupOwnerReferences(ctx, admitted, ownersRepeatedByAdmission)
 	return admitted, nil
+}
+
+// withChangers names in the answer about an object that is not valid who else has
+// had a hand in it.
+func (o *operation) withChangers(err error) error {
+	var invalid *apierrors.StatusError
+	if len(o.changers) == 0 || !apierrors.IsInvalid(err) || !errors.As(err, &invalid) {
+		return err
+	}
+	status := invalid.ErrStatus.DeepCopy()
+	if status.Details == nil {
+		status.Details = &metav1.StatusDetails{}
+	}
+	for _, changer := range o.changers {
+		status.Details.Causes = append(status.Details.Causes, admission.ChangeCause(changer))
+	}
+	status.Message += " (changed in admission by " + strings.Join(o.changers, ", ") + ")"
+	return &apierrors.StatusError{ErrStatus: *status}
 }
 
 // withoutRepeatedOwners drops owners that are named twice by a patched object. As

@@ -3,8 +3,9 @@
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
 //
-// Imports: admission, authorizer, codec, endpoints/apply, endpoints/jsonpatch, endpoints/jsontext,
-// endpoints/mergepatch, endpoints/strategic, request, rest, telemetry.
+// Imports: admission, authorizer, codec, codec/jsonpatch, codec/jsontext,
+// endpoints/apply, endpoints/mergepatch, endpoints/strategic, request, rest,
+// telemetry.
 package endpoints
 
 import (
@@ -55,9 +56,13 @@ type Config struct {
 	MinWatchTimeout time.Duration
 	// OnWatchEvents is told of events sent; nil: nobody is.
 	OnWatchEvents func(resource *rest.Resource, events, bytes int)
-	// ControllersRun reports whether there are controllers that finish deletions;
-	// clients are warned where there are none. nil: there are.
-	ControllersRun func(ctx context.Context) bool
+	// ControllerRuns reports whether a controller that finishes deletions runs, by
+	// kube-controller-manager's name of it; clients are warned where it does not. nil:
+	// all do.
+	ControllerRuns func(ctx context.Context, name string) bool
+	// UnsafeDeletion lets users that may delete objects that cannot be read
+	// (AllowUnsafeMalformedObjectDeletion).
+	UnsafeDeletion bool
 	Logger         *slog.Logger
 }
 

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/endpoints/jsontext"
+	"mainstay.dev/mainstay/codec/jsontext"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
@@ -19,6 +20,9 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	options, err := c.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if isUnsafe(options) {
+		return c.deleteCorrupt(t, options)
 	}
 	record, gone, err := c.operation.delete(c.r.Context(), s, options)
 	if err != nil {
@@ -73,6 +77,10 @@ func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 	options, err := c.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if isUnsafe(options) {
+		at := field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential")
+		return invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(at, true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
 	}
 	asked := c.request(c.r.Context(), admission.Delete, "", options, options.DryRun)
 	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.Deletion(asked), *options, list)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/request"
 )
 
 // explainParameter, with the value "admission", has a dry run answer with what admission
@@ -46,6 +47,9 @@ func (c *call) explain() error {
 		return apierrors.NewBadRequest("explain=admission needs dryRun=All")
 	}
 	c.explanation = &admission.Explanation{}
+	if ctx := c.r.Context(); request.AuditFrom(ctx) == nil {
+		request.SetAudit(ctx, &request.Audit{}) // what plugins annotate is shown
+	}
 	asked, answer := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
 	asked.w, asked.r = answer, c.r.WithContext(c.r.Context())
 	asked.r.Header = c.r.Header.Clone()

@@ -12,10 +12,16 @@ import (
 )
 
 // noController ends the warnings of this file.
-const noController = "no kube-controller-manager holds its lease in kube-system"
+const noController = "that controller is switched off (--controllers), and no kube-controller-manager holds its lease in kube-system"
+
+// The controllers that deletions wait for, by kube-controller-manager's names.
+const (
+	namespaceController = "namespace-controller"
+	garbageCollector    = "garbage-collector-controller"
+)
 
 // warnHeld warns the client of a deletion that waits for a controller, where
-// Config.ControllersRun reports that none runs: kubectl delete would wait without
+// Config.ControllerRuns reports that it does not run: kubectl delete would wait without
 // a word.
 func (c *call) warnHeld(record *codec.Record, options metav1.DeleteOptions) {
 	if record == nil || len(options.DryRun) > 0 {
@@ -25,8 +31,8 @@ func (c *call) warnHeld(record *codec.Record, options metav1.DeleteOptions) {
 	if err != nil {
 		return // the answer says so
 	}
-	if what := held(c.resource.Name, obj); what != "" {
-		c.warnWithoutControllers(what)
+	if what, controller := held(c.resource.Name, obj); what != "" {
+		c.warnWithout(controller, what)
 	}
 }
 
@@ -37,27 +43,27 @@ func (c *call) warnHeldCollection(options metav1.DeleteOptions) {
 	foreground := policy != nil && *policy == metav1.DeletePropagationForeground
 	orphan := policy != nil && *policy == metav1.DeletePropagationOrphan || options.OrphanDependents != nil && *options.OrphanDependents
 	if (foreground || orphan) && len(options.DryRun) == 0 {
-		c.warnWithoutControllers("objects deleted so stay until the garbage collector removes their finalizers")
+		c.warnWithout(garbageCollector, "objects deleted so stay until the garbage collector removes their finalizers")
 	}
 }
 
-func (c *call) warnWithoutControllers(what string) {
-	if run := c.api.config.ControllersRun; run != nil && !run(c.r.Context()) {
+func (c *call) warnWithout(controller, what string) {
+	if runs := c.api.config.ControllerRuns; runs != nil && !runs(c.r.Context(), controller) {
 		request.AddWarning(c.r.Context(), what+", and "+noController)
 	}
 }
 
-// held says what a controller has to do before an object goes; "" where none has
+// held says what which controller has to do before an object goes; "" where none has
 // to.
-func held(resource string, obj codec.Object) string {
+func held(resource string, obj codec.Object) (what, controller string) {
 	if namespace, ok := obj.(*corev1.Namespace); ok && slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return fmt.Sprintf("namespace %q stays Terminating until a controller empties it and removes %q from spec.finalizers",
-			namespace.Name, corev1.FinalizerKubernetes)
+			namespace.Name, corev1.FinalizerKubernetes), namespaceController
 	}
 	for _, finalizer := range []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents} {
 		if slices.Contains(obj.GetFinalizers(), finalizer) {
-			return fmt.Sprintf("%s %q stays until the garbage collector removes its finalizer %q", resource, obj.GetName(), finalizer)
+			return fmt.Sprintf("%s %q stays until the garbage collector removes its finalizer %q", resource, obj.GetName(), finalizer), garbageCollector
 		}
 	}
-	return ""
+	return "", ""
 }

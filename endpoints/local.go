@@ -7,7 +7,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -92,6 +94,23 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 	options.TypeMeta = optionsType("DeleteOptions")
 	o := a.operation(ctx, resource)
 	return o.delete(ctx, s, &options)
+}
+
+// DeleteSome returns what deletes single objects of a collection, as a request that
+// deletes the collection does: with the same admission, and safe for concurrent use.
+// gone is as in Delete.
+func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
+	s, ok := resource.Storage.(rest.GracefulDeleter)
+	if !ok {
+		return nil, methodNotAllowed()
+	}
+	options.TypeMeta = optionsType("DeleteOptions")
+	asked := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
+	validate := a.config.Admission.Deletion(asked)
+	return func(name types.NamespacedName) (bool, error) {
+		_, gone, err := s.Delete(ctx, name, validate, options)
+		return gone, err
+	}, nil
 }
 
 // operation is one of code inside the server, which is not authorized again.

@@ -27,6 +27,8 @@ type operation struct {
 	// authorizer is asked whether the user may create what an update or patch finds
 	// missing; nil: they may.
 	authorizer authorizer.Authorizer
+	// changers are who has changed the object in admission.
+	changers []string
 	// explanation receives what admission does; nil: nobody asks.
 	explanation *admission.Explanation
 }
@@ -45,7 +47,7 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 	telemetry.Step(ctx, "admitted")
 	record, err := s.Create(ctx, obj, o.api.config.Admission.Validation(asked), *options)
 	if err != nil {
-		return nil, err
+		return nil, o.withChangers(err)
 	}
 	telemetry.Step(ctx, "stored")
 	return record, nil
@@ -56,7 +58,7 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 func (o *operation) update(ctx context.Context, s rest.Updater, change rest.UpdateFunc, rules rest.UpdateOptions) (record *codec.Record, created bool, err error) {
 	record, created, err = s.Update(ctx, o.name(), change, rules)
 	if err != nil {
-		return nil, false, err
+		return nil, false, o.withChangers(err)
 	}
 	telemetry.Step(ctx, "stored")
 	return record, created, nil

@@ -115,6 +115,9 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 		return nil, err
 	}
 	options.TypeMeta = optionsType("DeleteOptions")
+	if !c.api.config.UnsafeDeletion {
+		options.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	}
 	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(options))
 }
 

@@ -12,7 +12,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/endpoints/jsonpatch"
+	"mainstay.dev/mainstay/codec/jsonpatch"
 	"mainstay.dev/mainstay/endpoints/mergepatch"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"

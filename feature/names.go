@@ -2,6 +2,7 @@ package feature
 
 // Gates that this server asks for. Each says in the table what it changes.
 const (
+	AllowUnsafeMalformedObjectDeletion             Gate = "AllowUnsafeMalformedObjectDeletion"
 	AtomicWriteVolumeUserFields                    Gate = "AtomicWriteVolumeUserFields"
 	AuthorizePodWebsocketUpgradeCreatePermission   Gate = "AuthorizePodWebsocketUpgradeCreatePermission"
 	CSIVolumeHealth                                Gate = "CSIVolumeHealth"
@@ -32,6 +33,7 @@ const (
 	DeploymentReplicaSetTerminatingReplicas        Gate = "DeploymentReplicaSetTerminatingReplicas"
 	EmptyDirVolumeMode                             Gate = "EmptyDirVolumeMode"
 	EvictionRequestAPI                             Gate = "EvictionRequestAPI"
+	ExcludeAdmissionWebhookVirtualResources        Gate = "ExcludeAdmissionWebhookVirtualResources"
 	ExtendWebSocketsToKubelet                      Gate = "ExtendWebSocketsToKubelet"
 	GRPCContainerProbeTLS                          Gate = "GRPCContainerProbeTLS"
 	GenericWorkload                                Gate = "GenericWorkload"
@@ -43,6 +45,7 @@ const (
 	InPlacePodVerticalScalingInitContainers        Gate = "InPlacePodVerticalScalingInitContainers"
 	InPlacePodVerticalScalingSchedulerPreemption   Gate = "InPlacePodVerticalScalingSchedulerPreemption"
 	KubeletInUserNamespace                         Gate = "KubeletInUserNamespace"
+	ManifestBasedAdmissionControlConfig            Gate = "ManifestBasedAdmissionControlConfig"
 	MatchLabelKeysInPodTopologySpread              Gate = "MatchLabelKeysInPodTopologySpread"
 	MatchLabelKeysInPodTopologySpreadSelectorMerge Gate = "MatchLabelKeysInPodTopologySpreadSelectorMerge"
 	MaxUnavailableStatefulSet                      Gate = "MaxUnavailableStatefulSet"
@@ -69,4 +72,9 @@ const (
 	VolumeBindMountOptions                         Gate = "VolumeBindMountOptions"
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"
 	WorkloadWithJob                                Gate = "WorkloadWithJob"
+
+	// What kubelets may do.
+	AllowInsecureKubeletCertificateSigningRequests   Gate = "AllowInsecureKubeletCertificateSigningRequests"
+	KubeletServiceAccountTokenForCredentialProviders Gate = "KubeletServiceAccountTokenForCredentialProviders"
+	ServiceAccountNodeAudienceRestriction            Gate = "ServiceAccountNodeAudienceRestriction"
 )

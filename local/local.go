@@ -30,6 +30,7 @@ type API interface {
 	Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error)
 	Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error)
 	Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (record *codec.Record, gone bool, err error)
+	DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error)
 }
 
 // Access is to the resources of one control plane, for one user. It is not changed
@@ -48,6 +49,15 @@ type Access struct {
 // As returns the access of another user, by another field manager; user as in Access.
 func (a *Access) As(user *request.User, manager string) *Access {
 	return &Access{API: a.API, Find: a.Find, User: user, Manager: manager}
+}
+
+// AsController returns the access of a controller, which acts as a service account of
+// kube-system, like those of kube-controller-manager.
+func (a *Access) AsController(account string) *Access {
+	return a.As(&request.User{
+		Name:   request.ServiceAccountUser(metav1.NamespaceSystem, account),
+		Groups: append(request.ServiceAccountGroups(metav1.NamespaceSystem), request.GroupAuthenticated),
+	}, "kube-controller-manager")
 }
 
 // Client is a client for one resource, or a subresource of it, with T its Go type:

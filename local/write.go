@@ -73,6 +73,17 @@ func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, optio
 	return err
 }
 
+// DeleteSome returns what deletes single objects of a namespace, or of all where that
+// is empty, as one request that deletes the collection. It may be called concurrently;
+// gone reports that nothing keeps the object.
+func (c *Client[T]) DeleteSome(ctx context.Context, namespace string, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
+	resource, _, err := find[rest.GracefulDeleter](c)
+	if err != nil {
+		return nil, err
+	}
+	return c.access.API.DeleteSome(c.context(ctx, "deletecollection", types.NamespacedName{Namespace: namespace}), resource, options)
+}
+
 // result reads what a write has returned.
 func result[T codec.Object](resource *rest.Resource) func(*codec.Record, error) (T, error) {
 	return func(record *codec.Record, err error) (T, error) {

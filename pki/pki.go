@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -59,6 +60,15 @@ func Open(dir string) (*Authority, error) { return openOwn(system{}, dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
 	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to have a new authority made, then hand the new admin.kubeconfig to its users")
+}
+
+// OpenExisting is Open where there is an authority already; the error is fs.ErrNotExist where
+// there is none.
+func OpenExisting(dir string) (*Authority, error) {
+	if _, err := os.Stat(filepath.Join(dir, "ca.key")); err != nil {
+		return nil, err
+	}
+	return Open(dir)
 }
 
 // OpenFrontProxy is Open for the authority of front proxy certificates
@@ -162,6 +172,27 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 	return pair.certPEM, pair.keyPEM, nil
 }
 
+// Issue returns a new client certificate of a user of groups, with its key, both PEM, that is
+// good for some time, but not longer than the authority. Nothing is kept.
+func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
+	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
+	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
+	pair, err := a.issue(user, t)
+	return pair.certPEM, pair.keyPEM, err
+}
+
+// complete fills in what all certificates but the authority's own have.
+func (a *Authority) complete(t *x509.Certificate, lifetime time.Duration, usage x509.ExtKeyUsage) {
+	now := time.Now()
+	t.NotBefore, t.NotAfter = now.Add(-backdate), now.Add(lifetime)
+	if t.NotAfter.After(a.cert.NotAfter) {
+		t.NotAfter = a.cert.NotAfter
+	}
+	t.KeyUsage = x509.KeyUsageDigitalSignature
+	t.ExtKeyUsage = []x509.ExtKeyUsage{usage}
+	t.BasicConstraintsValid = true
+}
+
 // sameSet reports whether two lists are equal as sets: certificates reorder
 // organizations.
 func sameSet(a, b []string) bool {
@@ -180,13 +211,7 @@ func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Ce
 		return kept, nil
 	}
 	t := template()
-	t.NotBefore, t.NotAfter = now.Add(-backdate), now.Add(leafLifetime)
-	if t.NotAfter.After(a.cert.NotAfter) {
-		t.NotAfter = a.cert.NotAfter
-	}
-	t.KeyUsage = x509.KeyUsageDigitalSignature
-	t.ExtKeyUsage = []x509.ExtKeyUsage{usage}
-	t.BasicConstraintsValid = true
+	a.complete(t, leafLifetime, usage)
 	made, err := a.sign(name, t)
 	if isFull(err) {
 		return made, nil // as good while it lasts; issued again at the next start
@@ -213,6 +238,15 @@ type pair struct {
 // sign generates a key and a certificate for it, and writes both. If the authority has
 // no certificate yet, it is self-signed.
 func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) {
+	p, err := a.issue(name, template)
+	if err != nil {
+		return pair{}, err
+	}
+	return p, a.write(name, p)
+}
+
+// issue is sign without files.
+func (a *Authority) issue(name string, template *x509.Certificate) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return pair{}, fmt.Errorf("make the key of %s: %w", name, err)
@@ -237,8 +271,7 @@ func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) 
 	if err != nil {
 		return pair{}, err
 	}
-	p := pair{cert: cert, key: key, keyPEM: keyPEM, certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-	return p, a.write(name, p)
+	return pair{cert: cert, key: key, keyPEM: keyPEM, certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
 // write stores the key before the certificate: after a crash between the two the

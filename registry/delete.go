@@ -45,6 +45,15 @@ func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate 
 	return record, gone, nil
 }
 
+// DeleteCorrupt implements rest.CorruptDeleter. Admission, preconditions, finalizers and
+// what is written with a deletion are left out: they need the object.
+func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error {
+	if _, err := s.Storage.DeleteCorrupt(ctx, name, isDryRun(options.DryRun)); err != nil {
+		return s.apiError(err, name.Name, "delete")
+	}
+	return nil
+}
+
 // beginRemoval adds the writes that go with a removal. It returns remove, or why
 // the object cannot be removed.
 func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.WriteOptions, remove error) error {

@@ -31,7 +31,13 @@ func (s *Store) apiError(err error, name, verb string) error {
 	var precondition *storage.PreconditionError
 	var other *storage.OpConflictError
 	var fault *field.Error
+	var corrupt *storage.CorruptError
+	var readable *storage.ReadableError
 	switch {
+	case errors.As(err, &corrupt):
+		return apierrors.NewInternalError(corrupt)
+	case errors.As(err, &readable):
+		return apierrors.NewConflict(s.Resource, name, readable)
 	case errors.As(err, &other):
 		return apierrors.NewConflict(s.Resource, name, other)
 	case errors.Is(err, storage.ErrNotFound):

@@ -3,6 +3,8 @@ package request
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,19 @@ type User struct {
 	UID    string
 	Groups []string
 	Extra  map[string][]string
+}
+
+// Node returns which node a user is. One who is in the group of nodes and has the prefix
+// alone for a name is a node, too, of the name "".
+func (u *User) Node() (name string, ok bool) {
+	if u == nil {
+		return "", false
+	}
+	name, ok = strings.CutPrefix(u.Name, NodePrefix)
+	if !ok || !slices.Contains(u.Groups, GroupNodes) {
+		return "", false
+	}
+	return name, true
 }
 
 // Well-known users and groups.

@@ -76,6 +76,11 @@ type GracefulDeleter interface {
 	Delete(ctx context.Context, name types.NamespacedName, validate ValidateObject, options metav1.DeleteOptions) (record *codec.Record, now bool, err error)
 }
 
+// CorruptDeleter deletes objects that cannot be read, and no others.
+type CorruptDeleter interface {
+	DeleteCorrupt(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error
+}
+
 // CollectionDeleter deletes all objects that a list would return, and returns them.
 // It is not atomic: an error leaves earlier deletions in effect.
 type CollectionDeleter interface {

@@ -147,7 +147,7 @@ func (h *Host) openAuthenticationConfig(file string) error {
 	opened := false
 	return h.reloader.add("--authentication-config", func(contents [][]byte) (err error) {
 		if opened {
-			defer func() { h.providerMetrics.Reloaded(err) }()
+			defer func() { h.reloads.authentication.Reloaded(err) }()
 		}
 		configuration, err := oidc.ParseConfiguration(contents[0])
 		if err != nil {

@@ -24,7 +24,7 @@ import (
 // its managed fields, by whom kube-apiserver names.
 func TestManagersOfWhatIsThere(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
+	s := start(t, withoutControllers(Config{}))
 	const server, producer = "kube-apiserver Update ", "api-priority-and-fairness-config-producer-v1 Update "
 	const aggregation = "clusterrole-aggregation-controller Apply " // of admin, edit and view
 	tests := []struct {

@@ -96,6 +96,9 @@ type Config struct {
 	TokenWebhookConfigFile string
 	TokenWebhookVersion    string        // "": v1beta1
 	TokenWebhookCacheTTL   time.Duration // 0: 2m, less: nothing is remembered
+	AuthorizationFiles     AuthorizationFiles
+	// modesGiven: Options.AuthorizationModes are not the default.
+	modesGiven bool
 	// RequestHeader configures front proxies; ProxyClientCertFile is this
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
@@ -113,6 +116,10 @@ type Config struct {
 	// one interval before. 0: 5m; less: this server does not compact.
 	EtcdCompactionInterval time.Duration
 	EtcdPrefix             string // of the control plane that is served; "": /registry
+	// EncryptionConfigFile says how values are encrypted, in either store; "": they are
+	// not. It is followed when it changes if EncryptionConfigReload is set.
+	EncryptionConfigFile   string
+	EncryptionConfigReload bool
 	WithoutWatchCache      bool
 	// CacheMemoryLimit bounds the cached encodings of objects, in bytes.
 	// 0: 256 MiB, NoLimit: no bound.
@@ -176,6 +183,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
 	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
+	c.modesGiven = len(c.AuthorizationModes) > 0
 	if file := c.AdmissionControlConfigFile; file != "" {
 		read, err := config.Read(file)
 		if err != nil {
@@ -184,6 +192,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.AdmissionConfig = read
 	}
 	c.Options = c.Options.WithDefaults()
+	c.AuthorizationFiles.setDefaults()
 	setDefault(&c.MaxStreams, DefaultMaxStreamsPerConnection)
 	setDefault(&c.HTTP2Server, HTTP2Mainstay)
 	setDefault(&c.Version, "unknown")
@@ -238,13 +247,16 @@ func (c Config) check() error {
 	if c.HTTP2Server != HTTP2Mainstay && c.HTTP2Server != HTTP2NetHTTP {
 		problem("--http2-server is %q; it must be %s or %s", c.HTTP2Server, HTTP2Mainstay, HTTP2NetHTTP)
 	}
+	if c.EncryptionConfigReload && c.EncryptionConfigFile == "" {
+		problem("--encryption-provider-config-automatic-reload must be set with --encryption-provider-config")
+	}
 	if !strings.HasPrefix(c.EtcdPrefix, "/") {
 		problem("--etcd-prefix is %q; it must start with /", c.EtcdPrefix)
 	}
 	if err := c.checkEtcd(); err != nil {
 		problem("%w", err)
 	}
-	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication())...)
+	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication(), c.checkAuthorization())...)
 }
 
 // hosts returns the names and addresses of the serving certificate.

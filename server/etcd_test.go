@@ -50,7 +50,7 @@ const configMaps = "/api/v1/namespaces/default/configmaps"
 func TestTwoServersShareEtcd(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
-	one, two := start(t, etcdConfig(c)), start(t, etcdConfig(c))
+	one, two := start(t, withoutControllers(etcdConfig(c))), start(t, withoutControllers(etcdConfig(c)))
 	if code, body := fetch(t, two.admin, two.URL+"/readyz?verbose"); code != 200 || !strings.Contains(body, "[+]etcd ok\n[+]etcd-readiness ok\n") {
 		t.Errorf("readyz: %d %s", code, body)
 	}

@@ -4,9 +4,11 @@
 // stands in package controlplane; a host opens one, and can open more. A host is
 // a value: it shares nothing with another one in the same process but the process.
 //
-// Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authn/oidc, http2, openapi,
-// pki, registry, request, serviceaccount, storage/cache, storage/kv, storage/kv/embedded, storage/kv/etcd,
-// telemetry.
+// Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints,
+// feature, filters, filters/authn, filters/authn/oidc, filters/authz,
+// filters/authz/abac, filters/authz/webhook, http2, openapi, pki, registry,
+// request, serviceaccount, storage/cache, storage/encryption, storage/kv,
+// storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (
@@ -27,10 +29,12 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authn/oidc"
+	"mainstay.dev/mainstay/filters/authz/webhook"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/encryption"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -44,8 +48,13 @@ type Host struct {
 	slis     *prometheus.Registry // of /metrics/slis
 	requests *telemetry.Requests
 	drain    *filters.Drain
-	// providerMetrics are those of OpenID Connect.
-	providerMetrics *oidc.Metrics
+	// providerMetrics are those of OpenID Connect, webhookMetrics those of
+	// authorization, encryptionMetrics those of encryption at rest.
+	providerMetrics   *oidc.Metrics
+	webhookMetrics    *webhook.Metrics
+	encryptionMetrics *encryption.Metrics
+	// reloads of configuration files.
+	reloads struct{ authentication, authorization *telemetry.Reloads }
 
 	ran      atomic.Bool
 	stopping atomic.Bool // /readyz fails from here on
@@ -65,6 +74,8 @@ type Host struct {
 	backend    kv.Backend
 	feed       *cache.Feed // nil without a watch cache
 	stopFeed   func()
+	// stopEncryption is nil where nothing is encrypted.
+	stopEncryption func()
 	// tunnels is done when upgraded connections are to end.
 	tunnels    context.Context
 	endTunnels context.CancelFunc
@@ -98,13 +109,12 @@ func New(config Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := oidc.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
 	h := &Host{
 		config: config, logger: config.Logger, registry: registry, slis: prometheus.NewRegistry(),
-		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), providerMetrics: providers, reloader: &fileReloader{logger: config.Logger},
+		requests: telemetry.NewRequests(registry), drain: filters.NewDrain(), reloader: &fileReloader{logger: config.Logger},
+	}
+	if err := h.newMetrics(); err != nil {
+		return nil, err
 	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
@@ -115,6 +125,17 @@ func New(config Config) (*Host, error) {
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}
 	return h, nil
+}
+
+// newMetrics registers the metrics of what files and flags configure.
+func (h *Host) newMetrics() error {
+	var errs [5]error
+	h.providerMetrics, errs[0] = oidc.NewMetrics(h.registry)
+	h.webhookMetrics, errs[1] = webhook.NewMetrics(h.registry)
+	h.reloads.authentication, errs[2] = telemetry.NewReloads(h.registry, "authentication")
+	h.reloads.authorization, errs[3] = telemetry.NewReloads(h.registry, "authorization")
+	h.encryptionMetrics, errs[4] = encryption.NewMetrics(h.registry)
+	return errors.Join(errs[:]...)
 }
 
 // ErrRunTwice is returned by a second Run.
@@ -158,6 +179,9 @@ func (h *Host) open(ctx context.Context) error {
 	if err := below.Wait(); err != nil {
 		return err
 	}
+	if err := h.startEncryption(ctx); err != nil {
+		return err
+	}
 	if err := h.startFeed(); err != nil {
 		return err
 	}
@@ -166,9 +190,12 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
-		ClusterAuthentication: h.clusterAuthentication, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
+		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.servingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
 		KubeletCertificate: h.kubelets.certificate, KubeletAuthorities: h.kubelets.authorities,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
+	}
+	if err := h.openAuthorization(); err != nil {
+		return err
 	}
 	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {
 		return err
@@ -220,6 +247,9 @@ func (h *Host) close() error {
 	errs = append(errs, h.each(func(p *controlplane.ControlPlane) error { p.Close(); return nil }))
 	if h.stopFeed != nil {
 		h.stopFeed()
+	}
+	if h.stopEncryption != nil {
+		h.stopEncryption()
 	}
 	if h.backend != nil {
 		if err := h.backend.Close(); err != nil {

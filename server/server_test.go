@@ -417,7 +417,7 @@ func TestStop(t *testing.T) {
 func TestConfigProblems(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
-		SecurePort: 70000, EtcdPrefix: "registry", TLS: TLSConfig{CertFile: "a"},
+		SecurePort: 70000, EtcdPrefix: "registry", EncryptionConfigReload: true, TLS: TLSConfig{CertFile: "a"},
 		Options: controlplane.Options{
 			GoAwayChance: 0.5, RequestTimeout: -1,
 			AuthorizationModes:    []string{"Nope", "AlwaysAllow", "AlwaysAllow"},
@@ -431,7 +431,7 @@ func TestConfigProblems(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--secure-port is 70000", "--goaway-chance is 0.5", `--etcd-prefix is "registry"`, "--request-timeout is -1ns",
-		"--tls-private-key-file must be given together", "--authorization-mode=Nope is not supported yet", "names AlwaysAllow twice",
+		"--tls-private-key-file must be given together", "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config", `--authorization-mode: "Nope" is not a valid mode`, "names AlwaysAllow twice",
 		"--cors-allowed-origins", "--strict-transport-security-directives", "10.0.0.0/30 is too small",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -13,7 +13,9 @@ import (
 	"mainstay.dev/mainstay/http2"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
+	"mainstay.dev/mainstay/storage/encryption"
 	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // openPKI loads or creates keys and certificates, and writes the administrator's
@@ -77,6 +79,35 @@ func (h *Host) startFeed() error {
 	return nil
 }
 
+// startEncryption reads how values are encrypted, and follows that. stopEncryption ends
+// it.
+func (h *Host) startEncryption(ctx context.Context) error {
+	if h.config.EncryptionConfigFile == "" {
+		return nil
+	}
+	transformers, err := encryption.Open(ctx, encryption.Options{
+		File: h.config.EncryptionConfigFile, Reload: h.config.EncryptionConfigReload, Metrics: h.encryptionMetrics, Logger: h.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("--encryption-provider-config: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // ends with stopEncryption
+		defer close(done)
+		transformers.Run(ctx)
+	}()
+	h.stopEncryption = func() { cancel(); <-done }
+	h.env.Transformer = transformers.For
+	if transformers.HasCheck() {
+		h.env.StorageChecks = []telemetry.Check{{Name: encryption.CheckName, Run: transformers.Check}}
+	}
+	if h.config.EncryptionConfigReload {
+		h.env.Hooks = []string{"start-encryption-provider-config-automatic-reload"}
+	}
+	return nil
+}
+
 // feedPrefix returns the prefix that the feed watches: all of the embedded store,
 // but of etcd, which may have other users, only what is below --etcd-prefix.
 func (h *Host) feedPrefix() string {
@@ -124,24 +155,29 @@ func (h *Host) serve(ctx context.Context) error {
 	}
 }
 
+// servingCA returns the certificates by which clients verify this server.
+func (h *Host) servingCA() []byte {
+	if h.certs.file != nil {
+		return h.certs.file.now.Load().pem
+	}
+	return h.authority.Bundle()
+}
+
 // renew renews the certificates of the server's own CA that are about to expire,
 // and writes the administrator's kubeconfig to match.
 func (h *Host) renew() error {
-	serverCA := h.authority.Bundle()
 	if h.certs.file == nil {
 		own, err := h.authority.Serving(h.config.hosts())
 		if err != nil {
 			return err
 		}
 		h.certs.setOwn(own)
-	} else {
-		serverCA = h.certs.file.now.Load().pem
 	}
 	if left := time.Until(h.authority.Ends()); left < 365*24*time.Hour {
 		h.logger.Warn("the certificate authority ends within a year", "ends", h.authority.Ends(), "folder", h.dir.pki())
 	}
 	var err error
-	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, serverCA)
+	h.kubeconfig, err = writeKubeconfig(h.config.DataDir, h.url(), h.authority, h.servingCA())
 	if errors.Is(err, syscall.ENOSPC) {
 		h.logger.Warn("the administrator's kubeconfig stays as it was, since the disk is full", "file", h.kubeconfig, "err", err)
 		return nil

@@ -33,7 +33,7 @@ func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record)
 	var err error
 	if c.Prev == nil && ev.Prev != nil {
 		if c.Prev, err = s.Record(ctx, ev.Prev); err != nil {
-			return nil, err
+			return nil, ofDeletion(ev, err)
 		}
 	}
 	written := s.writerRecord(ev)
@@ -54,7 +54,7 @@ func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record)
 // which may block on a key service. prev must then be passed where the event has
 // a previous value.
 func (s *Store) NonBlocking(ev *kv.Event) bool {
-	if s.transformer == (Identity{}) {
+	if s.storesPlain() {
 		return true
 	}
 	note, ok := ev.Note.(*pendingRecord)

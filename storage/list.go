@@ -36,12 +36,35 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 	if err := r.first(); err != nil {
 		return nil, err
 	}
+	records := s.named(r.records())
+	if plan.Limit == 0 && !s.plainFirst(ctx, &r.chunk) {
+		// A list is sent as it is read, and an error must come before it. A page is
+		// gathered in any case.
+		var err error
+		if records, err = gathered(records); err != nil {
+			return nil, err
+		}
+	}
 	list := &rest.List{Revision: int64(r.at)}
 	total := r.chunk.Count
-	list.Items = s.Page(ctx, list, plan, r.records(), func() int64 { return total }, func(evaluated, returned int64) {
+	list.Items = s.Page(ctx, list, plan, records, func() int64 { return total }, func(evaluated, returned int64) {
 		s.metrics.listed(s.resource, evaluated, returned)
 	})
 	return list, nil
+}
+
+// plainFirst reports whether the values of a list may be taken to be plain text: that
+// the resource is not encrypted, and its first values were not when they were written.
+func (s *Store) plainFirst(ctx context.Context, chunk *kv.RangeResult) bool {
+	if !s.storesPlain() {
+		return false
+	}
+	for i := range chunk.Entries {
+		if _, _, err := s.transformer.FromStorage(ctx, chunk.Entries[i].Value, chunk.Entries[i].Key); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Page returns the items of one page of a list: those of records, which are all
@@ -133,7 +156,7 @@ func (r *reader) read(start string, at kv.Revision, limit int, counted bool) err
 	}
 }
 
-// records yields what is in the range.
+// records yields what is in the range. After the error of an object it goes on.
 func (r *reader) records() iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		for {
@@ -142,8 +165,7 @@ func (r *reader) records() iter.Seq2[*codec.Record, error] {
 				entry := &r.chunk.Entries[i]
 				size += len(entry.Value)
 				last = entry.Key
-				record, err := r.store.Record(r.ctx, entry)
-				if !yield(record, err) || err != nil {
+				if !yield(r.store.Record(r.ctx, entry)) {
 					return
 				}
 			}

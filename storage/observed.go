@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -19,6 +20,26 @@ type Observer struct {
 	// Deleted is called with the name of an object and the revision of its
 	// deletion; nil: deletions are not observed.
 	Deleted func(name types.NamespacedName, revision int64)
+}
+
+// And returns what tells two observers, one after the other, of each write; nil is none.
+func (o *Observer) And(other *Observer) *Observer {
+	if o == nil || other == nil {
+		return cmp.Or(o, other)
+	}
+	both := &Observer{Written: func(record *codec.Record) error { return errors.Join(o.Written(record), other.Written(record)) }}
+	if o.Deleted == nil || other.Deleted == nil {
+		both.Deleted = o.Deleted
+		if both.Deleted == nil {
+			both.Deleted = other.Deleted
+		}
+		return both
+	}
+	both.Deleted = func(name types.NamespacedName, revision int64) {
+		o.Deleted(name, revision)
+		other.Deleted(name, revision)
+	}
+	return both
 }
 
 // Observed returns a storage whose writes are reported to an Observer. Dry runs are
@@ -64,6 +85,15 @@ func (o observed) Delete(ctx context.Context, name types.NamespacedName, validat
 		o.deleted(name, record)
 	}
 	return record, err
+}
+
+// DeleteCorrupt implements Interface.
+func (o observed) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error) {
+	revision, err := o.Interface.DeleteCorrupt(ctx, name, dryRun)
+	if err == nil && !dryRun && o.observer.Deleted != nil {
+		o.observer.Deleted(name, revision)
+	}
+	return revision, err
 }
 
 func (o observed) deleted(name types.NamespacedName, record *codec.Record) {

@@ -86,6 +86,11 @@ type Interface interface {
 	// argument.
 	Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error)
 
+	// DeleteCorrupt removes an object that cannot be read, and returns the revision of
+	// that. It asks nobody and runs nothing that belongs to a deletion. It returns
+	// ErrNotFound, or a *ReadableError for an object that can be read.
+	DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error)
+
 	// Prepare makes a write that is to be committed with that of another object,
 	// of this or another storage over the same backend, or not at all: see
 	// WriteOptions.With. It reads nothing: the commit checks whether the object is

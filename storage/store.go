@@ -164,8 +164,11 @@ func (s *Store) Record(ctx context.Context, e *kv.Entry) (*codec.Record, error) 
 // written anew because it was transformed in an outdated way.
 func (s *Store) decode(ctx context.Context, e *kv.Entry) (*codec.Record, bool, error) {
 	plain, stale, err := s.transformer.FromStorage(ctx, e.Value, e.Key)
-	if err != nil {
+	if err != nil && ctx.Err() != nil {
 		return nil, false, fmt.Errorf("read %s: %w", e.Key, err)
+	}
+	if err != nil {
+		return nil, false, &CorruptError{Key: e.Key, Err: err, Revision: int64(e.Modified)}
 	}
 	return codec.NewRecord(s.kind, s.nameOf(e.Key), plain, int64(e.Modified)), stale, nil
 }
@@ -198,7 +201,7 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 	}
 	record, err := s.Record(ctx, entry)
 	if err != nil {
-		return nil, err
+		return nil, s.short(err)
 	}
 	return record, codec.Convert(ctx, record)
 }

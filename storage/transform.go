@@ -1,6 +1,10 @@
 package storage
 
-import "context"
+import (
+	"bytes"
+	"context"
+	"errors"
+)
 
 // Transformer changes values on their way to and from the backend: encryption
 // at rest. The key of the entry is authenticated with the value, so that values
@@ -16,11 +20,36 @@ type Transformer interface {
 	ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error)
 }
 
-// Identity is the Transformer that changes nothing.
+// Changeable is a Transformer that may become another one while it is used.
+type Changeable interface {
+	Transformer
+	// IsIdentity reports whether it is Identity now.
+	IsIdentity() bool
+}
+
+// storesPlain reports whether values are stored as they are.
+func (s *Store) storesPlain() bool {
+	if changeable, ok := s.transformer.(Changeable); ok {
+		return changeable.IsIdentity()
+	}
+	return s.transformer == (Identity{})
+}
+
+// Identity is the Transformer that changes nothing. It refuses what another one has
+// encrypted.
 type Identity struct{}
+
+// encryptedPrefix is what the values of all other Transformers begin with. JSON begins
+// with another byte, protobuf with "k8s\x00".
+const encryptedPrefix = "k8s:enc:"
+
+var errEncrypted = errors.New("identity transformer tried to read encrypted data")
 
 // FromStorage implements Transformer.
 func (Identity) FromStorage(_ context.Context, data []byte, _ string) ([]byte, bool, error) {
+	if bytes.HasPrefix(data, []byte(encryptedPrefix)) {
+		return nil, false, errEncrypted
+	}
 	return data, false, nil
 }
 

@@ -159,7 +159,7 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update Up
 			precondition.Key = strings.TrimPrefix(key, s.root)
 		}
 	}
-	return record, err
+	return record, s.short(err)
 }
 
 func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName, key string, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {

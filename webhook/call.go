@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/egress"
 )
 
 // Limits are the limits of a call.
@@ -48,10 +51,13 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 		// turns out to be closed. Reviews have no side effects.
 		"Idempotency-Key": nil,
 	}
+	if err := c.credentials.Authorize(request.Header); err != nil {
+		return nil, err
+	}
 	client := &http.Client{Transport: c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, err
+		return nil, unresolved(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := readResponse(response, limits.Response)
@@ -65,6 +71,17 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 		return nil, fmt.Errorf("0-length response with status code: %d and content type: %s", response.StatusCode, response.Header.Get("Content-Type"))
 	}
 	return body, nil
+}
+
+// unresolved is the error of a call whose service was not found as kube-apiserver
+// has it, which says no more than why.
+func unresolved(err error) error {
+	var call *url.Error
+	var resolve *egress.ResolveError
+	if errors.As(err, &call) && errors.As(err, &resolve) {
+		return &url.Error{Op: call.Op, URL: call.URL, Err: resolve.Err}
+	}
+	return err
 }
 
 // readResponse reads the body of a response, up to limit bytes.
@@ -101,19 +118,28 @@ func Truncate(text string) string {
 	return strings.ToValidUTF8(text[:maxMessage], "") + " ..."
 }
 
+// StatusError is that a response is no success.
+type StatusError struct {
+	Code    int
+	Message string
+}
+
+func (e *StatusError) Error() string { return e.Message }
+
 // statusError returns the error of a response that is no success: the message of the
 // Status in it, if there is one, or else one for its code.
 func statusError(response *http.Response, body []byte) error {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Status == metav1.StatusFailure && (status.Kind == "" || status.Kind == "Status") {
-		return errors.New(Truncate(status.Message))
+		return &StatusError{response.StatusCode, Truncate(status.Message)}
 	}
 	message := "unknown"
 	if isText(response.Header.Get("Content-Type")) {
 		message = Truncate(strings.TrimSpace(string(body)))
 	}
 	retryAfter, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	return errors.New(apierrors.NewGenericServerResponse(response.StatusCode, http.MethodPost, schema.GroupResource{}, "", message, retryAfter, true).Error())
+	generic := apierrors.NewGenericServerResponse(response.StatusCode, http.MethodPost, schema.GroupResource{}, "", message, retryAfter, true)
+	return &StatusError{response.StatusCode, generic.Error()}
 }
 
 func isText(contentType string) bool {

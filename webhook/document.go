@@ -2,7 +2,11 @@ package webhook
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/yaml"
@@ -25,4 +29,25 @@ func Document(answer []byte) ([]byte, schema.GroupVersionKind, error) {
 		return nil, schema.GroupVersionKind{}, err
 	}
 	return answer, *gvk, nil
+}
+
+// Review returns a response that must be a review of a kind, in any version of its
+// group: as JSON, with its type, which is empty if it has none. A Status that is no
+// success is the error that it describes. Errors reach users and are worded as
+// kube-apiserver's.
+func Review(answer []byte, kind schema.GroupKind) ([]byte, schema.GroupVersionKind, error) {
+	document, gvk, err := Document(answer)
+	if err != nil {
+		return nil, gvk, err
+	}
+	if gvk.Kind == "Status" && gvk.Version == "v1" {
+		var status metav1.Status
+		if err := json.Unmarshal(document, &status); err == nil && status.Status != metav1.StatusSuccess {
+			return nil, gvk, errors.New(status.Message)
+		}
+	}
+	if gvk.Kind != "" && gvk.Kind != kind.Kind {
+		return nil, gvk, runtime.NewNotRegisteredErrForKind("webhook", gvk)
+	}
+	return document, gvk, nil
 }

@@ -2,10 +2,12 @@
 // with limits on time and size. What reviews contain is up to its callers:
 // conversion of custom resources, admission.
 //
-// Imports: egress.
+// Imports: egress, egress/kubeconfig.
 package webhook
 
 import (
+	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +18,7 @@ import (
 	"sync"
 
 	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/egress/kubeconfig"
 )
 
 // Target is the address of a webhook. Either URL or Service is set.
@@ -36,6 +39,8 @@ type Clients struct {
 	// Resolver finds services. Without one, webhooks behind services cannot be
 	// called.
 	Resolver egress.Resolver
+	// Users are what webhooks are shown of this server, by their hosts; nil: nothing.
+	Users *kubeconfig.Users
 
 	mu struct {
 		sync.Mutex
@@ -45,9 +50,10 @@ type Clients struct {
 
 // connections are the connections to one target.
 type connections struct {
-	transport *http.Transport
-	url       *url.URL
-	users     int // guarded by Clients.mu
+	transport   *http.Transport
+	url         *url.URL
+	credentials *kubeconfig.Credentials
+	users       int // guarded by Clients.mu
 }
 
 // Client calls one webhook. It is safe for concurrent use.
@@ -111,12 +117,19 @@ func (c *Clients) connect(target *Target) (*connections, error) {
 		to.URL = parsed
 		at = url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: path.Join("/", parsed.Path)}
 	}
+	credentials, err := c.Users.For(at.Hostname(), cmp.Or(at.Port(), "443"))
+	if err != nil {
+		return nil, err
+	}
+	if credentials != nil && credentials.Certificate != nil {
+		to.Certificate = func() (*tls.Certificate, error) { return credentials.Certificate, nil }
+	}
 	transport, err := to.Transport()
 	if err != nil {
 		return nil, err
 	}
 	transport.MaxResponseHeaderBytes = maxHeaderBytes
-	return &connections{transport: transport, url: &at}, nil
+	return &connections{transport: transport, url: &at, credentials: credentials}, nil
 }
 
 // Close closes the client's connections if no other client uses them. Calls in

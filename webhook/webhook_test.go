@@ -10,12 +10,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/egress/kubeconfig"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -237,6 +240,28 @@ func TestServices(t *testing.T) {
 		}
 		if want := "https://" + test.service.Name + ".a.svc:443/d"; c.String() != want {
 			t.Errorf("%s, want %s", c, want)
+		}
+	}
+}
+
+// TestCredentials: a webhook is shown the user that the kubeconfig has for it.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Authorization")+"!")
+	})
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte("users: [{name: '"+server.Listener.Addr().String()+"', user: {token: t}}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	users, err := kubeconfig.ReadUsers(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, clients := range map[string]*webhook.Clients{"Bearer t!": {Users: users}, "!": {}} {
+		c := client(t, clients, webhook.Target{URL: server.URL, CABundle: bundle(server)})
+		if got, err := c.Call(t.Context(), nil, limits); err != nil || string(got) != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
 }

@@ -102,11 +102,16 @@ func TestCertificateSubjectRestriction(t *testing.T) {
 // asking is a request for a certificate of groups.
 func asking(t *testing.T, groups ...string) string {
 	t.Helper()
+	return certificateRequest(t, pkix.Name{Organization: groups})
+}
+
+func certificateRequest(t *testing.T, subject pkix.Name) string {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{Organization: groups}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
 	if err != nil {
 		t.Fatal(err)
 	}

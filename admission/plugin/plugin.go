@@ -10,8 +10,6 @@ import (
 	"context"
 	"iter"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/admission"
@@ -75,21 +73,5 @@ func oldOf[T any](a *admission.Attributes) *T {
 	return obj
 }
 
-// refuse returns the answer of a plugin that does not let a request pass: 403
-// with a reason. As in kube-apiserver it names the object as far as it has a name
-// yet.
-func refuse(a *admission.Attributes, reason error) error {
-	name := a.Name
-	if name == "" {
-		name = "Unknown"
-		if obj, ok := a.Object.(metav1.Object); ok {
-			switch {
-			case obj.GetName() != "":
-				name = obj.GetName()
-			case obj.GetGenerateName() != "":
-				name = obj.GetGenerateName()
-			}
-		}
-	}
-	return apierrors.NewForbidden(a.Resource.GroupResource(), name, reason)
-}
+// refuse returns the answer of a plugin that does not let a request pass.
+func refuse(a *admission.Attributes, reason error) error { return a.Forbidden(reason) }

@@ -54,6 +54,7 @@ func ask(t *testing.T, p admission.Validator, a *admission.Attributes) asked {
 	t.Helper()
 	r := httptest.NewRequest("GET", "/", nil)
 	ctx := request.NewContext(r.Context(), &request.Info{}, time.Now())
+	request.SetAudit(ctx, &request.Audit{})
 	err := p.Validate(ctx, a)
 	annotations := map[string]string{}
 	for key, value := range request.AnnotationsFrom(ctx) {

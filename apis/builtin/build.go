@@ -61,10 +61,7 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		kind.Stored = k.StoredShared
 	}
 	resource := schema.GroupResource{Group: gv.Group, Resource: k.Name}
-	path := k.StoragePath
-	if path == "" {
-		path = k.Name
-	}
+	path, _ := k.stored()
 	store := &registry.Store{
 		Resource: resource, Kind: kind, Strategy: k.strategy(env),
 		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: k.Namespaced, Resource: resource, IndexFields: k.IndexFields}),
@@ -100,6 +97,27 @@ func (k *kindRow) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		resources = append(resources, k.serve(env, &named, v, label, deprecatedSince(also.Deprecated, v.GVK, also.Successor))...)
 	}
 	return resources
+}
+
+// Paths returns the resources of all rows, served or not, by the paths of their objects
+// below the storage prefix.
+func Paths(groups []Group) map[string]schema.GroupResource {
+	paths := map[string]schema.GroupResource{}
+	for _, group := range groups {
+		for _, entry := range group.Resources {
+			if path, name := entry.stored(); path != "" {
+				paths[path] = schema.GroupResource{Group: group.GroupVersion.Group, Resource: name}
+			}
+		}
+	}
+	return paths
+}
+
+func (k *kindRow) stored() (path, name string) {
+	if k.StoragePath != "" {
+		return k.StoragePath, k.Name
+	}
+	return k.Name, k.Name
 }
 
 func (k *kindRow) versions(gv schema.GroupVersion) []schema.GroupVersion {

@@ -3,13 +3,16 @@
 // all others. Everything about an API group is in the folder of that group;
 // this package turns rows into REST storage. It serves nothing itself.
 //
-// Imports: apis/builtin/validation, authorizer, codec, egress, feature,
+// Imports: apis/builtin/validation, authorizer, cel/typed, codec, egress, feature,
 // kubelet, registry, request, rest, serviceaccount, storage.
 package builtin
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -20,6 +23,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/authorizer"
+	celtyped "mainstay.dev/mainstay/cel/typed"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/feature"
@@ -43,6 +47,9 @@ type Entry interface {
 	build(env *Env, gv schema.GroupVersion) []*rest.Resource
 	// versions are those that it can be served in, gv among them.
 	versions(gv schema.GroupVersion) []schema.GroupVersion
+	// stored says where its objects are, and what they are called in the group; "" for
+	// what is not stored.
+	stored() (path, name string)
 }
 
 // Env is what rows need of the server they are served by.
@@ -83,6 +90,14 @@ type Env struct {
 	Kubelets *kubelet.Client
 	Cluster  egress.Cluster
 
+	// ResourceOf returns the resource of a kind, "" where there is none, so that it can
+	// be asked who may read such objects. It is required with Authorizer.
+	ResourceOf func(schema.GroupVersionKind) string
+
+	// Types finds the types of what policies are about; nil: their expressions are not
+	// checked with types.
+	Types TypeResolver
+
 	// The following answer reviews. They are required where the groups of
 	// reviews are served, and are called when a review comes in.
 
@@ -106,6 +121,14 @@ type Env struct {
 	errs   []error // of Storage
 	// validator runs the rules of all rows.
 	validator *validation.Validator
+}
+
+// TypeResolver knows the types of kinds.
+type TypeResolver interface {
+	// KindOf returns the kind of a resource, an empty one where it is not served.
+	KindOf(schema.GroupVersionResource) schema.GroupVersionKind
+	// TypeOf returns the type of a kind's objects; nil where that is not known.
+	TypeOf(schema.GroupVersionKind) *celtyped.Type
 }
 
 // RoleResolver knows the rules of roles and bindings.
@@ -136,6 +159,11 @@ func (env *Env) Store(resource schema.GroupResource) *registry.Store { return en
 // Spec returns what the storage of a row was opened with, the zero Spec where
 // there is no such row.
 func (env *Env) Spec(resource schema.GroupResource) storage.Spec { return env.specs[resource] }
+
+// Specs returns how the objects of all rows are stored, in the order of their paths.
+func (env *Env) Specs() []storage.Spec {
+	return slices.SortedFunc(maps.Values(env.specs), func(a, b storage.Spec) int { return cmp.Compare(a.Path, b.Path) })
+}
 
 // Keeps tells whether objects of a row are stored under a path below the storage
 // prefix.

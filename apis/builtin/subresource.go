@@ -71,6 +71,8 @@ func (v Virtual) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	}}
 }
 
+func (v Virtual) stored() (path, name string) { return "", "" }
+
 func (v Virtual) versions(gv schema.GroupVersion) []schema.GroupVersion {
 	return []schema.GroupVersion{gv}
 }

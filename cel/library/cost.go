@@ -120,8 +120,15 @@ func priceOf(function string) price {
 		"masked", "prefixLength",
 		"sign", "isInteger", "asInteger", "asApproximateFloat", "add", "sub",
 		"isGreaterThan", "isLessThan", "compareTo", "major", "minor", "patch",
-		"format.named":
+		"format.named",
+		"path", "group", "serviceAccount", "resource", "subresource", "namespace", "name", "allowed", "reason", "errored", "error":
 		return nominalPrice()
+	case "check":
+		return checkPrice()
+	case "fieldSelector", "labelSelector":
+		return selectorPrice()
+	case "jsonpatch.escapeKey":
+		return readPrice(1)
 	}
 	return price{}
 }

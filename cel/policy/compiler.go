@@ -5,9 +5,11 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 
 	"mainstay.dev/mainstay/cel/environment"
 	"mainstay.dev/mainstay/cel/library"
+	"mainstay.dev/mainstay/cel/typed"
 )
 
 // Scope is what an expression sees besides object, oldObject, request and
@@ -21,14 +23,21 @@ type Scope struct {
 	Patches bool
 }
 
-// Compiler checks the expressions of one policy or webhook. The zero value is ready
-// for use. It is not safe for concurrent use.
+// Compiler checks the expressions of one policy or webhook, and makes programs of them.
+// The zero value is ready for use. It is not safe for concurrent use.
 type Compiler struct {
 	// Variables lets expressions see the variables that were declared so far.
 	Variables bool
+	// Object and Params are the types of object, oldObject and params; nil: expressions may
+	// do with them what they want. Programs are made without.
+	Object, Params *typed.Type
+	// Programs shares programs between policies. It is not needed to check.
+	Programs *Programs
 
 	declared map[string]*cel.Type
-	made     map[Scope]*cel.Env // they are large, and few of a policy
+	// signature has the names and types of what was declared, in order.
+	signature string
+	made      map[Scope]*cel.Env // they are large, and few of a policy
 }
 
 // Check returns what is wrong with an expression, nil for nothing. It must have one of
@@ -41,18 +50,40 @@ func (c *Compiler) Check(text string, sees Scope, results ...*cel.Type) error {
 // Declare checks the expression of a variable, which later expressions see, even where
 // something is wrong with it.
 func (c *Compiler) Declare(name, text string, sees Scope) error {
-	result, err := c.compile(text, sees, nil)
+	ast, err := c.compile(text, sees, nil)
 	if err != nil {
-		result = cel.DynType
+		c.declare(name, cel.DynType)
+		return err
 	}
+	c.declare(name, ast.OutputType())
+	return nil
+}
+
+func (c *Compiler) declare(name string, result *cel.Type) {
 	if c.declared == nil {
 		c.declared = map[string]*cel.Type{}
 	}
-	c.declared[name] = variableType(result)
-	return err
+	t := variableType(result)
+	c.declared[name] = t
+	c.signature += name + " " + t.String() + "\n"
 }
 
-func (c *Compiler) compile(text string, sees Scope, results []*cel.Type) (*cel.Type, error) {
+// Program returns the program of an expression that a Check has passed, or would; what is
+// wrong with it is an error of its evaluation.
+func (c *Compiler) Program(text string, sees Scope, results ...*cel.Type) *Program {
+	return c.Programs.get(programKey{text: text, sees: sees, declared: c.signature, results: fmt.Sprint(results)}, func() (*cel.Ast, error) {
+		return c.compile(text, sees, results)
+	})
+}
+
+// Variable returns the program of a variable, and declares it.
+func (c *Compiler) Variable(name, text string, sees Scope) Variable {
+	p := c.Program(text, sees)
+	c.declare(name, p.result)
+	return Variable{Name: name, Program: p}
+}
+
+func (c *Compiler) compile(text string, sees Scope, results []*cel.Type) (*cel.Ast, error) {
 	env, err := c.env(sees)
 	if err != nil {
 		return nil, fmt.Errorf("unexpected error loading CEL environment: %w", err)
@@ -64,12 +95,12 @@ func (c *Compiler) compile(text string, sees Scope, results []*cel.Type) (*cel.T
 	result := ast.OutputType()
 	for _, allowed := range results {
 		if result.IsExactType(allowed) {
-			return result, nil
+			return ast, nil
 		}
 	}
 	switch len(results) {
 	case 0:
-		return result, nil
+		return ast, nil
 	case 1:
 		return nil, fmt.Errorf("must evaluate to %v but got %v", results[0], result)
 	}
@@ -96,27 +127,46 @@ func (c *Compiler) env(sees Scope) (*cel.Env, error) {
 }
 
 func (c *Compiler) options(base *cel.Env, sees Scope) []cel.EnvOption {
-	options := append(permissions(),
-		cel.CustomTypeProvider(provider{Provider: base.CELTypeProvider(), compiler: c, patches: sees.Patches}),
-		cel.Variable("object", cel.DynType),
-		cel.Variable("oldObject", cel.DynType),
-		cel.Variable("namespaceObject", cel.ObjectType(namespaceName)),
-		cel.Variable("request", cel.ObjectType(requestName)),
-	)
+	options := []cel.EnvOption{
+		library.Authorizer(),
+		cel.CustomTypeProvider(provider{Provider: c.types(base), compiler: c, patches: sees.Patches}),
+		cel.Variable(objectVariable, typeOf(c.Object)),
+		cel.Variable(oldObjectVariable, typeOf(c.Object)),
+		cel.Variable(namespaceVariable, cel.ObjectType(namespaceName)),
+		cel.Variable(requestVariable, cel.ObjectType(requestName)),
+	}
 	if c.Variables {
-		options = append(options, cel.Variable("variables", cel.ObjectType(variablesName)))
+		options = append(options, cel.Variable(variablesVariable, cel.ObjectType(variablesName)))
 	}
 	if sees.Params {
-		options = append(options, cel.Variable("params", cel.DynType))
+		options = append(options, cel.Variable(paramsVariable, typeOf(c.Params)))
 	}
 	if sees.Authorizer {
 		options = append(options,
-			cel.Variable("authorizer", authorizerType()), cel.Variable("authorizer.requestResource", resourceCheckType()))
+			cel.Variable(authorizerVariable, library.AuthorizerType()), cel.Variable(requestResourceVariable, library.ResourceCheckType()))
 	}
 	if sees.Patches {
 		options = append(options, library.JSONPatch())
 	}
 	return options
+}
+
+// types returns what resolves the names of the types of objects and parameters.
+func (c *Compiler) types(base *cel.Env) types.Provider {
+	resolves := base.CELTypeProvider()
+	for _, t := range [...]*typed.Type{c.Object, c.Params} {
+		if t != nil {
+			resolves = typed.Provider{Provider: resolves, Root: t}
+		}
+	}
+	return resolves
+}
+
+func typeOf(t *typed.Type) *cel.Type {
+	if t == nil {
+		return cel.DynType
+	}
+	return t.CEL()
 }
 
 // variableType is what a variable of a type is seen as: objects lose their types.

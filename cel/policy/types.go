@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // Names of types.
@@ -54,6 +55,15 @@ func (p provider) FindStructType(name string) (*types.Type, bool) {
 		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
 	}
 	return p.Provider.FindStructType(name)
+}
+
+// NewValue implements types.Provider: of the types here, expressions make those of
+// mutations alone.
+func (p provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
+	if p.isObject(name) || p.patches && name == patchName {
+		return &object{name: name, fields: fields}
+	}
+	return p.Provider.NewValue(name, fields)
 }
 
 // FindStructFieldType implements types.Provider.

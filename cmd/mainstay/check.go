@@ -10,17 +10,20 @@ import (
 
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
 func newCheck(signals <-chan os.Signal) *cobra.Command {
-	var dataDir, prefix string
+	var dataDir, prefix, encryptionConfig string
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "Check that the store of a stopped server is whole",
 		Long: `Read everything in the store of a stopped server: every sum, every record, and
 whether versions, change log and expiry index agree; and whether the addresses and
 ports of services are what is allocated to them, each to one. It changes nothing.
+Where values are encrypted it needs the server's --encryption-provider-config, and
+names the objects that cannot be decrypted.
 The exit code is 0 when all is well, and 1 when not.`,
 		Example: `  mainstay check --data-dir=/var/lib/mainstay`,
 		Args:    noArgs,
@@ -35,7 +38,7 @@ The exit code is 0 when all is well, and 1 when not.`,
 				return fmt.Errorf("check %s: %w", dataDir, err)
 			}
 			shown := newProgress(c.ErrOrStderr())
-			r, err := checkStore(ctx, store, prefix, shown)
+			r, err := checkStore(ctx, store, prefix, encryptionConfig, shown)
 			shown.end()
 			if err = errors.Join(err, release()); err != nil {
 				return fmt.Errorf("check %s: %w", dataDir, err)
@@ -47,18 +50,27 @@ The exit code is 0 when all is well, and 1 when not.`,
 	}
 	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a server that is stopped")
 	command.Flags().StringVar(&prefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys")
+	command.Flags().StringVar(&encryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration of the server")
 	return command
 }
 
 // checkStore checks a store, and what depends on each other in it.
-func checkStore(ctx context.Context, store, prefix string, shown *progress) (embedded.Report, error) {
+func checkStore(ctx context.Context, store, prefix, encryptionConfig string, shown *progress) (embedded.Report, error) {
 	objects, err := controlplane.NewStoreCheck(prefix)
 	if err != nil {
 		return embedded.Report{}, err
 	}
+	if encryptionConfig != "" {
+		transformers, stop, err := openEncryption(ctx, encryptionConfig)
+		if err != nil {
+			return embedded.Report{}, err
+		}
+		defer stop()
+		objects.Transformer = transformers.For
+	}
 	report, err := embedded.Check(ctx, store, &embedded.CheckReader{
 		Progress: func(n int64) { shown.show("records checked", n, 0) },
-		Entry:    objects.Entry,
+		Entry:    func(entry *kv.Entry) error { return objects.Entry(ctx, entry) },
 	})
 	if err != nil {
 		return report, err

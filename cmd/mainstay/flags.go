@@ -113,6 +113,8 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd\" of the store may take")
 	flags.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd-readiness\" of the store may take")
 	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys in the store")
+	flags.StringVar(&c.EncryptionConfigFile, "encryption-provider-config", "", "EncryptionConfiguration of apiserver.config.k8s.io/v1: which resources are encrypted in the store, and how")
+	flags.BoolVar(&c.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "follow --encryption-provider-config when it changes")
 	flags.Var(&only{value: "application/vnd.kubernetes.protobuf"}, "storage-media-type", "encoding of built-in kinds in the store; no other one is supported yet")
 	flags.Var(opposite(&c.WithoutWatchCache), "watch-cache", "answer reads and watches from memory")
 	flags.Var(&bytesOrNoLimit{&c.CacheMemoryLimit, "256Mi"}, "cache-memory-limit", "memory for objects as JSON or protobuf that are kept to be sent again, as 512Mi or 2Gi; 0 is any amount")
@@ -170,7 +172,14 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TokenWebhookVersion, "authentication-token-webhook-version", server.DefaultTokenWebhookVersion, "version of these TokenReviews: v1 or v1beta1")
 	flags.Var(&zeroIsNever{&c.TokenWebhookCacheTTL, server.DefaultTokenWebhookCacheTTL}, "authentication-token-webhook-cache-ttl", "how long its answers are remembered; 0 is not at all")
 	f.oidc(flags)
-	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: RBAC, AlwaysAllow, AlwaysDeny (default RBAC)")
+	flags.StringSliceVar(&c.AuthorizationModes, "authorization-mode", nil, "who decides, in this order: "+strings.Join(controlplane.AuthorizationModes(), ", ")+" (default Node,RBAC)")
+	a := &c.AuthorizationFiles
+	flags.StringVar(&a.ConfigFile, "authorization-config", "", "AuthorizationConfiguration of apiserver.config.k8s.io/v1: who decides, with webhooks and their conditions, instead of --authorization-mode and the webhook flags; followed when it changes")
+	flags.StringVar(&a.WebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig of the webhook of the mode Webhook, which is asked by SubjectAccessReviews")
+	flags.StringVar(&a.WebhookVersion, "authorization-webhook-version", server.DefaultAuthorizationWebhookVersion, "version of these SubjectAccessReviews: v1 or v1beta1")
+	flags.Var(&zeroIsNever{&a.WebhookAuthorizedTTL, server.DefaultAuthorizedTTL}, "authorization-webhook-cache-authorized-ttl", "how long the webhook's answers that allow are remembered; 0 is not at all")
+	flags.Var(&zeroIsNever{&a.WebhookUnauthorizedTTL, server.DefaultUnauthorizedTTL}, "authorization-webhook-cache-unauthorized-ttl", "how long its other answers are remembered; 0 is not at all")
+	flags.StringVar(&a.PolicyFile, "authorization-policy-file", "", "policies of the mode ABAC, one a line, read at the start")
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")
 	asBool(flags, "allow-privileged")
@@ -178,7 +187,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); there are "+strings.Join(controlplane.Controllers(), ", "))
+	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
 	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that take part besides those that do by default, comma-separated; their order does not matter: "+strings.Join(controlplane.AdmissionPlugins(), ", "))
 	flags.StringVar(&c.AdmissionControlConfigFile, "admission-control-config-file", "", "AdmissionConfiguration of apiserver.config.k8s.io/v1: the configuration of admission plugins, or the files that have it")
 	flags.Var(&optionalSeconds{&c.DefaultNotReadyTolerationSeconds}, "default-not-ready-toleration-seconds", "how long pods that do not say stay on a node that is not ready, in seconds")

@@ -3,9 +3,10 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: admission, audit, controlplane, egress/kubeconfig, endpoints, feature,
-// kubelet, server, storage/kv, storage/kv/embedded, storage/kv/etcd, storage/migrate,
-// telemetry.
+// Imports: admission, audit, authorizer, controlplane, egress/kubeconfig,
+// endpoints, feature, filters/authz/rbac, kubelet, pki, request, server, storage,
+// storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// storage/migrate, storage/rewrap, telemetry.
 package main
 
 import (
@@ -74,6 +75,6 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission())
+	root.AddCommand(newServe(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals))
 	return root
 }

@@ -3,7 +3,7 @@
 // kube-controller-manager's clusterrole-aggregation controller does, as the same
 // user, so that both may run.
 //
-// Imports: codec, local, request, rest, storage/reflector.
+// Imports: codec, local, rest, storage/reflector.
 package clusterroles
 
 import (
@@ -23,7 +23,6 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/local"
-	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage/reflector"
 )
@@ -58,13 +57,10 @@ type Aggregation struct {
 
 // New returns a controller that has not begun.
 func New(config Config) (*Aggregation, error) {
-	user := &request.User{
-		Name:   request.ServiceAccountUser(metav1.NamespaceSystem, Name),
-		Groups: append(request.ServiceAccountGroups(metav1.NamespaceSystem), request.GroupAuthenticated),
-	}
+	access := config.Access.AsController(Name)
 	a := &Aggregation{
 		stored: config.Stored, logger: config.Logger,
-		client: local.For[*rbacv1.ClusterRole](config.Access.As(user, Name), rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
+		client: local.For[*rbacv1.ClusterRole](access.As(access.User, Name), rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
 	}
 	var err error
 	a.reflector, err = reflector.New(reflector.Config{

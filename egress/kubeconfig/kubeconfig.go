@@ -1,5 +1,5 @@
 // Package kubeconfig reads kubeconfig files, as far as it takes to reach one server: by a
-// client certificate or a token. client-go's reader would bring its plugins, and a
+// client certificate or a token; and it writes such files. client-go's reader would bring its plugins, and a
 // megabyte of code.
 //
 // Imports: nothing of ours.
@@ -55,34 +55,58 @@ type userPart struct {
 	KeyData         []byte `json:"client-key-data"`
 	Token           string `json:"token"`
 	TokenFile       string `json:"tokenFile"`
+	// A name and password are shown to webhooks alone.
+	Username string `json:"username"`
+	Password string `json:"password"`
 
 	// What this program does not do, and refuses rather than leaves out.
 	Exec         any    `json:"exec"`
 	AuthProvider any    `json:"auth-provider"`
-	Username     string `json:"username"`
 	Impersonate  string `json:"as"`
 }
 
 // Client returns an HTTP client of the server that the current context of a file names,
 // as its user, and the server's URL.
 func Client(path string) (*http.Client, string, error) {
-	raw, err := os.ReadFile(path)
+	cluster, user, err := read(path)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	var config kubeconfig
-	if err := yaml.Unmarshal(raw, &config); err != nil {
-		return nil, "", fmt.Errorf("read the kubeconfig %s: %w", path, err)
-	}
-	cluster, user, err := config.current()
-	if err != nil {
-		return nil, "", fmt.Errorf("use the kubeconfig %s: %w", path, err)
+		return nil, "", err
 	}
 	transport, err := newTransport(cluster, user, filepath.Dir(path))
 	if err != nil {
 		return nil, "", fmt.Errorf("use the kubeconfig %s: %w", path, err)
 	}
 	return &http.Client{Transport: transport}, strings.TrimSuffix(cluster.Server, "/"), nil
+}
+
+// Cluster returns the URL of the server that the current context of a file names, and the
+// authorities that sign its certificate, if the file has some.
+func Cluster(path string) (server string, ca []byte, err error) {
+	cluster, _, err := read(path)
+	if err != nil {
+		return "", nil, err
+	}
+	if ca, err = dataOrFile(cluster.CAData, cluster.CA, filepath.Dir(path)); err != nil {
+		return "", nil, fmt.Errorf("use the kubeconfig %s: %w", path, err)
+	}
+	return cluster.Server, ca, nil
+}
+
+// read returns the parts of a file that its current context names.
+func read(path string) (clusterPart, userPart, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return clusterPart{}, userPart{}, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	var config kubeconfig
+	if err := yaml.Unmarshal(raw, &config); err != nil {
+		return clusterPart{}, userPart{}, fmt.Errorf("read the kubeconfig %s: %w", path, err)
+	}
+	cluster, user, err := config.current()
+	if err != nil {
+		return clusterPart{}, userPart{}, fmt.Errorf("use the kubeconfig %s: %w", path, err)
+	}
+	return cluster, user, nil
 }
 
 // current returns the parts that the current context names.

@@ -1,7 +1,7 @@
 // Package mergepatch applies JSON merge patches (RFC 7386) to documents. What a
 // patch does not name is copied, byte by byte; nothing is decoded.
 //
-// Imports: endpoints/jsontext.
+// Imports: codec/jsontext.
 package mergepatch
 
 import (
@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"mainstay.dev/mainstay/endpoints/jsontext"
+	"mainstay.dev/mainstay/codec/jsontext"
 )
 
 // ErrNotObject says that a patch, or a document, is no JSON object.

@@ -1,13 +1,9 @@
 package authn
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -15,10 +11,10 @@ import (
 	"golang.org/x/sync/singleflight"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/lru"
 
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/webhook/review"
 )
 
 // WebhookConfig configures a verifier that asks a webhook.
@@ -37,16 +33,15 @@ type WebhookConfig struct {
 // know. Errors are not remembered.
 type WebhookTokens struct {
 	config  WebhookConfig
+	webhook review.Webhook
 	answers *lru.Cache
 	calls   singleflight.Group
 }
 
 // Limits of calls to webhooks.
 const (
-	rememberedAnswers  = 4096
-	webhookTimeout     = 30 * time.Second
-	webhookMaxResponse = 1 << 20
-	webhookAttempts    = 5
+	rememberedAnswers = 4096
+	webhookTimeout    = 30 * time.Second
 )
 
 // webhookAnswer is what the webhook said of a token.
@@ -57,7 +52,9 @@ type webhookAnswer struct {
 
 // NewWebhookTokens returns a verifier.
 func NewWebhookTokens(config WebhookConfig) *WebhookTokens {
-	return &WebhookTokens{config: config, answers: lru.New(rememberedAnswers)}
+	return &WebhookTokens{
+		config: config, webhook: review.Webhook{Client: config.Client, URL: config.URL, What: "tokens"}, answers: lru.New(rememberedAnswers),
+	}
 }
 
 // For returns the verifier of a server with these audiences of its own.
@@ -120,7 +117,7 @@ func (w *WebhookTokens) ask(ctx context.Context, token string, audiences []strin
 		// The call is not one caller's: it goes on when that one has gone.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), webhookTimeout)
 		defer cancel()
-		status, err := w.callWithBackoff(ctx, token, audiences)
+		status, err := w.call(ctx, token, audiences)
 		if err != nil {
 			return nil, err
 		}
@@ -140,58 +137,14 @@ func (w *WebhookTokens) ask(ctx context.Context, token string, audiences []strin
 	}
 }
 
-// errTemporary is wrapped by errors after which the webhook is asked again.
-var errTemporary = errors.New("temporary")
-
-func (w *WebhookTokens) callWithBackoff(ctx context.Context, token string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
-	review, err := json.Marshal(authenticationv1.TokenReview{
+func (w *WebhookTokens) call(ctx context.Context, token string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
+	var answer authenticationv1.TokenReview
+	err := w.webhook.Ask(ctx, authenticationv1.TokenReview{
 		TypeMeta: metav1.TypeMeta{Kind: "TokenReview", APIVersion: authenticationv1.GroupName + "/" + w.config.Version},
 		Spec:     authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences},
-	})
+	}, &answer)
 	if err != nil {
 		return nil, err
-	}
-	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: webhookAttempts}
-	var status *authenticationv1.TokenReviewStatus
-	var last error
-	err = wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
-		status, last = w.call(ctx, review)
-		if errors.Is(last, errTemporary) {
-			return false, nil
-		}
-		return true, last
-	})
-	if last != nil {
-		return nil, last
-	}
-	return status, err
-}
-
-func (w *WebhookTokens) call(ctx context.Context, review []byte) (*authenticationv1.TokenReviewStatus, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.config.URL, bytes.NewReader(review))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json")
-	response, err := w.config.Client.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("%w: ask the webhook of tokens: %w", errTemporary, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, webhookMaxResponse))
-	if err != nil {
-		return nil, fmt.Errorf("%w: read the answer of the webhook of tokens: %w", errTemporary, err)
-	}
-	switch code := response.StatusCode; {
-	case code >= http.StatusInternalServerError || code == http.StatusTooManyRequests:
-		return nil, fmt.Errorf("%w: the webhook of tokens answers %s", errTemporary, response.Status)
-	case code != http.StatusOK && code != http.StatusCreated:
-		return nil, fmt.Errorf("the webhook of tokens answers %s", response.Status)
-	}
-	var answer authenticationv1.TokenReview
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("read the answer of the webhook of tokens: %w", err)
 	}
 	return &answer.Status, nil
 }

@@ -3,7 +3,7 @@
 // request came in, nor what is done to it afterwards: the filter that asks is
 // filters.Authorize, and the question is package authorizer's.
 //
-// Imports: authorizer, request.
+// Imports: authorizer, egress/kubeconfig, filters/authz/webhook, request.
 package authz
 
 import (
@@ -66,4 +66,28 @@ type AlwaysDeny struct{}
 // that authorizers after it are heard.
 func (AlwaysDeny) Authorize(context.Context, *authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionNoOpinion, "Everything is forbidden.", nil
+}
+
+// always returns the authorizer of a type that needs nothing; nil for other types.
+func always(of string) authorizer.Authorizer {
+	switch of {
+	case TypeAlwaysAllow:
+		return AlwaysAllow{}
+	case TypeAlwaysDeny:
+		return AlwaysDeny{}
+	}
+	return nil
+}
+
+// ByModes lists authorizers by their types alone, under the names that kube-apiserver gives
+// them where no configuration does.
+func ByModes(modes []string) []Listed {
+	list := make([]Listed, len(modes))
+	for i, mode := range modes {
+		list[i] = Listed{Type: mode, Name: strings.ToLower(mode), Authorizer: always(mode)}
+		if mode == TypeWebhook {
+			list[i].Name = "default"
+		}
+	}
+	return list
 }

@@ -56,7 +56,7 @@ func rooms() []room {
 		{path: "kubelet", floor: 0, beside: []string{"feature", "proxy", "rest"}},
 		{path: "http2", floor: 0},
 		{path: "webhook", floor: 0, beside: []string{"egress"}},
-		{path: "cel", floor: 0, beside: []string{"codec"}}, // its limits of quantities
+		{path: "cel", floor: 0, beside: []string{"codec", "authorizer", "request"}}, // its limits of quantities; what expressions ask
 		{path: "feature", floor: 0},
 		{path: "openapi", floor: 0, beside: []string{"codec"}}, // its reader of JSON
 		{path: "pki", floor: 0},

@@ -391,6 +391,11 @@ func (c *Cacher) Delete(ctx context.Context, name types.NamespacedName, validate
 	return c.store.Delete(ctx, name, validate, options)
 }
 
+// DeleteCorrupt implements storage.Interface.
+func (c *Cacher) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error) {
+	return c.store.DeleteCorrupt(ctx, name, dryRun)
+}
+
 // hint returns the newer of the cached record of an object and the given one; nil
 // where there is neither.
 func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Record {

@@ -5,10 +5,11 @@
 // definitions, APIServices, the cluster authentication ConfigMap. A Reflector
 // keeps no objects; its Config's functions do.
 //
-// Beside it are what such loops share: Backoff, the delays between attempts, and
-// VersionTracker, which orders a Reflector's reports with those of writers.
+// Beside it are what such loops share: Backoff, the delays between attempts,
+// VersionTracker, which orders a Reflector's reports with those of writers, and
+// Follower, which keeps what somebody needs of all objects by both.
 //
-// Imports: codec, rest.
+// Imports: codec, rest, storage.
 package reflector
 
 import (

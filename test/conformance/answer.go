@@ -155,6 +155,9 @@ func saidOnce(body any) any {
 var serverFaults = []string{
 	"no preferred addresses found",
 	"conversion webhook for ",
+	"failed calling webhook ",
+	"operation does not apply: doc is missing path", // of a webhook's patch
+	"cannot unmarshal number into Go struct field ConfigMap.data",
 }
 
 // compareStatus reports whether the recorded server had blamed itself for a mistake of the client. Where it answered 500

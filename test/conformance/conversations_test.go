@@ -36,6 +36,8 @@ func flagsOf(name string) []string {
 	switch {
 	case strings.HasPrefix(name, "builtin-beta/"):
 		return onDemand
+	case name == "auth/noderestriction":
+		return []string{"--enable-admission-plugins=NodeRestriction"}
 	case name == "admission/podsecurity":
 		return []string{"--allow-privileged=false"}
 	}

@@ -29,6 +29,14 @@ type Step struct {
 	Name     string   `json:"name"`
 	Request  Request  `json:"request"`
 	Response Response `json:"response"`
+	// Reviews are what webhooks were asked meanwhile, and what they answered.
+	Reviews []Review `json:"webhookReceived"`
+}
+
+// Review is a call of a webhook.
+type Review struct {
+	Request  Request  `json:"request"`
+	Response Response `json:"response"`
 }
 
 // Request is what the client sent.

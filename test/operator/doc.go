@@ -4,5 +4,5 @@
 // small real one: it keeps a ConfigMap and a Deployment for each Site, reports
 // in the status, and cleans up behind a finalizer.
 //
-// Imports: test/testserver.
+// Imports: pki, test/testserver.
 package operator

@@ -5,5 +5,7 @@
 // ours. What the suites expect of upstream's storage and ours does by design elsewhere, or not at all, is listed with
 // reasons in docs/upstream-suites.md. That table is read by the tests, and what stands there is skipped.
 //
-// Imports: audit, codec, rest, storage, storage/cache, storage/kv, storage/kv/embedded.
+// Encryption at rest is compared with kube-apiserver's: each reads what the other has written, and refuses the same files.
+//
+// Imports: audit, codec, rest, storage, storage/cache, storage/encryption, storage/encryption/kmstest, storage/kv, storage/kv/embedded.
 package upstream

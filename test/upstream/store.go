@@ -206,10 +206,14 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 }
 
 // Delete implements upstream's Interface.
-func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *upstream.Preconditions, validate upstream.ValidateObjectFunc, cached runtime.Object, _ upstream.DeleteOptions) error {
+func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *upstream.Preconditions, validate upstream.ValidateObjectFunc, cached runtime.Object, deletion upstream.DeleteOptions) error {
 	name, ok := s.name(key)
 	if !ok {
 		return upstream.NewKeyNotFoundError(key, 0)
+	}
+	if deletion.ExpectTransformOrDecodeError {
+		_, err := s.objects.DeleteCorrupt(ctx, name, false)
+		return s.explain(key, err)
 	}
 	options, err := s.updateOptions(ctx, name, preconditions, cached)
 	if err != nil {
@@ -258,7 +262,10 @@ func (s *Store) explain(key string, err error) error {
 	var precondition *storage.PreconditionError
 	var future *storage.FutureRevisionError
 	var damaged *damagedError
+	var readable *storage.ReadableError
 	switch {
+	case errors.As(err, &readable):
+		return upstream.NewInvalidObjError(readable.Key, readable.Error())
 	case errors.As(err, &damaged):
 		return upstream.NewInternalError(fmt.Errorf("unable to transform key %q: %w", strings.TrimPrefix(damaged.key, storage.DefaultPrefix), damaged.err))
 	case errors.Is(err, storage.ErrNotFound):
@@ -356,3 +363,16 @@ type damagedError struct {
 
 func (e *damagedError) Error() string { return e.err.Error() }
 func (e *damagedError) Unwrap() error { return e.err }
+
+// failing returns a function that makes all values unreadable, and readable again.
+func (s *Store) failing() func(bool) {
+	restore := func() {}
+	return func(fail bool) {
+		restore()
+		if fail {
+			restore = s.UpdatePrefixTransformer(func(t *storagetesting.PrefixTransformer) value.Transformer {
+				return storagetesting.NewPrefixTransformer([]byte("other"), false)
+			})
+		}
+	}
+}

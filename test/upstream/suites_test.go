@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"regexp"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+
+	"mainstay.dev/mainstay/storage/encryption/kmstest"
 )
 
 // leftOutTable is where every test that is not run stands with its reason, by its name.
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(kmstest.Main(m))
 }
 
 // leftOut reads the names of the table: each row begins with one in backticks.
@@ -102,6 +103,12 @@ func writes() []suite {
 		plain("ValidateDeletionWithOnlySuggestionValid", storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
 		plain("PreconditionalDeleteWithSuggestion", storagetesting.RunTestPreconditionalDeleteWithSuggestion),
 		plain("PreconditionalDeleteWithOnlySuggestionPass", storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass),
+		{name: "DeleteExpectedTransformOrDecodeError", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestDeleteExpectedTransformOrDecodeError(ctx, t, s, s.failing())
+		}},
+		{name: "DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError", run: func(ctx context.Context, t *testing.T, s *Store) {
+			storagetesting.RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError(ctx, t, s)
+		}},
 		{name: "GuaranteedUpdate", run: func(ctx context.Context, t *testing.T, s *Store) {
 			storagetesting.RunTestGuaranteedUpdate(ctx, t, s, s.checkStored)
 		}},
@@ -127,9 +134,6 @@ func lists() []suite {
 			storagetesting.RunTestGetListNonRecursive(ctx, t, s.increaseRevision, s)
 		}},
 		plain("GetListRecursivePrefix", storagetesting.RunTestGetListRecursivePrefix),
-		{name: "GetListWithoutErrorAggregation", run: func(ctx context.Context, t *testing.T, s *Store) {
-			storagetesting.RunTestGetListWithoutErrorAggregation(ctx, t, s, errCorrupt)
-		}},
 		{name: "ListContinuation", run: func(ctx context.Context, t *testing.T, s *Store) {
 			storagetesting.RunTestListContinuation(ctx, t, s, anyCalls)
 		}},
@@ -202,9 +206,6 @@ func alone() []suite {
 		plain("WatchErrorIsBlockingFurtherEvents", storagetesting.RunWatchErrorIsBlockingFurtherEvents),
 	}
 }
-
-// errCorrupt is what reading a damaged object fails with.
-var errCorrupt = errors.New("bits flipped")
 
 // TestUncached runs the suites against the store itself.
 func TestUncached(t *testing.T) { runAll(t, false) }

@@ -1,7 +1,8 @@
 // Package admissionregistration declares the resources of
 // admissionregistration.k8s.io. It admits nothing itself.
 //
-// Imports: apis/builtin, apis/builtin/validation, cel/policy, feature, webhook.
+// Imports: apis/builtin, apis/builtin/validation, authorizer, cel/policy, cel/typed,
+// codec, feature, request, webhook.
 package admissionregistration
 
 import (
@@ -24,12 +25,12 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicy]{
 			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
 			Gate: feature.MutatingAdmissionPolicy, StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
-			Default: defaultMutatingPolicy, Validate: validateMutatingPolicy, Expensive: true, Columns: mutatingPolicyColumns(), Also: mutatingAlso,
+			Default: defaultMutatingPolicy, Permit: permitMutatingPolicy, Validate: validateMutatingPolicy, Expensive: true, Columns: mutatingPolicyColumns(), Also: mutatingAlso,
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicyBinding]{
 			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
 			Gate: feature.MutatingAdmissionPolicy, StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
-			Default: defaultMutatingBinding, Validate: validateMutatingBinding, Columns: mutatingBindingColumns(), Also: mutatingAlso,
+			Default: defaultMutatingBinding, Permit: permitMutatingBinding, Validate: validateMutatingBinding, Columns: mutatingBindingColumns(), Also: mutatingAlso,
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingWebhookConfiguration]{
 			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,
@@ -39,13 +40,14 @@ func V1() builtin.Group {
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicy]{
 			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
-			Default: defaultValidatingPolicy, Validate: validateValidatingPolicy, ValidateStatus: validateValidatingPolicyStatus,
-			Expensive: true, Columns: validatingPolicyColumns(),
+			Default: defaultValidatingPolicy, Prepare: prepareValidatingPolicy, PrepareUpdate: prepareValidatingPolicyUpdate,
+			Permit: permitValidatingPolicy, Validate: validateValidatingPolicy,
+			ValidateStatus: validateValidatingPolicyStatus, Expensive: true, Columns: validatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
 			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
 			Generation: true, RequireResourceVersion: true,
-			Default: defaultValidatingBinding, Validate: validateValidatingBinding, Columns: validatingBindingColumns(),
+			Default: defaultValidatingBinding, Permit: permitValidatingBinding, Validate: validateValidatingBinding, Columns: validatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingWebhookConfiguration]{
 			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,

@@ -1,6 +1,7 @@
 package admissionregistration
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/cel/policy"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -62,6 +64,8 @@ func validateValidatingWebhooks(f validation.Field, configuration, old *admissio
 	var before []hook
 	if old != nil {
 		before = validatingHooks(old.Webhooks)
+	} else {
+		validateNotStatic(f, configuration.Name)
 	}
 	validateHooks(f.Child("webhooks"), validatingHooks(configuration.Webhooks), before)
 }
@@ -70,8 +74,18 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 	var before []hook
 	if old != nil {
 		before = mutatingHooks(old.Webhooks)
+	} else {
+		validateNotStatic(f, configuration.Name)
 	}
 	validateHooks(f.Child("webhooks"), mutatingHooks(configuration.Webhooks), before)
+}
+
+// validateNotStatic refuses the names of configurations that files hold.
+func validateNotStatic(f validation.Field, name string) {
+	const suffix = ".static.k8s.io"
+	if f.Enabled(feature.ManifestBasedAdmissionControlConfig) && strings.HasSuffix(name, suffix) {
+		f.Child("metadata").Child("name").Invalid(name, fmt.Sprintf("names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", suffix))
+	}
 }
 
 // validateHooks: what one of the stored webhooks may be like, all may.

@@ -8,7 +8,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/codec/jsonplan"
@@ -70,18 +69,9 @@ type answer struct {
 
 // readReview returns the converted objects in the response to the review with a UID.
 func (c *Converter) readReview(body []byte, uid string) ([]json.RawMessage, *fault) {
-	document, gvk, err := webhook.Document(body)
+	document, gvk, err := webhook.Review(body, c.reviewKind().GroupKind())
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
-	}
-	if gvk.Kind == "Status" && gvk.Version == "v1" {
-		var status metav1.Status
-		if err := json.Unmarshal(document, &status); err == nil && status.Status != metav1.StatusSuccess {
-			return nil, faultf(callFailure, "failed: %s", status.Message)
-		}
-	}
-	if gvk.Kind != "" && gvk.Kind != "ConversionReview" {
-		return nil, faultf(callFailure, "failed: %v", runtime.NewNotRegisteredErrForKind("webhook", gvk))
 	}
 	// Responses in v1beta1 need neither a type nor the UID.
 	strict := c.version != "v1beta1"

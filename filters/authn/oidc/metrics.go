@@ -9,13 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of providers and of their configuration, by kube-apiserver's
-// names. nil counts nothing. Issuers are told apart by a hash.
+// Metrics are the metrics of providers, by kube-apiserver's names. nil counts nothing. Issuers are told apart by a hash.
 type Metrics struct {
-	latency    *prometheus.HistogramVec
-	lastFetch  *prometheus.GaugeVec
-	reloads    *prometheus.CounterVec
-	lastReload *prometheus.GaugeVec
+	latency   *prometheus.HistogramVec
+	lastFetch *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics.
@@ -28,14 +25,8 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		lastFetch: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds", Help: "Timestamp of the last successful or failed JWKS fetch split by result, jwt issuer and api server identity for the JWT authenticator.",
 		}, []string{"result", "jwt_issuer_hash"}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_authentication_config_controller_automatic_reloads_total", Help: "Total number of automatic reloads of authentication configuration split by status.",
-		}, []string{"status"}),
-		lastReload: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds", Help: "Timestamp of the last automatic reload of authentication configuration split by status.",
-		}, []string{"status"}),
 	}
-	if err := errors.Join(registerer.Register(m.latency), registerer.Register(m.lastFetch), registerer.Register(m.reloads), registerer.Register(m.lastReload)); err != nil {
+	if err := errors.Join(registerer.Register(m.latency), registerer.Register(m.lastFetch)); err != nil {
 		return nil, fmt.Errorf("register metrics of OpenID Connect: %w", err)
 	}
 	return m, nil
@@ -59,13 +50,5 @@ func (m *Metrics) observe(issuer string, err error, took time.Duration) {
 func (m *Metrics) fetched(issuer string, err error) {
 	if m != nil {
 		m.lastFetch.WithLabelValues(result(err), hash(issuer)).SetToCurrentTime()
-	}
-}
-
-// Reloaded counts a change of the configuration, which may have been refused.
-func (m *Metrics) Reloaded(err error) {
-	if m != nil {
-		m.reloads.WithLabelValues(result(err)).Inc()
-		m.lastReload.WithLabelValues(result(err)).SetToCurrentTime()
 	}
 }

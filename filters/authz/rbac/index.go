@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +29,9 @@ type subject struct {
 
 // grants are the bindings of one subject.
 type grants struct {
+	// cluster are those of ClusterRoleBindings, in order of their names.
 	cluster []*binding
-	// namespaced are those of RoleBindings, in order of their namespaces.
+	// namespaced are those of RoleBindings, in order of their namespaces and names.
 	namespaced []*binding
 }
 
@@ -203,13 +205,16 @@ func (x *index) grantsTo(s *subject) *grants {
 	return g
 }
 
+// add puts a binding in its place, so that reasons do not depend on which came first.
 func (g *grants) add(b *binding) {
-	if b.namespace == "" {
-		g.cluster = append(g.cluster, b)
-		return
+	to := &g.cluster
+	if b.namespace != "" {
+		to = &g.namespaced
 	}
-	i, _ := g.firstOf(b.namespace)
-	g.namespaced = slices.Insert(g.namespaced, i, b)
+	i, _ := slices.BinarySearchFunc(*to, b, func(x, y *binding) int {
+		return cmp.Or(strings.Compare(x.namespace, y.namespace), strings.Compare(x.name, y.name))
+	})
+	*to = slices.Insert(*to, i, b)
 }
 
 // firstOf is where the bindings of a namespace begin, or would.

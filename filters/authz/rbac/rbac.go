@@ -4,7 +4,7 @@
 // and at nothing else. A write of a role or binding is in effect before its writer
 // has the answer.
 //
-// Imports: authorizer, codec, request, rest, storage, storage/reflector.
+// Imports: authorizer, codec, request, storage/reflector.
 package rbac
 
 import (
@@ -18,21 +18,23 @@ import (
 
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/storage/reflector"
 )
 
 // Authorizer decides by the roles and bindings that it was told of. It is safe for
 // concurrent use.
 type Authorizer struct {
+	reflector.Followers
 	logger *slog.Logger
-	mu     sync.RWMutex // guards index and the trackers of kinds
+	mu     sync.RWMutex // guards index
 	index  index
-	kinds  map[string]*kind // by resource
 }
 
-// New returns an Authorizer that knows of no role. Reflectors tell it of all.
-func New(logger *slog.Logger) *Authorizer {
+// New returns an Authorizer that knows of no role. Reflectors tell it of all; metrics
+// count their work, where that is not nil.
+func New(logger *slog.Logger, metrics *reflector.Metrics) *Authorizer {
 	a := &Authorizer{logger: logger, index: newIndex()}
-	a.kinds = a.newKinds()
+	a.Followers = a.newFollowers(metrics)
 	return a
 }
 

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-func newAuthorizer() *Authorizer { return New(slog.New(slog.DiscardHandler)) }
+func newAuthorizer() *Authorizer { return New(slog.New(slog.DiscardHandler), nil) }
 
 func user(name string, groups ...string) *request.User {
 	return &request.User{Name: name, Groups: groups}
@@ -227,6 +227,39 @@ func TestModel(t *testing.T) {
 	}
 	if x := &a.index; len(x.roles)+len(x.bindings)+len(x.users)+len(x.groups) != 0 {
 		t.Errorf("left: %v", x)
+	}
+}
+
+// TestExplain: the grant that allows, or those that come near.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	role := func(verbs, resource string, names ...string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: strings.Fields(verbs), APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: names}}
+	}
+	o := &Objects{
+		ClusterRoles: []rbacv1.ClusterRole{{Rules: role("get list", "pods")}}, Roles: []rbacv1.Role{{Rules: role("get", "secrets", "s")}},
+		ClusterRoleBindings: []rbacv1.ClusterRoleBinding{{RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "pods"}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "devs"}}}},
+		RoleBindings:        []rbacv1.RoleBinding{{RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "secret"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "jane"}}}},
+	}
+	o.ClusterRoles[0].Name, o.ClusterRoleBindings[0].Name = "pods", "devs"
+	o.Roles[0].Name, o.Roles[0].Namespace, o.RoleBindings[0].Name, o.RoleBindings[0].Namespace = "secret", "a", "jane", "a"
+	a := Of(o)
+	for question, want := range map[string]string{
+		"get pods a p":    `ClusterRoleBinding "devs" of ClusterRole "pods" to Group "devs" lacks []`,
+		"delete pods a p": `ClusterRoleBinding "devs" of ClusterRole "pods" to Group "devs" lacks [verb]`,
+		"get secrets a s": `RoleBinding "jane/a" of Role "secret" to User "jane" lacks []`,
+		"get secrets a t": `RoleBinding "jane/a" of Role "secret" to User "jane" lacks [name]`,
+		"get secrets b s": `RoleBinding "jane/a" of Role "secret" to User "jane" lacks [namespace]`,
+		"get nodes a s":   "",
+	} {
+		words := strings.Fields(question)
+		got := ""
+		for _, g := range a.Explain(&authorizer.Attributes{User: user("jane", "devs"), Verb: words[0], ResourceRequest: true, Resource: words[1], Namespace: words[2], Name: words[3]}, 5) {
+			got += fmt.Sprintf("%s lacks %v", g.Binding, g.Lacks)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", question, got, want)
+		}
 	}
 }
 

@@ -4,7 +4,25 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/authorizer"
 )
+
+// Rules are compiled rules that no role holds, for those who decide by some of their own.
+type Rules struct{ role role }
+
+// NewRules compiles rules.
+func NewRules(policies []rbacv1.PolicyRule) *Rules {
+	r := &Rules{}
+	r.role.setRules(policies)
+	return r
+}
+
+// Allow reports whether one of the rules allows what is asked, whoever asks.
+func (r *Rules) Allow(a *authorizer.Attributes) bool {
+	q := ask(a)
+	return r.role.allows(&q)
+}
 
 // roleKey names a role; the namespace of a ClusterRole is "".
 type roleKey struct{ namespace, name string }

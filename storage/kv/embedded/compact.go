@@ -144,6 +144,30 @@ func (s *Store) useForWriting() (*engine, error) {
 	return s.use()
 }
 
+// Purge forgets all history but the newest commit and what that replaced, and rewrites
+// all files, so that none holds what was forgotten any more, but for logs, which the next
+// Open removes. It takes as long as reading and writing everything.
+func (s *Store) Purge(ctx context.Context) error {
+	if err := s.Compact(ctx, kv.Revision(s.published.Load())); err != nil {
+		return err
+	}
+	e, err := s.useForWriting()
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	if err := e.db.Flush(); err != nil {
+		return e.explain("purge", err)
+	}
+	if err := e.db.Compact(ctx, []byte{0}, []byte{0xff}, false); err != nil {
+		return e.explain("purge", err)
+	}
+	if err := e.guard.failure(); err != nil {
+		return fmt.Errorf("purge: %w: %w", kv.ErrUnavailable, err)
+	}
+	return nil
+}
+
 // logFailure logs what was done in the background and failed, but for what follows
 // from writes being refused, which repair logs, and from the store being closed.
 func (s *Store) logFailure(doing string, err error) {

@@ -1,0 +1,215 @@
+// Package policies has the admission plugins of policies: ValidatingAdmissionPolicy
+// and MutatingAdmissionPolicy. It keeps policies and bindings in memory, each policy's
+// expressions compiled when a request first needs them, and finds those that a request is
+// about by one look-up. What is written is in effect when its writer has the answer, and
+// parameters are read when they are needed.
+//
+// Words, orders, limits and names of metrics are kube-apiserver's.
+//
+// Imports: admission, admission/match, authorizer, cel/environment, cel/library,
+// cel/policy, codec, codec/jsonpatch, request, rest, storage, storage/reflector.
+package policies
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/match"
+	"mainstay.dev/mainstay/authorizer"
+	"mainstay.dev/mainstay/cel/policy"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/reflector"
+)
+
+// Config is what policies need of the control plane that they are in.
+type Config struct {
+	Namespaces match.Namespaces
+	// Authorizer answers expressions that ask what users may do.
+	Authorizer authorizer.Authorizer
+	// ResourceOf returns the resource of a kind, of which parameters are read; nil
+	// where there is none.
+	ResourceOf func(schema.GroupVersionKind) *rest.Resource
+	// TypeConverter has the merge schemas of built-in kinds.
+	TypeConverter managedfields.TypeConverter
+	// Programs shares compiled expressions with others.
+	Programs *policy.Programs
+	Metrics  *Metrics // nil counts nothing
+	Logger   *slog.Logger
+}
+
+// Resources of policies.
+const (
+	validatingPolicies = "validatingadmissionpolicies"
+	mutatingPolicies   = "mutatingadmissionpolicies"
+)
+
+// set are the policies of one sort with their bindings.
+type set struct {
+	config             *Config
+	resource           string // of the policies
+	policies, bindings follower
+
+	// index is nil when something has changed since it was made. It is written under
+	// mu, which guards what follows too.
+	index atomic.Pointer[match.Index[*hook]]
+	mu    sync.Mutex
+	known struct {
+		policies map[string]*definition
+		bindings map[string]*binding
+	}
+}
+
+// follower is a reflector.Objects.
+type follower interface {
+	Reflector(reflector.Collection, *reflector.Metrics) (*reflector.Reflector, error)
+	Written(*codec.Record) error
+	Deleted(types.NamespacedName, int64)
+}
+
+// definition is a policy.
+type definition struct {
+	name       string
+	matcher    *match.Matcher
+	paramKind  *admissionregistrationv1.ParamKind
+	ignore     bool // its errors
+	conditions []admissionregistrationv1.MatchCondition
+	variables  []admissionregistrationv1.Variable
+	// One of the following is set.
+	validating *admissionregistrationv1.ValidatingAdmissionPolicySpec
+	mutating   *admissionregistrationv1.MutatingAdmissionPolicySpec
+
+	compile  sync.Once
+	compiled compiled
+}
+
+// binding puts a policy into effect.
+type binding struct {
+	name, policy string
+	matcher      *match.Matcher
+	paramRef     *admissionregistrationv1.ParamRef
+	actions      []admissionregistrationv1.ValidationAction
+}
+
+// hook is a policy with its bindings, in the order of their names.
+type hook struct {
+	*definition
+	bindings []*binding
+}
+
+// Matcher implements match.Matching.
+func (h *hook) Matcher() *match.Matcher { return h.matcher }
+
+func ignores(failure *admissionregistrationv1.FailurePolicyType) bool {
+	return failure != nil && *failure == admissionregistrationv1.Ignore
+}
+
+func newSet[P, B codec.Object](config *Config, resource string, newPolicy func(P) *definition, newBinding func(B) *binding) *set {
+	s := &set{config: config, resource: resource}
+	s.known.policies, s.known.bindings = map[string]*definition{}, map[string]*binding{}
+	s.policies = follow(s, resource, s.known.policies, newPolicy)
+	s.bindings = follow(s, bindingsOf(resource), s.known.bindings, newBinding)
+	return s
+}
+
+// follow keeps known, which s guards, up to date with objects.
+func follow[T codec.Object, K any](s *set, name string, known map[string]K, make func(T) K) follower {
+	return reflector.NewObjects(reflector.ObjectsConfig[T]{
+		Name: name, Logger: s.config.Logger,
+		Set: func(obj T) {
+			made := make(obj)
+			s.change(func() { known[obj.GetName()] = made })
+		},
+		Remove: func(name types.NamespacedName) { s.change(func() { delete(known, name.Name) }) },
+		Done:   func() {},
+	})
+}
+
+func (s *set) change(make func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	make()
+	s.index.Store(nil)
+}
+
+// Resources are the resources that the plugin follows: policies, and their bindings.
+func (s *set) Resources() [2]schema.GroupResource {
+	return [2]schema.GroupResource{
+		{Group: admissionregistrationv1.GroupName, Resource: s.resource}, {Group: admissionregistrationv1.GroupName, Resource: bindingsOf(s.resource)},
+	}
+}
+
+// bindingsOf returns the resource of the bindings of policies.
+func bindingsOf(policies string) string {
+	return strings.TrimSuffix(policies, "policies") + "policybindings"
+}
+
+// of returns what tells of one of Resources.
+func (s *set) of(resource schema.GroupResource) follower {
+	if resource.Resource == s.resource {
+		return s.policies
+	}
+	return s.bindings
+}
+
+// Reflector returns what keeps the plugin up to date with one of Resources.
+func (s *set) Reflector(resource schema.GroupResource, collection reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
+	return s.of(resource).Reflector(collection, metrics)
+}
+
+// Observer returns what is told of the writes of one of Resources, so that they are in
+// effect when they are answered.
+func (s *set) Observer(resource schema.GroupResource) *storage.Observer {
+	return &storage.Observer{Written: s.of(resource).Written, Deleted: s.of(resource).Deleted}
+}
+
+// candidates returns the policies with bindings that may be about a request.
+func (s *set) candidates(r *admission.Request) []*hook {
+	if match.IsConfiguration(r) || match.IsReview(r) {
+		return nil
+	}
+	return s.current().Candidates(r)
+}
+
+// current returns the index, made anew where something has changed.
+func (s *set) current() *match.Index[*hook] {
+	if made := s.index.Load(); made != nil {
+		return made
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	made := s.index.Load()
+	if made == nil {
+		made = match.NewIndex(s.hooksLocked())
+		s.index.Store(made)
+	}
+	return made
+}
+
+// hooksLocked returns policies with their bindings, in the order of names. A policy
+// without any has no effect.
+func (s *set) hooksLocked() []*hook {
+	of := make(map[string][]*binding, len(s.known.policies))
+	for _, name := range slices.Sorted(maps.Keys(s.known.bindings)) {
+		b := s.known.bindings[name]
+		of[b.policy] = append(of[b.policy], b)
+	}
+	var hooks []*hook
+	for _, name := range slices.Sorted(maps.Keys(s.known.policies)) {
+		if bound := of[name]; len(bound) > 0 {
+			hooks = append(hooks, &hook{s.known.policies[name], bound})
+		}
+	}
+	return hooks
+}

@@ -1,0 +1,63 @@
+package webhooks
+
+import (
+	"fmt"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// BenchmarkNoMatch: what a request costs that none of a number of webhooks is about.
+func BenchmarkNoMatch(b *testing.B) {
+	for _, n := range []int{0, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := serve(b, nil)
+			p, v := NewMutating(config()), NewValidating(config())
+			for i := range n {
+				spec := s.spec("/hook", func(spec *admissionregistrationv1.MutatingWebhook) {
+					spec.Rules[0].Resources = []string{fmt.Sprint("kind", i)}
+				})
+				p.source.set(fmt.Sprint(i), []admissionregistrationv1.MutatingWebhook{spec})
+				v.source.set(fmt.Sprint(i), []admissionregistrationv1.MutatingWebhook{spec})
+			}
+			p.source.arrange()
+			v.source.arrange()
+			ctx, a := b.Context(), creation(configMaps())
+			b.ReportAllocs()
+			for b.Loop() {
+				if p.Mutate(ctx, a) != nil || v.Validate(ctx, a) != nil {
+					b.Fatal("refused")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkAsk: one validating webhook that allows, with the connection, the review
+// and the answer.
+func BenchmarkAsk(b *testing.B) {
+	s := serve(b, map[string]answerer{"/hook": allow()})
+	v := validating(s.spec("/hook"))
+	ctx, a := b.Context(), creation(configMaps())
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := v.Validate(ctx, a); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSet: what the write of one configuration among a number of them costs.
+func BenchmarkSet(b *testing.B) {
+	s := serve(b, nil)
+	p := NewMutating(config())
+	specs := []admissionregistrationv1.MutatingWebhook{s.spec("/hook")}
+	for i := range 1000 {
+		p.source.set(fmt.Sprint(i), specs)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.source.set("0", specs)
+		p.source.arrange()
+	}
+}

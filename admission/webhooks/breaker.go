@@ -1,0 +1,80 @@
+package webhooks
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A breaker spares a webhook that keeps failing, and all who would wait for it:
+// after a number of failures in a row it is asked by one request at a time, with
+// pauses in between that grow with what asking costs. One that refuses connections
+// costs nothing, and is asked almost as often as ever; one that never answers is
+// left alone for some seconds. The first answer ends it.
+type breaker struct {
+	mu       sync.Mutex
+	failures int
+	last     error
+	until    time.Time // of the pause
+	asked    bool      // by one request, whose answer is awaited
+}
+
+const (
+	breakerFailures = 5
+	breakerFactor   = 2 // a pause is so many times as long as the call that failed
+	breakerPause    = 10 * time.Second
+)
+
+// sparing is why a webhook is not asked.
+type sparing struct {
+	failures int
+	wait     time.Duration
+	last     error
+}
+
+func (e *sparing) Error() string {
+	when := "while another request asks it"
+	if e.wait > 0 {
+		when = "for " + max(e.wait.Round(time.Millisecond), time.Millisecond).String()
+	}
+	return fmt.Sprintf("it failed %d times in a row and is not asked again %s; the last time: %v", e.failures, when, e.last)
+}
+func (e *sparing) Unwrap() error { return e.last }
+
+// begin returns nil where the webhook is to be asked; end is to follow then.
+func (b *breaker) begin(now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failures < breakerFailures {
+		return nil
+	}
+	if wait := b.until.Sub(now); wait > 0 || b.asked {
+		return &sparing{b.failures, wait, b.last}
+	}
+	b.asked = true
+	return nil
+}
+
+// end records how a call went, nil for one that was answered. It reports whether
+// the webhook is spared from now on, or was until now.
+func (b *breaker) end(err error, began, now time.Time) (open, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = false
+	if err == nil {
+		closed = b.failures >= breakerFailures
+		b.failures, b.last = 0, nil
+		return false, closed
+	}
+	b.failures++
+	b.last = err
+	b.until = now.Add(min(breakerFactor*now.Sub(began), breakerPause))
+	return b.failures == breakerFailures, false
+}
+
+// abandon records that a call ended for reasons that are not the webhook's.
+func (b *breaker) abandon() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = false
+}

@@ -1,0 +1,87 @@
+package webhooks
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// TestBreaker: a webhook that keeps failing is asked by one request at a time, after
+// pauses that grow with what asking costs.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	var b breaker
+	now := time.Now()
+	refused := errors.New("refused")
+	fail := func(took time.Duration) (open bool) {
+		t.Helper()
+		if err := b.begin(now); err != nil {
+			t.Fatal(err)
+		}
+		began := now
+		now = now.Add(took)
+		open, _ = b.end(refused, began, now)
+		return open
+	}
+	for i := range breakerFailures {
+		if open := fail(10 * time.Second); open != (i == breakerFailures-1) {
+			t.Errorf("open after %d failures: %t", i+1, open)
+		}
+	}
+	err := b.begin(now)
+	if want := "it failed 5 times in a row and is not asked again for 10s; the last time: refused"; err == nil || err.Error() != want || !errors.Is(err, refused) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	now = now.Add(10 * time.Second)
+	if err := b.begin(now); err != nil {
+		t.Fatalf("after the pause: %v", err)
+	}
+	if err := b.begin(now); err == nil || !strings.Contains(err.Error(), "while another request asks it") {
+		t.Errorf("a second one: %v", err)
+	}
+	b.abandon()
+	fail(time.Millisecond)
+	if err := b.begin(now); err == nil || !strings.Contains(err.Error(), "not asked again for 2ms") {
+		t.Errorf("after a quick failure: %v", err)
+	}
+	now = now.Add(2 * time.Millisecond)
+	if err := b.begin(now); err != nil {
+		t.Fatal(err)
+	}
+	if _, closed := b.end(nil, now, now); !closed {
+		t.Error("an answer does not end it")
+	}
+	if err := b.begin(now); err != nil {
+		t.Errorf("after an answer: %v", err)
+	}
+}
+
+// TestSparing: the failure policy is applied at once, and the message says why.
+func TestSparing(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	s := serve(t, map[string]answerer{"/hook": func(_ http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) {
+		calls.Add(1)
+		<-r.Context().Done()
+	}})
+	p := validating(s.spec("/hook", second))
+	h := p.source.stored["c"][0]
+	for range breakerFailures - 1 {
+		h.breaker.end(errors.New("no"), time.Now().Add(-time.Second), time.Now())
+	}
+	if err := p.Validate(t.Context(), creation(configMaps())); err == nil || !strings.HasSuffix(err.Error(), "context deadline exceeded") {
+		t.Fatal(err)
+	}
+	err := p.Validate(t.Context(), creation(configMaps()))
+	if err == nil || !strings.HasPrefix(err.Error(), failed+"failed to call webhook: it failed 5 times in a row and is not asked again for ") {
+		t.Errorf("%v", err)
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}

@@ -1,0 +1,113 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/match"
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage/reflector"
+)
+
+// Validating is ValidatingAdmissionWebhook: it asks the webhooks that only judge,
+// side by side. The first refusal is the answer, and ends the other calls.
+type Validating struct{ plugin }
+
+var _ admission.Validator = (*Validating)(nil)
+
+// NewValidating returns the plugin, which knows of no configuration yet.
+func NewValidating(config Config) *Validating {
+	return &Validating{plugin{
+		config: &config, source: newSource(&config), step: "validating", failedOpen: "failed-open.validating.webhook.admission.k8s.io/",
+	}}
+}
+
+// Name implements admission.Plugin.
+func (*Validating) Name() string { return "ValidatingAdmissionWebhook" }
+
+// Objects keep the plugin up to date with the configurations.
+func (p *Validating) Objects() *reflector.Objects[*admissionregistrationv1.ValidatingWebhookConfiguration] {
+	return objects(p.source, "validating webhook configurations", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
+		return asMutating(c.Webhooks)
+	})
+}
+
+// SetStatic puts the configurations of files into effect, in place of those before.
+func (p *Validating) SetStatic(configurations []codec.Object) {
+	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
+	for _, c := range configurations {
+		webhooks[c.GetName()] = asMutating(c.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks)
+	}
+	p.source.setStatic(webhooks)
+}
+
+// Validate implements admission.Validator.
+func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) error {
+	if c, ok := a.Object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
+		p.warnOfItself(ctx, asMutating(c.Webhooks))
+	}
+	questions, err := p.questions(ctx, a)
+	switch {
+	case err != nil || len(questions) == 0:
+		return err
+	case ctx.Err() != nil:
+		return outOfTime()
+	case len(questions) == 1:
+		return p.judge(ctx, a, questions[0], 0)
+	}
+	return p.judgeAll(ctx, a, questions)
+}
+
+// judgeAll asks all at the same time.
+func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, questions []*question) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, q := range questions {
+		group.Go(func() error { return p.judge(ctx, a, q, i) })
+	}
+	return group.Wait()
+}
+
+// questions are those of the webhooks whose business a request is.
+func (p *Validating) questions(ctx context.Context, a *admission.Attributes) ([]*question, error) {
+	candidates := p.candidates(&a.Request)
+	if len(candidates) == 0 {
+		return nil, nil
+	}
+	var all []*question
+	subject := &match.Subject{Attributes: a, Namespaces: p.config.Namespaces}
+	q := &questioner{a: a}
+	for _, h := range candidates {
+		shown, err := p.match(ctx, subject, h)
+		if err != nil {
+			return nil, err
+		}
+		if shown == nil {
+			continue
+		}
+		one, err := q.question(ctx, h, shown)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// judge asks a webhook, the i-th of a request, and returns its refusal. It may run
+// in a goroutine of its own, where a panic would end the server.
+func (p *Validating) judge(ctx context.Context, a *admission.Attributes, q *question, i int) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = apierrors.NewInternalError(fmt.Errorf("ValidatingAdmissionWebhook/%v has panicked: %v", q.spec.Name, reason))
+		}
+	}()
+	began := time.Now()
+	_, err = p.ask(ctx, a, q)
+	return p.settle(ctx, a, q.hook, fmt.Sprintf("round_0_index_%d", i), time.Since(began), err)
+}

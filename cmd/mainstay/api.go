@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"mainstay.dev/mainstay/egress/kubeconfig"
+	"mainstay.dev/mainstay/server"
+)
+
+// apiClient speaks to a running server, as the user of a kubeconfig.
+type apiClient struct {
+	http *http.Client
+	url  string
+}
+
+// Limits of what the commands wait for and read.
+const (
+	apiTimeout  = time.Minute
+	apiMaxBytes = 256 << 20
+	apiPage     = "500"
+)
+
+// newAPIClient reads a kubeconfig: the named one, or $KUBECONFIG, or the one of the data
+// directory here.
+func newAPIClient(file string) (*apiClient, error) {
+	if file == "" {
+		file = os.Getenv("KUBECONFIG")
+	}
+	if file == "" {
+		file = filepath.Join(server.DefaultDataDir, "admin.kubeconfig")
+	}
+	client, at, err := kubeconfig.Client(file)
+	if err != nil {
+		return nil, err
+	}
+	client.Timeout = apiTimeout
+	return &apiClient{client, at}, nil
+}
+
+// do sends a request with a body, which may be nil, and reads the answer.
+func (c *apiClient) do(ctx context.Context, method, path string, body, answer any) error {
+	var sent io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.url+path, sent)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return fmt.Errorf("%s %s: %s", method, path, refusal(response))
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes)).Decode(answer); err != nil {
+		return fmt.Errorf("%s %s: read the answer: %w", method, path, err)
+	}
+	return nil
+}
+
+// listAll reads a collection, page by page.
+func listAll[T any](ctx context.Context, c *apiClient, path string) ([]T, error) {
+	var all []T
+	for next := ""; ; {
+		var page struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []T `json:"items"`
+		}
+		query := url.Values{"limit": {apiPage}}
+		if next != "" {
+			query.Set("continue", next)
+		}
+		if err := c.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if next = page.Metadata.Continue; next == "" {
+			return all, nil
+		}
+	}
+}

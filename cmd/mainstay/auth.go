@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/authorizer"
+	"mainstay.dev/mainstay/filters/authz/rbac"
+	"mainstay.dev/mainstay/request"
+)
+
+func newAuth(signals <-chan os.Signal) *cobra.Command {
+	command := &cobra.Command{
+		Use: "auth", Short: "Look into who may do what", Args: unknownCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	command.AddCommand(newAuthWhy(signals))
+	return command
+}
+
+// why is the options of the command.
+type why struct {
+	kubeconfig, user, namespace, subresource string
+	groups                                   []string
+}
+
+func newAuthWhy(signals <-chan os.Signal) *cobra.Command {
+	var w why
+	command := &cobra.Command{
+		Use:   "why VERB RESOURCE[/NAME] | VERB /PATH",
+		Short: "Say why somebody may do something, or what comes near",
+		Long: `Ask a running server whether a user may do something, and say by which binding and
+rule, or, where nothing allows it, which rules of the user come near: that lack the
+verb, the name or the namespace. RESOURCE is one such as pods, deploy or
+deployments.apps.
+
+The user is the kubeconfig's own unless --as names one; groups that everybody has are
+added. It takes the right to create SubjectAccessReviews, and to read roles and
+bindings.`,
+		Example: `  mainstay auth why --as=jane --as-group=devs -n shop delete pods/web-0
+  mainstay auth why --as=system:serviceaccount:shop:bot get /metrics`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return &usageError{errors.New("a verb is needed, and a resource or a path")}
+			}
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			return w.run(ctx, c.OutOrStdout(), args[0], args[1])
+		},
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&w.user, "as", "", "the user (default: the kubeconfig's)")
+	flags.StringArrayVar(&w.groups, "as-group", nil, "a group of the user; may be repeated")
+	flags.StringVarP(&w.namespace, "namespace", "n", "", "the namespace (default: all, or none)")
+	flags.StringVar(&w.subresource, "subresource", "", "the subresource, such as log or status")
+	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "of the server (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
+	return command
+}
+
+func (w *why) run(ctx context.Context, out io.Writer, verb, what string) error {
+	client, err := newAPIClient(w.kubeconfig)
+	if err != nil {
+		return err
+	}
+	user, err := w.who(ctx, client)
+	if err != nil {
+		return err
+	}
+	asked, err := w.question(ctx, client, user, verb, what)
+	if err != nil {
+		return err
+	}
+	status, err := review(ctx, client, asked)
+	if err != nil {
+		return err
+	}
+	objects, err := readRights(ctx, client)
+	if err != nil {
+		return err
+	}
+	writeWhy(out, asked, status, rbac.Of(objects).Explain(asked, mostNear))
+	return nil
+}
+
+// who returns the user with all groups.
+func (w *why) who(ctx context.Context, client *apiClient) (*request.User, error) {
+	if w.user == "" {
+		if len(w.groups) > 0 {
+			return nil, &usageError{errors.New("--as-group needs --as")}
+		}
+		var self authenticationv1.SelfSubjectReview
+		if err := client.do(ctx, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", &self, &self); err != nil {
+			return nil, err
+		}
+		info := &self.Status.UserInfo
+		return &request.User{Name: info.Username, UID: info.UID, Groups: info.Groups}, nil
+	}
+	user := &request.User{Name: w.user, Groups: slices.Clone(w.groups)}
+	if namespace, _, ok := request.ServiceAccountOf(w.user); ok {
+		user.Groups = append(user.Groups, request.ServiceAccountGroups(namespace)...)
+	}
+	everybody := request.GroupAuthenticated
+	if w.user == request.Anonymous {
+		everybody = request.GroupUnauthenticated
+	}
+	if !slices.Contains(user.Groups, everybody) {
+		user.Groups = append(user.Groups, everybody)
+	}
+	return user, nil
+}
+
+// question returns what is asked. Where a resource has no group, the server is asked for it.
+func (w *why) question(ctx context.Context, client *apiClient, user *request.User, verb, what string) (*authorizer.Attributes, error) {
+	a := &authorizer.Attributes{User: user, Verb: verb}
+	if strings.HasPrefix(what, "/") {
+		a.Path = what
+		return a, nil
+	}
+	resource, name, _ := strings.Cut(what, "/")
+	found, err := findResource(ctx, client, resource)
+	if err != nil {
+		return nil, err
+	}
+	a.ResourceRequest, a.APIGroup, a.APIVersion, a.Resource = true, found.group, found.version, found.name
+	a.Name, a.Subresource, a.Namespace = name, w.subresource, w.namespace
+	if !found.namespaced && a.Resource != "namespaces" {
+		a.Namespace = ""
+	}
+	return a, nil
+}
+
+// foundResource is what a name stands for.
+type foundResource struct {
+	group, version, name string
+	namespaced           bool
+}
+
+// findResource looks for RESOURCE or RESOURCE.GROUP, by its plural, singular or short name.
+func findResource(ctx context.Context, client *apiClient, text string) (foundResource, error) {
+	resource, group, inGroup := strings.Cut(text, ".")
+	for _, path := range []string{"/api", "/apis"} {
+		var document apidiscoveryv2.APIGroupDiscoveryList
+		if err := client.do(ctx, http.MethodGet, path, nil, &document); err != nil {
+			return foundResource{}, err
+		}
+		for i := range document.Items {
+			g := &document.Items[i]
+			if inGroup && g.Name != group {
+				continue
+			}
+			for j := range g.Versions {
+				for k := range g.Versions[j].Resources {
+					if r := &g.Versions[j].Resources[k]; r.Resource == resource || r.SingularResource == resource || slices.Contains(r.ShortNames, resource) {
+						return foundResource{g.Name, g.Versions[j].Version, r.Resource, r.Scope == apidiscoveryv2.ScopeNamespace}, nil
+					}
+				}
+			}
+		}
+	}
+	return foundResource{}, fmt.Errorf("the server has no resource %q", text)
+}
+
+// review asks the server.
+func review(ctx context.Context, client *apiClient, a *authorizer.Attributes) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	asked := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: a.User.Name, Groups: a.User.Groups, UID: a.User.UID}}
+	if a.ResourceRequest {
+		asked.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: a.Namespace, Verb: a.Verb, Group: a.APIGroup, Version: a.APIVersion, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name,
+		}
+	} else {
+		asked.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.Path, Verb: a.Verb}
+	}
+	var answer authorizationv1.SubjectAccessReview
+	if err := client.do(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &asked, &answer); err != nil {
+		return nil, err
+	}
+	return &answer.Status, nil
+}
+
+// readRights reads all roles and bindings.
+func readRights(ctx context.Context, client *apiClient) (*rbac.Objects, error) {
+	const at = "/apis/rbac.authorization.k8s.io/v1/"
+	o := &rbac.Objects{}
+	var errs [4]error
+	o.ClusterRoles, errs[0] = listAll[rbacv1.ClusterRole](ctx, client, at+"clusterroles")
+	o.Roles, errs[1] = listAll[rbacv1.Role](ctx, client, at+"roles")
+	o.ClusterRoleBindings, errs[2] = listAll[rbacv1.ClusterRoleBinding](ctx, client, at+"clusterrolebindings")
+	o.RoleBindings, errs[3] = listAll[rbacv1.RoleBinding](ctx, client, at+"rolebindings")
+	return o, errors.Join(errs[:]...)
+}
+
+// mostNear is how many rules that come near are printed.
+const mostNear = 5
+
+func writeWhy(out io.Writer, asked *authorizer.Attributes, status *authorizationv1.SubjectAccessReviewStatus, grants []rbac.Grant) {
+	verdict, can := "denied", "cannot"
+	if status.Allowed {
+		verdict, can = "allowed", "can"
+	}
+	fmt.Fprintf(out, "%s: %s %s %s\n", verdict, asked.User.Name, can, describeQuestion(asked))
+	if status.Reason != "" {
+		fmt.Fprintf(out, "reason: %s\n", strings.ReplaceAll(status.Reason, "\n", "; "))
+	}
+	if status.EvaluationError != "" {
+		fmt.Fprintf(out, "error: %s\n", status.EvaluationError)
+	}
+	switch {
+	case status.Allowed && slices.Contains(asked.User.Groups, request.GroupMasters):
+		fmt.Fprintf(out, "by: the group %s, which may do everything\n", request.GroupMasters)
+		return
+	case len(grants) == 0 && !status.Allowed:
+		fmt.Fprintln(out, "nothing that is granted to the user by RBAC comes near")
+		return
+	case len(grants) == 0 || status.Allowed && len(grants[0].Lacks) > 0:
+		fmt.Fprintln(out, "by: another authorizer than RBAC")
+		return
+	}
+	for i := range grants {
+		g := &grants[i]
+		if len(g.Lacks) == 0 {
+			fmt.Fprintf(out, "by: %s\n    %s\n", g.Binding, describeRule(g))
+			continue
+		}
+		fmt.Fprintf(out, "near: %s\n    %s\n    differs in: %s\n", g.Binding, describeRule(g), strings.Join(g.Lacks, ", "))
+	}
+}
+
+func describeQuestion(a *authorizer.Attributes) string {
+	if !a.ResourceRequest {
+		return a.Verb + " " + a.Path
+	}
+	text := a.Verb + " " + a.Resource
+	if a.Subresource != "" {
+		text += "/" + a.Subresource
+	}
+	if a.APIGroup != "" {
+		text += "." + a.APIGroup
+	}
+	if a.Name != "" {
+		text += fmt.Sprintf(" %q", a.Name)
+	}
+	if a.Namespace != "" {
+		return text + fmt.Sprintf(" in the namespace %q", a.Namespace)
+	}
+	return text + " at the cluster scope"
+}
+
+// describeRule says what a rule allows, and where.
+func describeRule(g *rbac.Grant) string {
+	text := "allows " + strings.Join(g.Rule.Verbs, ", ") + " of "
+	if len(g.Rule.NonResourceURLs) > 0 {
+		return text + strings.Join(g.Rule.NonResourceURLs, ", ")
+	}
+	text += strings.Join(g.Rule.Resources, ", ")
+	if groups := strings.Join(g.Rule.APIGroups, ", "); groups != "" {
+		text += " in " + groups
+	}
+	if len(g.Rule.ResourceNames) > 0 {
+		text += " named " + strings.Join(g.Rule.ResourceNames, ", ")
+	}
+	if g.Namespace != "" {
+		text += fmt.Sprintf(", in the namespace %q", g.Namespace)
+	}
+	return text
+}

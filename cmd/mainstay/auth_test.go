@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// TestRightsCommands: kubeconfigs of a user and of a service account, and why they may do
+// what they may.
+func TestRightsCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, jane, bot := filepath.Join(dir, "data"), filepath.Join(dir, "jane.kubeconfig"), filepath.Join(dir, "bot.kubeconfig")
+	s := testserver.New(t, testserver.Options{Dir: data})
+	admin := clientOf(t, s)
+	ctx := t.Context()
+	for _, err := range []error{
+		func() error {
+			_, err := admin.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bot"}}, metav1.CreateOptions{})
+			return err
+		}(),
+		func() error {
+			_, err := admin.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{
+				ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}}},
+			}, metav1.CreateOptions{})
+			return err
+		}(),
+		func() error {
+			_, err := admin.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: "devs"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "devs"}, {Kind: "ServiceAccount", Namespace: "default", Name: "bot"}},
+			}, metav1.CreateOptions{})
+			return err
+		}(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := s.Dir()
+	adminFile := filepath.Join(home, "admin.kubeconfig")
+
+	mainstay(t, 0, "", "kubeconfig", "--user=jane", "--group=devs", "--ttl=1h", "--data-dir="+home, "--output="+jane)
+	mainstay(t, 0, "", "kubeconfig", "--serviceaccount=default/bot", "--ttl=1h", "--kubeconfig="+adminFile, "--output="+bot)
+	for _, file := range []string{jane, bot} {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file, info, err)
+		}
+		config, err := clientcmd.BuildConfigFromFlags("", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if _, err := client.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "cannot list resource") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+
+	why := func(says string, args ...string) {
+		t.Helper()
+		mainstay(t, 0, says, append([]string{"auth", "why", "--kubeconfig=" + adminFile}, args...)...)
+	}
+	why("allowed: jane can get pods \"p\" in the namespace \"default\"", "--as=jane", "--as-group=devs", "-n", "default", "get", "po/p")
+	why("by: RoleBinding \"devs/default\" of Role \"reader\" to Group \"devs\"\n    allows get, list of pods, in the namespace \"default\"", "--as=jane", "--as-group=devs", "-n", "default", "get", "po/p")
+	why("denied: jane cannot delete pods \"p\" in the namespace \"default\"\nnear: RoleBinding", "--as=jane", "--as-group=devs", "-n", "default", "delete", "pods/p")
+	why("differs in: verb", "--as=jane", "--as-group=devs", "-n", "default", "delete", "pods/p")
+	why("differs in: namespace", "--as=jane", "--as-group=devs", "-n", "other", "list", "pods")
+	why("comes near", "--as=jane", "-n", "default", "get", "deployments.apps")
+	why("to ServiceAccount \"bot/default\"", "--as=system:serviceaccount:default:bot", "-n", "default", "list", "pods")
+	why("may do everything", "delete", "nodes")
+	why("by: ClusterRoleBinding \"system:discovery\"", "--as=jane", "get", "/apis")
+	why("reason: no relationship found between node 'n' and this object", "--as=system:node:n", "--as-group=system:nodes", "-n", "default", "get", "secrets/s")
+	mainstay(t, 1, `the server has no resource "nopes"`, "auth", "why", "--kubeconfig="+adminFile, "get", "nopes")
+	mainstay(t, 2, "a verb is needed, and a resource or a path", "auth", "why", "get")
+	mainstay(t, 2, "one of --user and --serviceaccount is needed", "kubeconfig")
+	mainstay(t, 2, "it must be NAMESPACE/NAME", "kubeconfig", "--serviceaccount=x")
+	mainstay(t, 2, "it must be at least 10m0s", "kubeconfig", "--user=x", "--ttl=1s")
+	mainstay(t, 1, "not found", "kubeconfig", "--serviceaccount=default/nope", "--kubeconfig="+adminFile)
+	mainstay(t, 1, "no such file", "kubeconfig", "--user=x", "--data-dir="+filepath.Join(dir, "nope"))
+}

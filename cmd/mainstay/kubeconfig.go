@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/egress/kubeconfig"
+	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/server"
+)
+
+// defaultTTL of credentials; the shortest is what CertificateSigningRequests and TokenRequests
+// can ask for.
+const (
+	defaultTTL  = 30 * 24 * time.Hour
+	shortestTTL = 10 * time.Minute
+)
+
+// credentials are the options of the command.
+type credentials struct {
+	user, account       string
+	groups              []string
+	ttl                 time.Duration
+	dataDir, kubeconfig string
+	output              string
+}
+
+func newKubeconfig(signals <-chan os.Signal) *cobra.Command {
+	var k credentials
+	command := &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Make a kubeconfig for a user or a service account",
+		Long: `Make a kubeconfig by which somebody reaches a server.
+
+A user gets a client certificate: of the authority in the data directory, whether
+the server runs or not, or, with --kubeconfig, by a CertificateSigningRequest that
+is made, approved and signed in that cluster, which takes a signer such as
+kube-controller-manager's. A certificate cannot be taken back: what its user may do
+can.
+
+A service account gets a token of a running server, which is worth nothing once the
+account is deleted.`,
+		Example: `  mainstay kubeconfig --user=jane --group=devs --output=jane.kubeconfig
+  mainstay kubeconfig --serviceaccount=shop/bot --ttl=24h --kubeconfig=admin.kubeconfig`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := k.check(); err != nil {
+				return &usageError{err}
+			}
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			entry, err := k.make(ctx)
+			if err != nil {
+				return err
+			}
+			if k.output == "" {
+				_, err = c.OutOrStdout().Write(entry.Text())
+				return err
+			}
+			return pki.WriteFile(k.output, entry.Text(), 0o600)
+		},
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&k.user, "user", "", "name of the user")
+	flags.StringArrayVar(&k.groups, "group", nil, "a group of the user; may be repeated")
+	flags.StringVar(&k.account, "serviceaccount", "", "NAMESPACE/NAME of a service account, instead of a user")
+	flags.DurationVar(&k.ttl, "ttl", defaultTTL, "how long the credentials are good")
+	flags.StringVar(&k.dataDir, "data-dir", "./"+server.DefaultDataDir, "data directory of the server")
+	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, instead of its data directory")
+	flags.StringVar(&k.output, "output", "", "file to write, readable by its owner alone (default: standard output)")
+	return command
+}
+
+func (k *credentials) check() error {
+	switch namespace, name, ok := strings.Cut(k.account, "/"); {
+	case (k.user == "") == (k.account == ""):
+		return errors.New("one of --user and --serviceaccount is needed")
+	case k.account != "" && (!ok || namespace == "" || name == "" || strings.Contains(name, "/")):
+		return fmt.Errorf("--serviceaccount is %q; it must be NAMESPACE/NAME", k.account)
+	case k.account != "" && len(k.groups) > 0:
+		return errors.New("--group is for users")
+	case k.ttl < shortestTTL:
+		return fmt.Errorf("--ttl is %s; it must be at least %s", k.ttl, shortestTTL)
+	}
+	return nil
+}
+
+// make makes the credentials.
+func (k *credentials) make(ctx context.Context) (*kubeconfig.Entry, error) {
+	file := k.kubeconfig
+	if file == "" {
+		file = filepath.Join(k.dataDir, "admin.kubeconfig")
+	}
+	entry := &kubeconfig.Entry{User: k.user}
+	var err error
+	if entry.Server, entry.CA, err = kubeconfig.Cluster(file); err != nil {
+		return nil, err
+	}
+	if k.user != "" && k.kubeconfig == "" {
+		entry.Certificate, entry.Key, err = k.issue()
+		return entry, err
+	}
+	client, err := newAPIClient(file)
+	if err != nil {
+		return nil, err
+	}
+	if k.account == "" {
+		entry.Certificate, entry.Key, err = k.sign(ctx, client)
+		return entry, err
+	}
+	namespace, name, _ := strings.Cut(k.account, "/")
+	entry.User, entry.Namespace = request.ServiceAccountUser(namespace, name), namespace
+	entry.Token, err = k.token(ctx, client, namespace, name)
+	return entry, err
+}
+
+// issue has the data directory's authority sign.
+func (k *credentials) issue() (certificate, key []byte, err error) {
+	authority, err := pki.OpenExisting(filepath.Join(k.dataDir, "pki"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("there is no authority in %s; start a server there first, or name one with --kubeconfig: %w", k.dataDir, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return authority.Issue(k.ttl, k.user, k.groups...)
+}
+
+func (k *credentials) token(ctx context.Context, client *apiClient, namespace, name string) (string, error) {
+	seconds := int64(k.ttl.Seconds())
+	asked := authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	var answer authenticationv1.TokenRequest
+	err := client.do(ctx, http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token", &asked, &answer)
+	return answer.Status.Token, err
+}
+
+// Where requests for certificates are, and how long a signer is waited for.
+const (
+	requestsPath  = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+	signerTimeout = 30 * time.Second
+	signerPeriod  = 500 * time.Millisecond
+)
+
+// sign has the cluster sign: it asks, approves, and waits for the signer. The request is
+// deleted in any case.
+func (k *credentials) sign(ctx context.Context, client *apiClient) (certificate, key []byte, err error) {
+	key, text, err := k.certificateRequest()
+	if err != nil {
+		return nil, nil, err
+	}
+	seconds := int32(k.ttl.Seconds())
+	csr := certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+		Request: text, SignerName: certificatesv1.KubeAPIServerClientSignerName, ExpirationSeconds: &seconds,
+		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+	}}
+	csr.GenerateName = "mainstay-kubeconfig-"
+	if err := client.do(ctx, http.MethodPost, requestsPath, &csr, &csr); err != nil {
+		return nil, nil, err
+	}
+	at := requestsPath + "/" + csr.Name
+	defer func() {
+		gone := client.do(context.WithoutCancel(ctx), http.MethodDelete, at, nil, &metav1.Status{})
+		err = errors.Join(err, gone)
+	}()
+	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "MainstayKubeconfig", Message: "asked for and approved by mainstay kubeconfig",
+	})
+	if err := client.do(ctx, http.MethodPut, at+"/approval", &csr, &csr); err != nil {
+		return nil, nil, err
+	}
+	certificate, err = awaitCertificate(ctx, client, at)
+	return certificate, key, err
+}
+
+func (k *credentials) certificateRequest() (key, text []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: k.user, Organization: k.groups}}, private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
+}
+
+func awaitCertificate(ctx context.Context, client *apiClient, at string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, signerTimeout)
+	defer cancel()
+	ticker := time.NewTicker(signerPeriod)
+	defer ticker.Stop()
+	for {
+		var csr certificatesv1.CertificateSigningRequest
+		switch err := client.do(ctx, http.MethodGet, at, nil, &csr); {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return nil, fmt.Errorf("nobody signed the certificate within %s; the signer %s is part of kube-controller-manager. With --data-dir none is needed", signerTimeout, certificatesv1.KubeAPIServerClientSignerName)
+		case err != nil:
+			return nil, err
+		}
+		if len(csr.Status.Certificate) > 0 {
+			return csr.Status.Certificate, nil
+		}
+		for _, c := range csr.Status.Conditions {
+			if c.Type == certificatesv1.CertificateFailed {
+				return nil, fmt.Errorf("the signer refused: %s", c.Message)
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package changes_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mainstay.dev/mainstay/controllers/changes"
+	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/kv/embedded"
+)
+
+// recorder writes down what it is told of, each in a line.
+type recorder struct {
+	lines  chan string
+	panics bool // at the next change
+}
+
+func (r *recorder) Reset()  { r.lines <- "reset" }
+func (r *recorder) Synced() { r.lines <- "synced" }
+func (r *recorder) Changed(c *changes.Change) {
+	if r.panics {
+		r.panics = false
+		panic("a subscriber's fault")
+	}
+	r.lines <- fmt.Sprintf("%s %s %s: %s, was %s", c.Path, c.Namespace, c.Name, c.Value, c.Prev)
+}
+
+func (r *recorder) next(n int) []string {
+	var lines []string
+	for range n {
+		lines = append(lines, <-r.lines)
+	}
+	return lines
+}
+
+func TestFeed(t *testing.T) {
+	t.Parallel()
+	backend, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	commit := func(op kv.Op) {
+		t.Helper()
+		op.Expect = kv.AnyRevision
+		if result, err := backend.Commit(t.Context(), op); err != nil || !result.Committed {
+			t.Fatal(result, err)
+		}
+	}
+	put := func(key, value string) { t.Helper(); commit(kv.Op{Key: key, Value: []byte(value)}) }
+	put("/p/pods/a/x", "1")
+	put("/p/services/specs/a/s", "2")
+	put("/p/example.com/ws/b/w", "3")
+	put("/p/nodes/n", "4")
+	put("/other/pods/a/x", "5")
+	put("/p/odd", "6") // no object
+	stores := map[string]bool{"pods": true, "nodes": true, "services/specs": true}
+	r := &recorder{lines: make(chan string, 1000)}
+	feed := changes.New(changes.Config{
+		Backend: backend, Prefix: "p", Stores: func(path string) bool { return stores[path] }, Logger: slog.New(slog.DiscardHandler),
+	}, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); feed.Run(ctx) }()
+	all := []string{"reset", "example.com/ws b w: 3, was ", "nodes  n: 4, was ", "pods a x: 1, was ", "services/specs a s: 2, was ", "synced"}
+	if diff := cmp.Diff(all, r.next(len(all))); diff != "" {
+		t.Errorf("at first (-want +got):\n%s", diff)
+	}
+	put("/p/pods/a/x", "7")
+	commit(kv.Op{Key: "/p/nodes/n", Kind: kv.OpDelete})
+	if diff := cmp.Diff([]string{"pods a x: 7, was 1", "nodes  n: , was 4"}, r.next(2)); diff != "" {
+		t.Errorf("then (-want +got):\n%s", diff)
+	}
+	r.panics = true
+	put("/p/pods/a/x", "8")
+	again := []string{"reset", "example.com/ws b w: 3, was ", "pods a x: 8, was ", "services/specs a s: 2, was ", "synced"}
+	if diff := cmp.Diff(again, r.next(len(again))); diff != "" {
+		t.Errorf("after a panic (-want +got):\n%s", diff)
+	}
+	cancel()
+	<-ended
+}
+
+// TestFeedOfMany: everything is passed on, in pages, however much there is.
+func TestFeedOfMany(t *testing.T) {
+	t.Parallel()
+	backend, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	const n = 500
+	var ops []kv.Op
+	for i := range n {
+		ops = append(ops, kv.Op{Key: fmt.Sprintf("/p/pods/a/%d", i), Value: []byte("v")})
+	}
+	if _, err := backend.Commit(t.Context(), ops...); err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{lines: make(chan string, 2*n)}
+	feed := changes.New(changes.Config{Backend: backend, Prefix: "/p", Stores: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler)}, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); feed.Run(ctx) }()
+	seen := map[string]bool{}
+	for line := range r.lines {
+		if seen[line] = true; line == "synced" {
+			break
+		}
+	}
+	if len(seen) != n+2 {
+		t.Errorf("%d lines, want %d", len(seen), n+2)
+	}
+	cancel()
+	<-ended
+}

@@ -1,0 +1,141 @@
+// Package rootca publishes in each namespace, for its pods, by whom this server's
+// certificate is signed, as kube-controller-manager's
+// root-ca-certificate-publisher-controller does.
+//
+// Imports: codec, controllers/changes, controllers/work, local, storage.
+package rootca
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/changes"
+	"mainstay.dev/mainstay/controllers/work"
+	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/storage"
+)
+
+const (
+	// Name is that of the controller.
+	Name = "root-ca-certificate-publisher-controller"
+	// account is the service account that it writes as.
+	account = "root-ca-cert-publisher"
+	// configMap is what it writes.
+	configMap = "kube-root-ca.crt"
+	workers   = 16
+
+	descriptionKey = "kubernetes.io/description"
+	description    = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
+		"No other usage is guaranteed across distributions of Kubernetes clusters."
+)
+
+// Config configures a Controller. All fields are required.
+type Config struct {
+	// Bundle returns the certificates to publish, as PEM.
+	Bundle func() []byte
+	// Stored are the stored ConfigMaps. Single ones are looked at, which is no reason
+	// to have all of them in a watch cache.
+	Stored storage.Interface
+	// Access is to the control plane; its user is replaced by the controller's.
+	Access *local.Access
+	Logger *slog.Logger
+}
+
+// Controller is the controller.
+type Controller struct {
+	logger     *slog.Logger
+	bundle     func() []byte
+	stored     storage.Interface
+	namespaces *local.Client[*corev1.Namespace]
+	maps       *local.Client[*corev1.ConfigMap]
+}
+
+// New returns a controller that has not begun.
+func New(config Config) *Controller {
+	access := config.Access.AsController(account)
+	return &Controller{
+		logger: config.Logger, bundle: config.Bundle, stored: config.Stored,
+		namespaces: local.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces")),
+		maps:       local.For[*corev1.ConfigMap](access, corev1.SchemeGroupVersion.WithResource("configmaps")),
+	}
+}
+
+// Begin returns the subscriber that does the work until ctx ends, and what waits for
+// its end.
+func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.logger})
+	return &subscriber{queue}, queue.Close
+}
+
+// subscriber queues the namespaces whose config map may not be as it should be.
+type subscriber struct{ queue *work.Queue[string] }
+
+func (*subscriber) Reset()  {}
+func (*subscriber) Synced() {}
+
+func (s *subscriber) Changed(c *changes.Change) {
+	switch {
+	case c.Path == "namespaces" && c.Value != nil:
+		s.queue.Add(c.Name)
+	case c.Path == "configmaps" && c.Name == configMap:
+		s.queue.Add(c.Namespace)
+	}
+}
+
+// sync writes the config map of a namespace that is not going away.
+func (c *Controller) sync(ctx context.Context, namespace string) error {
+	ns, err := c.namespaces.Get(ctx, types.NamespacedName{Name: namespace})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case ns.Status.Phase != corev1.NamespaceActive:
+		return nil
+	}
+	err = c.write(ctx, types.NamespacedName{Namespace: namespace, Name: configMap})
+	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("publish the root certificate in %s: %w", namespace, err)
+	}
+	return nil
+}
+
+func (c *Controller) write(ctx context.Context, name types.NamespacedName) error {
+	data := map[string]string{"ca.crt": string(c.bundle())}
+	record, err := c.stored.Get(ctx, name, storage.ReadOptions{})
+	if errors.Is(err, storage.ErrNotFound) {
+		_, err = c.maps.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, Annotations: map[string]string{descriptionKey: description}},
+			Data:       data,
+		})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	current, err := codec.SharedAs[*corev1.ConfigMap](record)
+	if err != nil || maps.Equal(current.Data, data) && current.Annotations[descriptionKey] != "" { // somebody else's description may stay
+		return err
+	}
+	_, err = c.maps.Update(ctx, name, func(m *corev1.ConfigMap) error {
+		m.Data = data
+		if m.Annotations == nil {
+			m.Annotations = map[string]string{}
+		}
+		m.Annotations[descriptionKey] = description
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,113 @@
+// Package serviceaccounts creates the default service account of each namespace, as
+// kube-controller-manager's serviceaccount-controller does.
+//
+// Imports: controllers/changes, controllers/work, local, storage.
+package serviceaccounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/controllers/changes"
+	"mainstay.dev/mainstay/controllers/work"
+	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/storage"
+)
+
+const (
+	// Name is that of the controller.
+	Name = "serviceaccount-controller"
+	// account is the service account that it writes as.
+	account = "service-account-controller"
+	// defaultName is that of the accounts that it creates.
+	defaultName = "default"
+	workers     = 16
+)
+
+// Config configures a Controller. All fields are required.
+type Config struct {
+	// Stored are the stored ServiceAccounts. Single ones are looked at, which is no
+	// reason to have all of them in a watch cache.
+	Stored storage.Interface
+	// Access is to the control plane; its user is replaced by the controller's.
+	Access *local.Access
+	Logger *slog.Logger
+}
+
+// Controller is the controller. Ensure may be called at any time, by any goroutine.
+type Controller struct {
+	logger     *slog.Logger
+	stored     storage.Interface
+	namespaces *local.Client[*corev1.Namespace]
+	accounts   *local.Client[*corev1.ServiceAccount]
+}
+
+// New returns a controller that has not begun.
+func New(config Config) *Controller {
+	access := config.Access.AsController(account)
+	return &Controller{
+		logger: config.Logger, stored: config.Stored,
+		namespaces: local.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces")),
+		accounts:   local.For[*corev1.ServiceAccount](access, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
+	}
+}
+
+// Begin returns the subscriber that does the work until ctx ends, and what waits for
+// its end.
+func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.logger})
+	return &subscriber{queue}, queue.Close
+}
+
+// subscriber queues the namespaces that may lack their account.
+type subscriber struct{ queue *work.Queue[string] }
+
+func (*subscriber) Reset()  {}
+func (*subscriber) Synced() {}
+
+func (s *subscriber) Changed(c *changes.Change) {
+	switch {
+	case c.Path == "namespaces" && c.Value != nil:
+		s.queue.Add(c.Name)
+	case c.Path == "serviceaccounts" && c.Name == defaultName && c.Value == nil:
+		s.queue.Add(c.Namespace)
+	}
+}
+
+// sync creates the account of a namespace that is not going away.
+func (c *Controller) sync(ctx context.Context, namespace string) error {
+	ns, err := c.namespaces.Get(ctx, types.NamespacedName{Name: namespace})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case ns.Status.Phase != corev1.NamespaceActive:
+		return nil
+	}
+	_, err = c.stored.Get(ctx, types.NamespacedName{Namespace: namespace, Name: defaultName}, storage.ReadOptions{})
+	if !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return c.Ensure(ctx, namespace)
+}
+
+// Ensure creates the default account of a namespace, unless it is there or the
+// namespace is going away.
+func (c *Controller) Ensure(ctx context.Context, namespace string) error {
+	_, err := c.accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: defaultName}})
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create the default service account of %s: %w", namespace, err)
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+// Package work is the queue of a controller: keys of what is to be looked at, each
+// by one goroutine at a time, with delays between attempts that fail. A queue at
+// rest has no goroutine.
+//
+// Imports: nothing of ours.
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+const (
+	// minDelay and maxDelay bound what passes before a failed attempt is repeated.
+	minDelay = 20 * time.Millisecond
+	maxDelay = 5 * time.Minute
+	// warnAfter is the attempt whose failure is worth a warning: those before it are
+	// mostly conflicts with other writers.
+	warnAfter = 4
+)
+
+// Config configures a Queue. All fields are required.
+type Config[K comparable] struct {
+	// Name is the controller's, in the log.
+	Name string
+	// Workers is how many keys are looked at concurrently, at most.
+	Workers int
+	// Do looks at a key. An error, and a panic, has it called again later.
+	Do     func(ctx context.Context, key K) error
+	Logger *slog.Logger
+}
+
+// Queue calls Do with the keys that are added to it. A key that is added while Do has
+// it is done again afterwards; one that is waiting is not added twice. Methods may be
+// called concurrently.
+type Queue[K comparable] struct {
+	config Config[K]
+	ctx    context.Context
+	tasks  sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		// ready are waiting keys in order; states has them, and those that Do has or
+		// that failed.
+		ready   []K
+		states  map[K]*state
+		workers int
+		closed  bool
+	}
+}
+
+type state struct {
+	queued, running bool
+	again           bool // was added while running
+	failures        int
+	retry           *time.Timer // of a failed key; nil: none
+}
+
+// New returns a queue that works until ctx ends.
+func New[K comparable](ctx context.Context, config Config[K]) *Queue[K] {
+	q := &Queue[K]{config: config, ctx: ctx}
+	q.mu.states = make(map[K]*state)
+	return q
+}
+
+// Add has a key looked at soon.
+func (q *Queue[K]) Add(key K) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.addLocked(key)
+}
+
+// AddAfter has a key looked at after a while, or again at once if Do has it now.
+func (q *Queue[K]) AddAfter(key K, delay time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.stateLocked(key)
+	switch {
+	case s.running:
+		s.again = true
+		return
+	case s.queued, s.retry != nil:
+		return
+	}
+	q.laterLocked(key, s, delay)
+}
+
+func (q *Queue[K]) stateLocked(key K) *state {
+	s := q.mu.states[key]
+	if s == nil {
+		s = &state{}
+		q.mu.states[key] = s
+	}
+	return s
+}
+
+func (q *Queue[K]) addLocked(key K) {
+	if q.mu.closed || q.ctx.Err() != nil {
+		return
+	}
+	s := q.stateLocked(key)
+	switch {
+	case s.queued:
+		return
+	case s.running:
+		s.again = true
+		return
+	}
+	s.queued = true
+	if s.retry != nil {
+		s.retry.Stop()
+		s.retry = nil
+	}
+	q.mu.ready = append(q.mu.ready, key)
+	if q.mu.workers < q.config.Workers {
+		q.mu.workers++
+		q.tasks.Go(q.run)
+	}
+}
+
+// laterLocked adds a key when a delay is over.
+func (q *Queue[K]) laterLocked(key K, s *state, delay time.Duration) {
+	if q.mu.closed {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(delay, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if s.retry == timer {
+			s.retry = nil
+			q.addLocked(key)
+		}
+	})
+	s.retry = timer
+}
+
+// Close stops what is waiting for its time, and waits for what is being done. The
+// queue's context should have ended.
+func (q *Queue[K]) Close() {
+	q.mu.Lock()
+	q.mu.closed = true
+	q.mu.ready = nil
+	for _, s := range q.mu.states {
+		if s.retry != nil {
+			s.retry.Stop()
+		}
+	}
+	q.mu.Unlock()
+	q.tasks.Wait()
+}
+
+// run is a worker: it ends when nothing is waiting.
+func (q *Queue[K]) run() {
+	for {
+		key, ok := q.take()
+		if !ok {
+			return
+		}
+		q.done(key, q.do(key))
+	}
+}
+
+func (q *Queue[K]) take() (key K, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.mu.ready) == 0 || q.ctx.Err() != nil {
+		q.mu.workers--
+		return key, false
+	}
+	key = q.mu.ready[0]
+	q.mu.ready = q.mu.ready[1:]
+	if len(q.mu.ready) == 0 {
+		q.mu.ready = nil // what a burst has grown
+	}
+	s := q.mu.states[key]
+	s.queued, s.running = false, true
+	return key, true
+}
+
+// do calls Do. A panic is an error.
+func (q *Queue[K]) do(key K) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			q.config.Logger.Error("a controller panicked", "controller", q.config.Name, "key", key, "panic", reason, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", reason)
+		}
+	}()
+	return q.config.Do(q.ctx, key)
+}
+
+func (q *Queue[K]) done(key K, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.mu.states[key]
+	s.running = false
+	if err != nil && q.ctx.Err() == nil {
+		if !errors.Is(err, errNotDue) {
+			s.failures++
+			q.log(key, s.failures, err)
+		}
+		if !s.again {
+			q.laterLocked(key, s, delayAfter(s.failures, err))
+			return
+		}
+	} else {
+		s.failures = 0
+	}
+	if s.again {
+		s.again = false
+		q.addLocked(key)
+		return
+	}
+	delete(q.mu.states, key)
+}
+
+func (q *Queue[K]) log(key K, failures int, err error) {
+	level := slog.LevelDebug
+	if failures == warnAfter {
+		level = slog.LevelWarn
+	}
+	q.config.Logger.Log(q.ctx, level, "a controller will try again", "controller", q.config.Name, "key", key, "failures", failures, "err", err)
+}
+
+// delayAfter grows with the failures; the server's own word (Retry-After) counts
+// more.
+func delayAfter(failures int, err error) time.Duration {
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		return time.Duration(seconds) * time.Second
+	}
+	var later *LaterError
+	if errors.As(err, &later) {
+		return later.After
+	}
+	delay := maxDelay
+	if failures < 16 {
+		delay = min(maxDelay, minDelay<<(failures-1))
+	}
+	return delay/2 + rand.N(delay/2)
+}
+
+// LaterError is an error of Do that says when to try again.
+type LaterError struct {
+	After time.Duration
+	Err   error
+}
+
+// errNotDue is behind Later.
+var errNotDue = errors.New("it is not time yet")
+
+// Later is an error of Do for a key that is to be looked at again after a while, though
+// nothing failed.
+func Later(after time.Duration) error { return &LaterError{After: after, Err: errNotDue} }
+
+func (e *LaterError) Error() string { return e.Err.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (e *LaterError) Unwrap() error { return e.Err }

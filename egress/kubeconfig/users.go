@@ -1,0 +1,127 @@
+package kubeconfig
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Users are the users of a kubeconfig, as what this server shows to servers whose
+// names theirs are: "host:port", "*.domain:port", the same without a port where
+// that is 443, and "*" for all others.
+type Users struct {
+	byName  map[string]*userPart
+	current string // the user of the current context
+	dir     string
+}
+
+// ReadUsers reads the users of a kubeconfig. Its clusters may be missing.
+func ReadUsers(path string) (*Users, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	var config kubeconfig
+	if err := yaml.Unmarshal(raw, &config); err != nil {
+		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
+	}
+	users := &Users{byName: make(map[string]*userPart, len(config.Users)), dir: filepath.Dir(path)}
+	for i := range config.Users {
+		user := &config.Users[i].User
+		basic := *user
+		basic.Username = "" // for a server that asks for it, a password will do
+		if err := basic.check(); err != nil {
+			return nil, fmt.Errorf("use the kubeconfig %s: user %q: %w", path, config.Users[i].Name, err)
+		}
+		users.byName[config.Users[i].Name] = user
+	}
+	if context, ok := part(config.Contexts, config.CurrentContext); ok {
+		users.current = context.Context.User
+	}
+	return users, nil
+}
+
+// For returns what to show to a server, nil for nothing. Client certificates are
+// read now, tokens that are in files when they are used.
+func (u *Users) For(host, port string) (*Credentials, error) {
+	if u == nil {
+		return nil, nil
+	}
+	user := u.find(host, port)
+	if user == nil {
+		return nil, nil
+	}
+	c := &Credentials{user: *user, dir: u.dir}
+	certificate, err := dataOrFile(user.CertificateData, user.Certificate, u.dir)
+	if err != nil {
+		return nil, err
+	}
+	key, err := dataOrFile(user.KeyData, user.Key, u.dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(certificate) > 0 || len(key) > 0 {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate for %s: %w", net.JoinHostPort(host, port), err)
+		}
+		c.Certificate = &pair
+	}
+	return c, nil
+}
+
+// find returns the user with the most particular name.
+func (u *Users) find(host, port string) *userPart {
+	names := namesOf(net.JoinHostPort(host, port))
+	if port == "443" {
+		names = append(names, namesOf(host)...)
+	}
+	for _, name := range append(names, "*", u.current) {
+		if user := u.byName[name]; user != nil {
+			return user
+		}
+	}
+	return nil
+}
+
+// namesOf are a name and the wildcards that it matches.
+func namesOf(name string) []string {
+	names := []string{name}
+	for _, rest, more := strings.Cut(name, "."); more; _, rest, more = strings.Cut(rest, ".") {
+		names = append(names, "*."+rest)
+	}
+	return names
+}
+
+// Credentials are what this server shows to another one. It is safe for concurrent
+// use.
+type Credentials struct {
+	Certificate *tls.Certificate // nil: none
+	user        userPart
+	dir         string
+}
+
+// Authorize adds the token or password to the header of a request. A file is read
+// each time: tokens do not last.
+func (c *Credentials) Authorize(header http.Header) error {
+	if c == nil {
+		return nil
+	}
+	token, err := dataOrFile([]byte(c.user.Token), c.user.TokenFile, c.dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the token: %w", err)
+	case len(token) > 0:
+		header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	case c.user.Username != "":
+		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(c.user.Username+":"+c.user.Password)))
+	}
+	return nil
+}

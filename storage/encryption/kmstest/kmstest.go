@@ -1,0 +1,226 @@
+// Package kmstest runs a KMS v2 plugin for tests, as a process of its own that speaks gRPC
+// over a unix socket, as a plugin of a cluster does. The process is the test's own binary:
+// its TestMain calls Main.
+//
+// Imports: nothing of ours.
+package kmstest
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	api "k8s.io/kms/apis/v2"
+)
+
+// folderEnv has the test's binary be the plugin of a folder.
+const folderEnv = "MAINSTAY_TEST_KMS"
+
+// Behaviour is how a plugin answers. Its zero value is that of a healthy one with the
+// key "1".
+type Behaviour struct {
+	KeyID       string
+	EncryptWith string // the key of Encrypt, where it is another one than Status says
+	Healthz     string
+	Version     string
+	Annotations map[string][]byte
+	Delay       time.Duration // before each answer
+	Refuse      bool          // each call fails
+	Garbage     bool          // Decrypt answers with what it never encrypted
+}
+
+// Main runs the tests, or the plugin. Its result is meant for os.Exit.
+func Main(m *testing.M) int {
+	if folder := os.Getenv(folderEnv); folder != "" {
+		if err := serve(folder); err != nil {
+			fmt.Fprintln(os.Stderr, "the plugin:", err)
+			return 1
+		}
+		return 0
+	}
+	return m.Run()
+}
+
+// Plugin is a running plugin, or one that was stopped.
+type Plugin struct {
+	t       testing.TB
+	folder  string
+	process *exec.Cmd
+}
+
+// New starts a plugin, which ends with the test.
+func New(t testing.TB) *Plugin {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "kms") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Plugin{t: t, folder: folder}
+	t.Cleanup(func() {
+		p.Kill()
+		_ = os.RemoveAll(folder)
+	})
+	p.Set(Behaviour{})
+	p.Start()
+	return p
+}
+
+// Endpoint is where the plugin is.
+func (p *Plugin) Endpoint() string { return "unix://" + socketOf(p.folder) }
+
+func socketOf(folder string) string { return filepath.Join(folder, "s") }
+
+// Set says how the plugin answers from now on.
+func (p *Plugin) Set(b Behaviour) {
+	p.t.Helper()
+	data, err := json.Marshal(b)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	next := filepath.Join(p.folder, "next")
+	if err := errors.Join(os.WriteFile(next, data, 0o600), os.Rename(next, filepath.Join(p.folder, "behaviour"))); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Start starts the process anew. It does not wait until it serves: clients do.
+func (p *Plugin) Start() {
+	p.t.Helper()
+	p.process = exec.Command(os.Args[0])
+	p.process.Env = append(os.Environ(), folderEnv+"="+p.folder)
+	p.process.Stderr = os.Stderr
+	if err := p.process.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Kill ends the process at once.
+func (p *Plugin) Kill() {
+	if p.process == nil {
+		return
+	}
+	_ = p.process.Process.Kill()
+	_ = p.process.Wait()
+	p.process = nil
+}
+
+// Calls returns how often a method (Status, Encrypt, Decrypt) was called.
+func (p *Plugin) Calls(method string) int {
+	p.t.Helper()
+	info, err := os.Stat(filepath.Join(p.folder, method))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return int(info.Size())
+}
+
+func serve(folder string) error {
+	_ = os.Remove(socketOf(folder)) // of a process that was killed
+	listener, err := net.Listen("unix", socketOf(folder))
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	api.RegisterKeyManagementServiceServer(server, service{folder: folder})
+	return server.Serve(listener)
+}
+
+// service encrypts with a key that is made of its ID, so that it survives the process.
+type service struct {
+	api.UnimplementedKeyManagementServiceServer
+	folder string
+}
+
+// begin counts a call and returns how to answer it.
+func (s service) begin(ctx context.Context, method string) (Behaviour, error) {
+	var b Behaviour
+	calls, err := os.OpenFile(filepath.Join(s.folder, method), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return b, err
+	}
+	_, err = calls.Write([]byte{'.'})
+	if err := errors.Join(err, calls.Close()); err != nil {
+		return b, err
+	}
+	data, err := os.ReadFile(filepath.Join(s.folder, "behaviour"))
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	if err != nil {
+		return b, err
+	}
+	for field, value := range map[*string]string{&b.KeyID: "1", &b.Healthz: "ok", &b.Version: "v2"} {
+		if *field == "" {
+			*field = value
+		}
+	}
+	select {
+	case <-time.After(b.Delay):
+	case <-ctx.Done():
+		return b, ctx.Err()
+	}
+	if b.Refuse {
+		return b, errors.New("it refuses")
+	}
+	return b, nil
+}
+
+func keyOf(id string) cipher.AEAD {
+	key := sha256.Sum256([]byte(id))
+	block, _ := aes.NewCipher(key[:])
+	aead, _ := cipher.NewGCM(block)
+	return aead
+}
+
+// Status implements the API.
+func (s service) Status(ctx context.Context, _ *api.StatusRequest) (*api.StatusResponse, error) {
+	b, err := s.begin(ctx, "Status")
+	return &api.StatusResponse{Version: b.Version, Healthz: b.Healthz, KeyId: b.KeyID}, err
+}
+
+// Encrypt implements the API.
+func (s service) Encrypt(ctx context.Context, r *api.EncryptRequest) (*api.EncryptResponse, error) {
+	b, err := s.begin(ctx, "Encrypt")
+	if err != nil {
+		return nil, err
+	}
+	id := b.KeyID
+	if b.EncryptWith != "" {
+		id = b.EncryptWith
+	}
+	nonce := []byte(r.Uid)[:12]
+	return &api.EncryptResponse{KeyId: id, Annotations: b.Annotations, Ciphertext: keyOf(id).Seal(nonce, nonce, r.Plaintext, nil)}, nil
+}
+
+// Decrypt implements the API.
+func (s service) Decrypt(ctx context.Context, r *api.DecryptRequest) (*api.DecryptResponse, error) {
+	b, err := s.begin(ctx, "Decrypt")
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Ciphertext) < 12 {
+		return nil, errors.New("it is too short")
+	}
+	plain, err := keyOf(r.KeyId).Open(nil, r.Ciphertext[:12], r.Ciphertext[12:], nil)
+	if err != nil {
+		return nil, err
+	}
+	if b.Garbage {
+		plain = make([]byte, len(plain))
+	}
+	return &api.DecryptResponse{Plaintext: plain}, nil
+}

@@ -1,0 +1,54 @@
+// Package secretbox encrypts stored values with XSalsa20 and Poly1305, in kube-apiserver's
+// format: a random nonce of 24 bytes, and a box of golang.org/x/crypto/nacl/secretbox. A
+// value that was changed is noticed, one that was moved to another key is not.
+//
+// Imports: nothing of ours.
+package secretbox
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"golang.org/x/crypto/nacl/secretbox"
+)
+
+const (
+	// KeySize is that of a key, in bytes.
+	KeySize   = 32
+	nonceSize = 24
+)
+
+// Box encrypts with one key.
+type Box struct{ key [KeySize]byte }
+
+// New returns a Box.
+func New(key []byte) (*Box, error) {
+	if len(key) != KeySize {
+		return nil, fmt.Errorf("expected key size 32 for secretbox provider, got %d", len(key))
+	}
+	return &Box{[KeySize]byte(key)}, nil
+}
+
+// Overhead is how much longer a value gets.
+func (b *Box) Overhead() int { return nonceSize + secretbox.Overhead }
+
+// Seal appends the encrypted value to dst.
+func (b *Box) Seal(dst, plain, _ []byte) ([]byte, error) {
+	var nonce [nonceSize]byte
+	_, _ = rand.Read(nonce[:]) // it never fails
+	return secretbox.Seal(append(dst, nonce[:]...), plain, &nonce, &b.key), nil
+}
+
+// Open returns what was sealed.
+func (b *Box) Open(data, _ []byte) ([]byte, error) {
+	if len(data) < nonceSize+secretbox.Overhead {
+		return nil, errors.New("the stored data was shorter than the required size")
+	}
+	nonce := [nonceSize]byte(data)
+	plain, ok := secretbox.Open(make([]byte, 0, len(data)-nonceSize-secretbox.Overhead), data[nonceSize:], &nonce, &b.key)
+	if !ok {
+		return nil, errors.New("output array was not large enough for encryption") // kube-apiserver's text for whatever does not open
+	}
+	return plain, nil
+}

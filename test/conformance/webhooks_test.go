@@ -1,0 +1,125 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// TestAdmissionWebhooks replays conversations about webhook configurations, with a webhook that answers as the recorder's
+// did. What it is asked is compared like an answer.
+func TestAdmissionWebhooks(t *testing.T) {
+	t.Parallel()
+	recording := readRecording(t, "webhook/admission")
+	asked := &askedWebhook{answers: map[string]Review{}}
+	for _, scenario := range recording.Scenarios {
+		for _, step := range scenario.Steps {
+			for _, review := range step.Reviews {
+				asked.answers[review.Request.Path] = review
+			}
+		}
+	}
+	hook := httptest.NewTLSServer(asked)
+	defer hook.Close()
+	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
+	replayer, err := NewReplayer(srv.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayer.Compare = func(c *Comparison, step Step, got answer) {
+		compareAnswer(c, step, got)
+		asked.compare(c, step)
+	}
+	verdict := newVerdict(t, "webhook/admission")
+	for _, scenario := range recording.Scenarios {
+		verdict.judge(t, replayer.Replay(t.Context(), withWebhook(scenario, hook), NewMemory()))
+		if err := replayer.CleanUp(t.Context(), scenario); err != nil {
+			t.Error(err)
+		}
+	}
+	verdict.finish(t)
+}
+
+// askedWebhook answers each path as the recorder's webhook did, and keeps what it is asked.
+type askedWebhook struct {
+	answers map[string]Review
+
+	mu    sync.Mutex
+	asked []Request
+}
+
+func (a *askedWebhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	if r.URL.Path == slow {
+		<-r.Context().Done() // the server gives up
+		return
+	}
+	a.mu.Lock()
+	a.asked = append(a.asked, Request{Path: r.URL.RequestURI(), Body: body})
+	a.mu.Unlock()
+	recorded := a.answers[r.URL.RequestURI()]
+	if r.URL.Path == "/redirect" {
+		http.Redirect(w, r, "/allow", recorded.Response.Status)
+		return
+	}
+	answer := bytes.ReplaceAll(recorded.Response.Body, []byte(uidOf(recorded.Request.Body)), []byte(uidOf(body)))
+	var text string
+	if json.Unmarshal(answer, &text) == nil {
+		answer = []byte(text)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(recorded.Response.Status)
+	_, _ = w.Write(answer)
+}
+
+// slow is the path of a webhook whose answers come too late. The recorder kept them one step after.
+const slow = "/slow"
+
+// uidOf is that of the request in a review.
+func uidOf(review []byte) string {
+	var read struct {
+		Request struct{ UID string }
+	}
+	_ = json.Unmarshal(review, &read)
+	return read.Request.UID
+}
+
+// compare compares what was asked since the last time with what was asked during a step.
+func (a *askedWebhook) compare(c *Comparison, step Step) {
+	a.mu.Lock()
+	asked := a.asked
+	a.asked = nil
+	a.mu.Unlock()
+	step.Reviews = slices.DeleteFunc(step.Reviews, func(r Review) bool { return strings.HasPrefix(r.Request.Path, slow) })
+	if len(asked) != len(step.Reviews) {
+		c.note("reviews", "%d, want %d", len(asked), len(step.Reviews))
+		return
+	}
+	for i, review := range step.Reviews {
+		if asked[i].Path != review.Request.Path {
+			c.note("review", "of %s, want %s", asked[i].Path, review.Request.Path)
+		}
+		want, err := decodeJSON(review.Request.Body)
+		if err != nil {
+			c.note("recording", "%v", err)
+			return
+		}
+		got, err := decodeJSON(asked[i].Body)
+		if err != nil {
+			c.note("review", "%v", err)
+			return
+		}
+		c.Values("review", want, got)
+	}
+}

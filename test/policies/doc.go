@@ -1,0 +1,5 @@
+// Package policies tries admission policies of the kinds that people publish, each with
+// objects that it allows, refuses or changes, on a server of its own.
+//
+// Imports: test/testserver.
+package policies

@@ -1,0 +1,108 @@
+// Package review asks webhooks that answer reviews: who is it (TokenReview), may
+// they (SubjectAccessReview). A review is sent as JSON to one URL, again where it
+// may help, and the answer is read up to a limit. What is asked and what follows
+// from the answer is filters/authn's and filters/authz's.
+//
+// Imports: nothing of ours.
+package review
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Limits of calls, as kube-apiserver's; that of answers is ours.
+const (
+	maxResponse = 1 << 20
+	attempts    = 5
+)
+
+// Webhook is one that is asked.
+type Webhook struct {
+	Client *http.Client
+	URL    string
+	// What it is asked about, in errors: "tokens".
+	What string
+	// Timeout of each attempt; 0: the context's alone.
+	Timeout time.Duration
+	// Asked, where set, is told of each attempt.
+	Asked func(err error, took time.Duration)
+}
+
+// errTemporary is wrapped by errors after which the webhook is asked again.
+var errTemporary = errors.New("temporary")
+
+// Ask sends a review, and reads what the webhook makes of it. It tries again, with a growing
+// delay, while the webhook cannot be reached or says that it is in trouble.
+func (w *Webhook) Ask(ctx context.Context, review, answer any) error {
+	body, err := json.Marshal(review)
+	if err != nil {
+		return fmt.Errorf("ask the webhook of %s: %w", w.What, err)
+	}
+	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: attempts}
+	var last error
+	err = wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		began := time.Now()
+		last = w.attempt(ctx, body, answer)
+		if w.Asked != nil {
+			w.Asked(last, time.Since(began))
+		}
+		if errors.Is(last, errTemporary) {
+			return false, nil
+		}
+		return true, last
+	})
+	if last != nil {
+		return last
+	}
+	return err
+}
+
+func (w *Webhook) attempt(ctx context.Context, review []byte, answer any) error {
+	if w.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.Timeout)
+		defer cancel()
+	}
+	body, err := w.post(ctx, review)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("read the answer of the webhook of %s: %w", w.What, err)
+	}
+	return nil
+}
+
+func (w *Webhook) post(ctx context.Context, review []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(review))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	response, err := w.Client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w: ask the webhook of %s: %w", errTemporary, w.What, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	if err != nil {
+		return nil, fmt.Errorf("%w: read the answer of the webhook of %s: %w", errTemporary, w.What, err)
+	}
+	switch code := response.StatusCode; {
+	case code >= http.StatusInternalServerError || code == http.StatusTooManyRequests:
+		return nil, fmt.Errorf("%w: the webhook of %s answers %s", errTemporary, w.What, response.Status)
+	case code != http.StatusOK && code != http.StatusCreated:
+		return nil, fmt.Errorf("the webhook of %s answers %s", w.What, response.Status)
+	}
+	return body, nil
+}
