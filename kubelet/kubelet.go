@@ -107,6 +107,8 @@ func (c *Client) transport(config *tls.Config) *http.Transport {
 		TLSClientConfig: config, Protocols: protocols, DisableCompression: true,
 		TLSHandshakeTimeout: c.config.Timeout, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 25,
 		MaxResponseHeaderBytes: 1 << 20,
+		// A record of TLS at a time: with less, a log is sent on in small pieces.
+		ReadBufferSize: 16 << 10,
 	}
 }
 
