@@ -78,7 +78,7 @@ func (i *instance) longRunning(info *request.Info) bool {
 		return false
 	}
 	connecter, ok := resource.Storage.(rest.Connecter)
-	return ok && connecter.LongRunning()
+	return ok && connecter.Connection().LongRunning
 }
 
 // known reports whether this control plane answers for what a request asks, so

@@ -24,11 +24,12 @@ import (
 type stream struct{ lasts bool }
 
 func (stream) ConnectOptions(url.Values, string) (runtime.Object, error) { return nil, nil }
-func (stream) Connect(context.Context, types.NamespacedName, runtime.Object) (http.Handler, error) {
+func (stream) Connect(context.Context, types.NamespacedName, runtime.Object, rest.ErrorWriter) (http.Handler, error) {
 	return http.NotFoundHandler(), nil
 }
-func (stream) ConnectMethods() []string { return []string{http.MethodGet} }
-func (s stream) LongRunning() bool      { return s.lasts }
+func (s stream) Connection() rest.Connection {
+	return rest.Connection{Methods: []string{http.MethodGet}, TakesPath: true, LongRunning: s.lasts}
+}
 
 // TestLongRunning: the storage of a subresource says whether requests for it
 // last, whatever its name; of all else the well-known names do.

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -99,6 +100,11 @@ type Identity struct {
 	// ProxyCertificate returns the client certificate for aggregated servers; nil:
 	// none is presented.
 	ProxyCertificate func() (*tls.Certificate, error)
+	// KubeletCertificate returns the client certificate for kubelets; nil: none is
+	// presented. KubeletAuthorities returns who signs theirs; nil: these are not
+	// verified.
+	KubeletCertificate func() (*tls.Certificate, error)
+	KubeletAuthorities func() *x509.CertPool
 	// StaticTokens and ProviderTokens return whose bearer token it is, nil for tokens
 	// of others; a function that is nil knows none.
 	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)

@@ -31,6 +31,7 @@ import (
 	"mainstay.dev/mainstay/filters/authz/rbac"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/proxy"
 	"mainstay.dev/mainstay/quota"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
@@ -62,6 +63,7 @@ type instance struct {
 	served      *route.Static  // those that clients see
 	catalog     *route.Catalog // all of this control plane's own
 	services    egress.Resolver
+	proxy       *proxy.Proxy
 	documents   *openapi.Documents
 	webhooks    *admissionWebhooks
 	policies    *admissionPolicies
@@ -117,6 +119,7 @@ func (i *instance) openFactory() error {
 }
 
 func (i *instance) buildRows() error {
+	i.proxy = &proxy.Proxy{Stopping: i.env.Tunnels, Logger: i.env.Logger}
 	i.rows = i.rowEnv()
 	resources, err := builtin.Build(i.rows, all.Groups())
 	if err != nil {
@@ -128,7 +131,8 @@ func (i *instance) buildRows() error {
 		i.served = route.NewStatic(slices.DeleteFunc(slices.Clone(resources), func(r *rest.Resource) bool { return !served.Serves(r.GVR()) }))
 	}
 	i.local = &local.Access{Find: i.find, Manager: manager}
-	i.services = &egress.Services{Cluster: newCluster(i.local), ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
+	i.rows.Cluster = newCluster(i.local)
+	i.services = &egress.Services{Cluster: i.rows.Cluster, ToEndpoints: i.options.AggregatorRouting, Self: i.env.Address}
 	i.documents = openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true, Parts: openAPIParts(i.served)})
 	i.leases, err = i.uncached(coordinationv1.Resource("leases"))
 	return err

@@ -36,7 +36,11 @@ func openAPIResource(version rest.Version, r *rest.Resource) openapi.Resource {
 	}
 	out.Object = r.Version.GVK
 	if connecter, ok := r.Storage.(rest.Connecter); ok {
-		out.Verbs, out.Connect = nil, connecter.ConnectMethods()
+		connection := connecter.Connection()
+		out.Options, out.Text = connection.Options, connection.Text
+		if !connection.Text {
+			out.Verbs, out.Connect, out.ConnectPath = nil, connection.Methods, connection.TakesPath
+		}
 	}
 	return out
 }

@@ -82,6 +82,11 @@ type Options struct {
 	// AggregatorRouting: services are called at one of their endpoints and not
 	// at their cluster IP.
 	AggregatorRouting bool
+	// KubeletPreferredAddressTypes are the types of nodes' addresses, in the order in
+	// which they are looked for; none: kubelet.DefaultAddressTypes.
+	KubeletPreferredAddressTypes []string
+	KubeletPort                  int           // of nodes that do not report it; 0: 10250
+	KubeletTimeout               time.Duration // 0: 5s
 	// PassRedirects lets aggregated servers send clients elsewhere.
 	PassRedirects bool
 

@@ -14,6 +14,7 @@ import (
 	"mainstay.dev/mainstay/discovery"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/kubelet"
 	"mainstay.dev/mainstay/quota"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
@@ -68,6 +69,11 @@ func (i *instance) rowEnv() *builtin.Env {
 		Tokens:            i.issuer(),
 		Rules:             i.reviewRules,
 	}
+	env.Kubelets = kubelet.New(kubelet.Config{
+		AddressTypes: i.options.KubeletPreferredAddressTypes, Port: i.options.KubeletPort, Timeout: i.options.KubeletTimeout,
+		Certificate: i.env.Identity.KubeletCertificate, Authorities: i.env.Identity.KubeletAuthorities,
+		Gates: env.Gates, Proxy: i.proxy,
+	})
 	if i.rbac != nil {
 		env.Roles = i.rbac
 	}

@@ -72,24 +72,52 @@ func servicePort(service *corev1.Service, number int32) (*corev1.ServicePort, er
 
 // endpoint returns one of the ready endpoints of a port, at random.
 func (s *Services) endpoint(ctx context.Context, service *corev1.Service, port string) (string, error) {
-	found, err := s.Cluster.EndpointSlices(ctx, service.Namespace, service.Name)
+	host, err := Endpoint(ctx, s.Cluster, service, port, nil)
+	if apierrors.IsNotFound(err) {
+		return "", noEndpoints(service)
+	}
+	return host, err
+}
+
+// EndpointAddress is an address of an endpoint, and what is there.
+type EndpointAddress struct {
+	IP        string
+	TargetRef *corev1.ObjectReference
+}
+
+// Endpoint returns the host:port of one of the ready endpoints of a service's port, at
+// random, among those that are valid; a nil valid accepts all. Its errors are API
+// errors: NotFound for a service without endpoints, ServiceUnavailable where none is
+// ready and valid.
+func Endpoint(ctx context.Context, cluster Cluster, service *corev1.Service, port string, valid func(*EndpointAddress) bool) (string, error) {
+	if valid == nil {
+		valid = func(*EndpointAddress) bool { return true }
+	}
+	found, err := cluster.EndpointSlices(ctx, service.Namespace, service.Name)
 	if err != nil {
 		return "", err
 	}
 	var ready []string
 	if len(found) > 0 {
-		ready = readyInSlices(found, primaryFamily(service), port)
+		ready = readyInSlices(found, primaryFamily(service), port, valid)
 	} else {
-		endpoints, err := s.Cluster.Endpoints(ctx, service.Namespace, service.Name)
-		if err != nil && !apierrors.IsNotFound(err) {
+		endpoints, err := cluster.Endpoints(ctx, service.Namespace, service.Name)
+		if apierrors.IsNotFound(err) {
+			return "", apierrors.NewNotFound(corev1.Resource("services"), service.Name)
+		}
+		if err != nil {
 			return "", err
 		}
-		ready = readyEndpoints(endpoints, port)
+		ready = readyEndpoints(endpoints, port, valid)
 	}
 	if len(ready) == 0 {
-		return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", service.Name))
+		return "", noEndpoints(service)
 	}
 	return ready[rand.IntN(len(ready))], nil
+}
+
+func noEndpoints(service *corev1.Service) error {
+	return apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", service.Name))
 }
 
 // primaryFamily returns the address type of a service's first IP family.
@@ -102,7 +130,7 @@ func primaryFamily(service *corev1.Service) discoveryv1.AddressType {
 
 // readyInSlices returns the ready endpoints of the primary address type, or, if there
 // are none, those of others.
-func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.AddressType, port string) []string {
+func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.AddressType, port string, valid func(*EndpointAddress) bool) []string {
 	var preferred, others []string
 	for _, slice := range all {
 		i := slices.IndexFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
@@ -113,7 +141,7 @@ func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.Address
 		}
 		for j := range slice.Endpoints {
 			e := &slice.Endpoints[j]
-			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready {
+			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready || !valid(&EndpointAddress{e.Addresses[0], e.TargetRef}) {
 				continue
 			}
 			address := hostPort(e.Addresses[0], *slice.Ports[i].Port) // further addresses belong to the same endpoint
@@ -130,10 +158,7 @@ func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.Address
 	return others
 }
 
-func readyEndpoints(endpoints *corev1.Endpoints, port string) []string {
-	if endpoints == nil {
-		return nil
-	}
+func readyEndpoints(endpoints *corev1.Endpoints, port string, valid func(*EndpointAddress) bool) []string {
 	var ready []string
 	for i := range endpoints.Subsets {
 		subset := &endpoints.Subsets[i]
@@ -142,7 +167,9 @@ func readyEndpoints(endpoints *corev1.Endpoints, port string) []string {
 				continue
 			}
 			for k := range subset.Addresses {
-				ready = append(ready, hostPort(subset.Addresses[k].IP, subset.Ports[j].Port))
+				if address := &subset.Addresses[k]; valid(&EndpointAddress{address.IP, address.TargetRef}) {
+					ready = append(ready, hostPort(address.IP, subset.Ports[j].Port))
+				}
 			}
 		}
 	}

@@ -230,7 +230,7 @@ func TestConnectOptions(t *testing.T) {
 		a.Object = &corev1.PodProxyOptions{Path: options.Path + "-" + a.Resource.Version.GVK.Kind}
 		return nil
 	})}})
-	if got := a.must("GET "+inA+"pods/x/log/and/more", ""); got.Body.String() != `log of a/x, tail "and/more-PodProxyOptions"` {
+	if got := a.must("GET "+inA+"pods/x/log/and/more", ""); got.Body.String() != `log of a/x, tail "/and/more-PodProxyOptions"` {
 		t.Errorf("got %s", got.Body)
 	}
 	a.do("GET "+inA+"pods/x/log?dryRun=All", "").want(400, "dryRun is not supported")

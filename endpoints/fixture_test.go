@@ -336,13 +336,15 @@ func (logs) ConnectOptions(query url.Values, tail string) (runtime.Object, error
 	return &corev1.PodProxyOptions{Path: tail}, nil
 }
 
-func (logs) Connect(_ context.Context, name types.NamespacedName, options runtime.Object) (http.Handler, error) {
+func (logs) Connect(_ context.Context, name types.NamespacedName, options runtime.Object, _ rest.ErrorWriter) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, "log of %s, tail %q", name, options.(*corev1.PodProxyOptions).Path)
 	}), nil
 }
-func (logs) ConnectMethods() []string { return []string{http.MethodGet} }
-func (logs) LongRunning() bool        { return true }
+
+func (logs) Connection() rest.Connection {
+	return rest.Connection{Methods: []string{http.MethodGet}, TakesPath: true, LongRunning: true}
+}
 
 // answer is a response that has been read.
 type answer struct {

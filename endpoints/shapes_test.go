@@ -106,7 +106,7 @@ func TestConnect(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	got := a.must("GET "+inA+"pods/x/log/and/more?follow=1", "")
-	if got.Body.String() != `log of a/x, tail "and/more"` {
+	if got.Body.String() != `log of a/x, tail "/and/more"` {
 		t.Errorf("got %s", got.Body)
 	}
 }

@@ -128,9 +128,14 @@ func (r *Resource) Verbs() []Verb {
 		}
 	}
 	if c, ok := r.Storage.(Connecter); ok {
-		for _, method := range c.ConnectMethods() {
+		connection := c.Connection()
+		action := "CONNECT"
+		if connection.Text {
+			action = "GET"
+		}
+		for _, method := range connection.Methods {
 			if name := connectVerb(method); name != "" {
-				served = append(served, Verb{Name: name, Action: "CONNECT", Methods: []string{method}, Item: true})
+				served = append(served, Verb{Name: name, Action: action, Methods: []string{method}, Item: true})
 			}
 		}
 	}

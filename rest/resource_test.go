@@ -50,11 +50,10 @@ func (named) CreateNamed(context.Context, types.NamespacedName, codec.Object, re
 	return nil, nil
 }
 func (connecter) ConnectOptions(url.Values, string) (runtime.Object, error) { return nil, nil }
-func (connecter) Connect(context.Context, types.NamespacedName, runtime.Object) (http.Handler, error) {
+func (connecter) Connect(context.Context, types.NamespacedName, runtime.Object, rest.ErrorWriter) (http.Handler, error) {
 	return nil, nil
 }
-func (c connecter) ConnectMethods() []string { return c.methods }
-func (connecter) LongRunning() bool          { return false }
+func (c connecter) Connection() rest.Connection { return rest.Connection{Methods: c.methods} }
 
 type everything struct {
 	getter

@@ -90,19 +90,34 @@ type CollectionDeleter interface {
 // Connecter hands a request to a handler of its own: streams, proxies, logs.
 type Connecter interface {
 	// ConnectOptions reads the options of a connection from a request's query and
-	// from what followed the subresource in the path, without its leading slash.
+	// from what follows the subresource in the path, from the slash on.
 	// They are an object of the resource's Version (PodExecOptions, say), which
 	// admission may change; nil where there are none. An error is the client's.
 	ConnectOptions(query url.Values, tail string) (runtime.Object, error)
 	// Connect returns the handler of one request with the options that admission
-	// has left of those of ConnectOptions.
-	Connect(ctx context.Context, name types.NamespacedName, options runtime.Object) (http.Handler, error)
-	// ConnectMethods returns the HTTP methods that are served.
-	ConnectMethods() []string
-	// LongRunning reports whether a request may last: it is then exempt from
-	// deadlines and from the limits of requests in flight, and ends when the
-	// server stops.
-	LongRunning() bool
+	// has left of those of ConnectOptions. The handler answers errors by onError.
+	Connect(ctx context.Context, name types.NamespacedName, options runtime.Object, onError ErrorWriter) (http.Handler, error)
+	// Connection returns what is the same for all requests.
+	Connection() Connection
+}
+
+// ErrorWriter answers a request with an error, as a Status.
+type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
+
+// Connection says how requests come to a Connecter.
+type Connection struct {
+	// Methods are the HTTP methods that are served.
+	Methods []string
+	// Options is the kind of the options; "": there are none.
+	Options string
+	// TakesPath: a path may follow the subresource.
+	TakesPath bool
+	// LongRunning: a request may last. It is then exempt from deadlines and from
+	// the limits of requests in flight, and ends when the server stops.
+	LongRunning bool
+	// Text: the answer is text that is read, as a log is. Admission, which sees other
+	// connections, does not see reads.
+	Text bool
 }
 
 // NamedCreater creates a subresource of a named object: the create verb of

@@ -107,6 +107,10 @@ type Config struct {
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
 	ProxyClientCertFile, ProxyClientKeyFile string
+	// KubeletClientCertFile is this server's client certificate for kubelets,
+	// KubeletCAFile who signs theirs; "": none is presented, and theirs are not
+	// verified.
+	KubeletClientCertFile, KubeletClientKeyFile, KubeletCAFile string
 
 	// EtcdServers are the URLs of an etcd cluster that is used instead of the
 	// store in DataDir.
@@ -232,6 +236,9 @@ func (c Config) check() error {
 	}
 	if (c.ProxyClientCertFile == "") != (c.ProxyClientKeyFile == "") {
 		problem("--proxy-client-cert-file and --proxy-client-key-file must be given together")
+	}
+	if (c.KubeletClientCertFile == "") != (c.KubeletClientKeyFile == "") {
+		problem("--kubelet-client-certificate and --kubelet-client-key must be given together")
 	}
 	if c.ShutdownDelay < 0 {
 		problem("--shutdown-delay-duration is %s; it cannot be negative", c.ShutdownDelay)

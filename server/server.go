@@ -68,6 +68,7 @@ type Host struct {
 	certs      *certificates
 	clientCA   *clientCA
 	frontProxy *frontProxy
+	kubelets   kubelets
 	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
 	kubeconfig string                     // the administrator's, as a path
 	backend    kv.Backend
@@ -168,6 +169,7 @@ func (h *Host) open(ctx context.Context) error {
 	var below errgroup.Group // a first start waits for the disk in both
 	below.Go(h.openPKI)
 	below.Go(h.openFrontProxy)
+	below.Go(h.openKubelets)
 	below.Go(func() error { return h.openStorage(ctx) })
 	if err := below.Wait(); err != nil {
 		return err
@@ -184,6 +186,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
 		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.ServingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
+		KubeletCertificate: h.kubelets.certificate, KubeletAuthorities: h.kubelets.authorities,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
 	}
 	if err := h.openAuthorization(); err != nil {

@@ -1,20 +1,18 @@
 package aggregated
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/proxy"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -44,44 +42,20 @@ func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 // forward proxies a request to the server.
 func (s *server) forward(w http.ResponseWriter, in *http.Request, user *request.User) {
 	parent := in.Context()
-	ctx, transport, established := parent, s.transport, func() {}
-	if isUpgrade(in) {
+	var transport http.RoundTripper = s.transport
+	if proxy.IsUpgrade(in) {
 		transport = s.upgradeTransport
-		var cancel context.CancelFunc
-		ctx, established, cancel = s.source.tunnelContext(parent)
-		defer cancel()
 	} else if info := request.InfoFrom(parent); info != nil && !info.IsResource {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(parent, documentTimeout)
+		ctx, cancel := context.WithTimeout(parent, documentTimeout)
 		defer cancel()
+		in = in.WithContext(ctx)
 	}
-	proxy := httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { s.rewrite(r, user) },
-		Transport:     transport,
-		FlushInterval: -1, // for watches
-		ModifyResponse: func(response *http.Response) error {
-			if response.StatusCode == http.StatusSwitchingProtocols {
-				established()
-			}
-			s.checkResponse(w, response)
-			return nil
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { s.fail(w, parent, err) },
-		BufferPool:   &s.source.buffers,
-		ErrorLog:     log.New(&proxyLog{ctx: parent, logger: s.source.logger}, "", 0),
-	}
-	defer recoverServerAbort(ctx)
-	proxy.ServeHTTP(w, in.WithContext(ctx))
-}
-
-// tunnelContext returns the context of a request that upgrades the connection: it
-// ends with parent until established is called, and from then on with cancel or
-// Config.Stopping.
-func (s *Source) tunnelContext(parent context.Context) (ctx context.Context, established func(), cancel context.CancelFunc) {
-	ctx, end := context.WithCancel(context.WithoutCancel(parent))
-	stopParent := context.AfterFunc(parent, end)
-	stopStopping := context.AfterFunc(s.config.Stopping, end)
-	return ctx, func() { stopParent() }, func() { stopParent(); stopStopping(); end() }
+	s.source.proxy.Serve(w, in, &proxy.Backend{
+		Transport: transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { s.rewrite(r, user) },
+		Check:     func(response *http.Response) error { s.checkResponse(w, response); return nil },
+		Fail:      func(err error) { s.fail(w, parent, err) },
+	})
 }
 
 // rewrite sets the URL and the headers of the outgoing request.
@@ -89,14 +63,7 @@ func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
 	// The path is the decoded one that was authorized, encoded again.
 	r.Out.URL = &url.URL{Scheme: "https", Host: s.base.Host, Path: r.In.URL.Path, RawQuery: r.In.URL.Query().Encode()}
 	r.Out.Host = s.base.Host
-	if before := r.In.Header["X-Forwarded-For"]; len(before) > 0 {
-		r.Out.Header["X-Forwarded-For"] = before
-	}
-	r.SetXForwarded()
 	r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.Path)
-	if id := request.AuditID(r.In.Context()); id != "" {
-		r.Out.Header.Set("Audit-Id", id)
-	}
 	setIdentity(r.Out.Header, identityOf(user))
 }
 
@@ -111,8 +78,7 @@ func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
 	for name := range response.Header {
 		w.Header().Del(name) // the server's headers replace those of the filters
 	}
-	code := response.StatusCode
-	if s.source.config.PassRedirects || code < 300 || code > 399 || response.Header.Get("Location") == "" {
+	if s.source.config.PassRedirects || !proxy.IsRedirect(response) {
 		return
 	}
 	_ = response.Body.Close()
@@ -136,57 +102,4 @@ func (s *server) fail(w http.ResponseWriter, parent context.Context, err error) 
 		return
 	}
 	http.Error(w, "error trying to reach service: "+err.Error(), http.StatusServiceUnavailable)
-}
-
-// recoverServerAbort recovers from http.ErrAbortHandler if this server has ended
-// the request, as it does with watches when it stops, so that the response ends
-// properly. Other responses that break off stay aborted.
-func recoverServerAbort(ctx context.Context) {
-	cause := context.Cause(ctx)
-	if cause == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
-		return
-	}
-	if reason := recover(); reason != nil && reason != http.ErrAbortHandler {
-		panic(reason)
-	}
-}
-
-func isUpgrade(r *http.Request) bool {
-	for _, value := range r.Header.Values("Connection") {
-		for token := range strings.SplitSeq(value, ",") {
-			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// buffers is the httputil.BufferPool of the proxies.
-type buffers struct{ pool sync.Pool }
-
-// bufferSize is in bytes.
-const bufferSize = 32 << 10
-
-// Get implements httputil.BufferPool.
-func (b *buffers) Get() []byte {
-	if kept, ok := b.pool.Get().(*[bufferSize]byte); ok {
-		return kept[:]
-	}
-	return make([]byte, bufferSize)
-}
-
-// Put implements httputil.BufferPool.
-func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }
-
-// proxyLog logs what the reverse proxy logs, mostly aborted responses, at debug
-// level.
-type proxyLog struct {
-	ctx    context.Context
-	logger *slog.Logger
-}
-
-func (l *proxyLog) Write(line []byte) (int, error) {
-	l.logger.LogAttrs(l.ctx, slog.LevelDebug, "proxy", slog.String("err", string(bytes.TrimSpace(line))))
-	return len(line), nil
 }

@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
+	"mainstay.dev/mainstay/proxy"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/reflector"
 )
@@ -53,8 +54,9 @@ type Config struct {
 	Certificate func() (*tls.Certificate, error)
 	// PassRedirects passes redirects of aggregated servers to the client.
 	PassRedirects bool
-	// Stopping ends upgraded connections, and requests for OpenAPI documents,
-	// when it is done; nil never does.
+	// Proxy passes requests on; nil makes one.
+	Proxy *proxy.Proxy
+	// Stopping ends requests for OpenAPI documents when it is done; nil never does.
 	Stopping context.Context
 	// Documents receives the OpenAPI documents of aggregated servers; nil: they
 	// are not fetched.
@@ -81,8 +83,7 @@ type Source struct {
 	// the checks have not seen the current registrations.
 	dirty      *dirtySet
 	wakeChecks chan struct{}
-	// buffers are shared by all proxied requests.
-	buffers buffers
+	proxy      *proxy.Proxy
 
 	mu struct {
 		sync.Mutex                          // held while the snapshot is swapped
@@ -123,8 +124,11 @@ func New(config Config) (*Source, error) {
 	if config.Stopping == nil {
 		config.Stopping = context.Background()
 	}
+	if config.Proxy == nil {
+		config.Proxy = &proxy.Proxy{Stopping: config.Stopping, Logger: config.Logger}
+	}
 	s := &Source{
-		config: config, logger: config.Logger, own: map[schema.GroupVersion]bool{}, metrics: config.Metrics,
+		config: config, logger: config.Logger, own: map[schema.GroupVersion]bool{}, metrics: config.Metrics, proxy: config.Proxy,
 		dirty: newDirtySet(), wakeChecks: make(chan struct{}, 1),
 	}
 	for _, gv := range config.Own {

@@ -3,8 +3,8 @@
 // all others. Everything about an API group is in the folder of that group;
 // this package turns rows into REST storage. It serves nothing itself.
 //
-// Imports: apis/builtin/validation, authorizer, cel/typed, codec, feature, registry,
-// request, rest, serviceaccount, storage.
+// Imports: apis/builtin/validation, authorizer, cel/typed, codec, egress, feature,
+// kubelet, registry, request, rest, serviceaccount, storage.
 package builtin
 
 import (
@@ -25,7 +25,9 @@ import (
 	"mainstay.dev/mainstay/authorizer"
 	celtyped "mainstay.dev/mainstay/cel/typed"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/kubelet"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -81,6 +83,12 @@ type Env struct {
 	// Roles knows what users may do by roles and bindings, so that nobody grants what
 	// they do not have; nil: that is not what is asked.
 	Roles RoleResolver
+
+	// Kubelets reaches nodes and what runs on them, Cluster finds the endpoints of
+	// services. They are required where subresources that connect are served, and are
+	// used when a request comes in.
+	Kubelets *kubelet.Client
+	Cluster  egress.Cluster
 
 	// ResourceOf returns the resource of a kind, "" where there is none, so that it can
 	// be asked who may read such objects. It is required with Authorizer.

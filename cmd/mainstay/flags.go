@@ -12,6 +12,7 @@ import (
 
 	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/kubelet"
 	"mainstay.dev/mainstay/server"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -45,6 +46,7 @@ func newServeFlags() *serveFlags {
 	f.section("Audit", f.audit)
 	f.section("Stopping", f.stopping)
 	f.section("Aggregation", f.aggregation)
+	f.section("Kubelets", f.kubelets)
 	f.section("Features", f.features)
 	f.section("Logs", f.logs)
 	return f
@@ -276,6 +278,16 @@ func (f *serveFlags) aggregation(flags *pflag.FlagSet) {
 	flags.Var(opposite(&c.PassRedirects), "aggregator-reject-forwarding-redirect", "refuse answers of aggregated servers that send the client elsewhere")
 	asBool(flags, "aggregator-reject-forwarding-redirect")
 	flags.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", false, "reach services of aggregated servers and webhooks at their endpoints instead of their cluster IPs")
+}
+
+func (f *serveFlags) kubelets(flags *pflag.FlagSet) {
+	c := &f.config
+	flags.StringVar(&c.KubeletClientCertFile, "kubelet-client-certificate", "", "client certificate for kubelets (default: none)")
+	flags.StringVar(&c.KubeletClientKeyFile, "kubelet-client-key", "", "key of --kubelet-client-certificate")
+	flags.StringVar(&c.KubeletCAFile, "kubelet-certificate-authority", "", "CA certificates of kubelets (default: theirs are not verified)")
+	flags.StringSliceVar(&c.KubeletPreferredAddressTypes, "kubelet-preferred-address-types", kubelet.DefaultAddressTypes(), "types of nodes' addresses, in the order in which they are looked for")
+	flags.IntVar(&c.KubeletPort, "kubelet-port", kubelet.DefaultPort, "port of kubelets of nodes that do not report it")
+	flags.DurationVar(&c.KubeletTimeout, "kubelet-timeout", kubelet.DefaultTimeout, "how long a connection to a kubelet may take to be established")
 }
 
 func (f *serveFlags) logs(flags *pflag.FlagSet) {

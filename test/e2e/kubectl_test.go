@@ -27,6 +27,7 @@ func TestKubectl(t *testing.T) {
 		"validate": validating,
 		"node":     keepingNodes,
 		"custom":   defining,
+		"connect":  connecting,
 	} {
 		t.Run(theme, func(t *testing.T) {
 			t.Parallel()

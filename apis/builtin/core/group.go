@@ -2,7 +2,8 @@
 //
 // Imports: apis/builtin, apis/builtin/core/allocation,
 // apis/builtin/declarative/core, apis/builtin/podspec, apis/builtin/validation,
-// codec, feature, registry, request, rest, serviceaccount.
+// authorizer, codec, egress, feature, kubelet, registry, request, rest,
+// serviceaccount.
 package core
 
 import (

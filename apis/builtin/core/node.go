@@ -36,7 +36,8 @@ func nodes() builtin.Row[corev1.Node] {
 		Fields: func(node *corev1.Node) fields.Set {
 			return fields.Set{"spec.unschedulable": strconv.FormatBool(node.Spec.Unschedulable)}
 		},
-		Columns: nodeColumns(),
+		Columns:      nodeColumns(),
+		Subresources: []builtin.Subresource{nodeProxy()},
 	}
 }
 

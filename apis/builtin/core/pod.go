@@ -23,7 +23,7 @@ func pods() builtin.Row[corev1.Pod] {
 		Fields:           podFields,
 		Columns:          podColumns(),
 		Subresources: []builtin.Subresource{
-			podBinding(), podEphemeralContainers(), podEviction(), podResize(),
+			podAttach(), podBinding(), podEphemeralContainers(), podEviction(), podExec(), podLog(), podPortForward(), podProxy(), podResize(),
 		},
 	}
 }

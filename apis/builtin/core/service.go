@@ -26,7 +26,8 @@ func services() builtin.Row[corev1.Service] {
 		Fields: func(service *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": service.Spec.ClusterIP, "spec.type": string(service.Spec.Type)}
 		},
-		Columns: serviceColumns(),
+		Columns:      serviceColumns(),
+		Subresources: []builtin.Subresource{serviceProxy()},
 	}
 }
 

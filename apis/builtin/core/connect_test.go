@@ -1,0 +1,53 @@
+package core
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestContainers: what is asked for is a container of the pod, as its name becomes a
+// part of a path.
+func TestContainers(t *testing.T) {
+	t.Parallel()
+	pod := func(names ...string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+		for _, name := range names {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name})
+		}
+		return p
+	}
+	two := pod("a", "b")
+	two.Spec.InitContainers = []corev1.Container{{Name: "i"}}
+	two.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}}
+	for _, tt := range []struct {
+		pod              *corev1.Pod
+		asked, want, err string
+	}{
+		{pod("a"), "", "a", ""},
+		{two, "b", "b", ""},
+		{two, "i", "i", ""},
+		{two, "e", "e", ""},
+		{two, "", "", "a container name must be specified for pod p, choose one of: [i a b e]"},
+		{pod(), "", "", "a container name must be specified for pod p"},
+		{two, "../../x", "", "container ../../x is not valid for pod p"},
+	} {
+		got, err := containerOf(tt.pod, tt.asked)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("%q: %q %v", tt.asked, got, err)
+		}
+	}
+}
+
+// TestCleanPath: a path cannot lead out of where it begins, and keeps its last slash.
+func TestCleanPath(t *testing.T) {
+	t.Parallel()
+	for from, want := range map[string]string{
+		"": "", "/": "/", "/x": "/x", "/x/": "/x/", "/../x": "/x", "/a//b/./c/": "/a/b/c/", "/..": "/",
+	} {
+		if got := cleanPath(from); got != want {
+			t.Errorf("%q: %q, want %q", from, got, want)
+		}
+	}
+}

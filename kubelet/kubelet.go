@@ -1,0 +1,203 @@
+// Package kubelet reaches nodes, and what runs on them: it knows the addresses of
+// kubelets, trusts their certificates, and carries logs, and streams of exec, attach
+// and port-forward, between clients and kubelets, in whichever protocol each of them
+// speaks. Which pod and container is meant, and who may do it, has been decided
+// before.
+//
+// Imports: feature, proxy, rest.
+package kubelet
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/proxy"
+)
+
+// DefaultPort is the port of kubelets that do not report theirs.
+const DefaultPort = 10250
+
+// DefaultTimeout bounds how long a connection to a kubelet may take to be
+// established.
+const DefaultTimeout = 5 * time.Second
+
+// DefaultAddressTypes are the types of a node's address, in the order in which they
+// are looked for.
+func DefaultAddressTypes() []string {
+	return []string{
+		string(corev1.NodeHostName), string(corev1.NodeInternalDNS), string(corev1.NodeInternalIP),
+		string(corev1.NodeExternalDNS), string(corev1.NodeExternalIP),
+	}
+}
+
+// Config says how kubelets are reached. Its zero value does, with any certificate.
+type Config struct {
+	// AddressTypes are those of DefaultAddressTypes, in another order; none: these.
+	AddressTypes []string
+	// Port is that of kubelets that do not report theirs; 0: DefaultPort.
+	Port int
+	// Timeout bounds the establishing of a connection; 0: DefaultTimeout.
+	Timeout time.Duration
+	// Certificate returns the client certificate; nil: none is presented.
+	Certificate func() (*tls.Certificate, error)
+	// Authorities returns the authorities that sign the certificates of kubelets. As
+	// in kube-apiserver, nil means that these are not verified.
+	Authorities func() *x509.CertPool
+	// AnyAddress lets requests to pods, services and nodes go to addresses of this
+	// machine and of its link.
+	AnyAddress bool
+	Gates      feature.Gates
+	// Proxy passes requests on. Required.
+	Proxy *proxy.Proxy
+}
+
+// Client reaches the kubelets of a cluster. It is safe for concurrent use.
+type Client struct {
+	config Config
+	// verified, unverified and direct are the transports of requests to kubelets, to
+	// kubelets whose certificate the user does not want verified, and to pods,
+	// services and other ports of nodes.
+	verified, unverified, direct *http.Transport
+}
+
+// New returns a client. It connects to nothing yet.
+func New(config Config) *Client {
+	if len(config.AddressTypes) == 0 {
+		config.AddressTypes = DefaultAddressTypes()
+	}
+	if config.Port == 0 {
+		config.Port = DefaultPort
+	}
+	if config.Timeout == 0 {
+		config.Timeout = DefaultTimeout
+	}
+	c := &Client{config: config}
+	c.verified = c.transport(c.verify())
+	c.unverified = c.transport(&tls.Config{InsecureSkipVerify: true})
+	// Pods and services are reached at addresses that no certificate names.
+	c.direct = c.transport(&tls.Config{InsecureSkipVerify: true})
+	if !config.AnyAddress {
+		c.direct.DialContext = (&net.Dialer{Timeout: config.Timeout, KeepAlive: keepAlive, Control: allowedAddress}).DialContext
+	}
+	c.verified.TLSClientConfig.GetClientCertificate = c.certificate()
+	c.unverified.TLSClientConfig.GetClientCertificate = c.certificate()
+	return c
+}
+
+const keepAlive = 30 * time.Second
+
+// transport returns a transport of HTTP/1.1, the protocol that can be upgraded.
+func (c *Client) transport(config *tls.Config) *http.Transport {
+	config.MinVersion = tls.VersionTLS12
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:     (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive}).DialContext,
+		TLSClientConfig: config, Protocols: protocols, DisableCompression: true,
+		TLSHandshakeTimeout: c.config.Timeout, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 25,
+		MaxResponseHeaderBytes: 1 << 20,
+		// A record of TLS at a time: with less, a log is sent on in small pieces.
+		ReadBufferSize: 16 << 10,
+	}
+}
+
+// Transport returns the transport of requests to kubelets, Direct that of requests to
+// pods, services and other ports of nodes.
+func (c *Client) Transport() http.RoundTripper { return c.verified }
+
+// Direct is as Transport says.
+func (c *Client) Direct() http.RoundTripper { return c.direct }
+
+// verify returns the TLS configuration towards kubelets. Authorities are asked for
+// with each connection, as their file may change.
+func (c *Client) verify() *tls.Config {
+	config := &tls.Config{InsecureSkipVerify: true} // or by VerifyConnection
+	if c.config.Authorities == nil {
+		return config
+	}
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		options := x509.VerifyOptions{Roots: c.config.Authorities(), DNSName: state.ServerName, Intermediates: x509.NewCertPool()}
+		for _, cert := range state.PeerCertificates[1:] {
+			options.Intermediates.AddCert(cert)
+		}
+		_, err := state.PeerCertificates[0].Verify(options)
+		return err
+	}
+	return config
+}
+
+func (c *Client) certificate() func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if c.config.Certificate == nil {
+		return nil
+	}
+	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.config.Certificate() }
+}
+
+// Close closes idle connections; others end with their requests.
+func (c *Client) Close() {
+	for _, transport := range []*http.Transport{c.verified, c.unverified, c.direct} {
+		transport.CloseIdleConnections()
+	}
+}
+
+// Location is where a kubelet is.
+type Location struct {
+	Host string // an address or name
+	Port string
+	// WebSockets: the kubelet speaks all protocols over WebSockets that clients do.
+	WebSockets bool
+}
+
+// Of returns the location of the kubelet of a node.
+func (c *Client) Of(node *corev1.Node) (*Location, error) {
+	host, err := c.address(node)
+	if err != nil {
+		return nil, err
+	}
+	port := int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	if port <= 0 {
+		port = c.config.Port
+	}
+	return &Location{
+		Host: host, Port: strconv.Itoa(port),
+		WebSockets: c.config.Gates.Enabled(feature.ExtendWebSocketsToKubelet) &&
+			slices.Contains(node.Status.DeclaredFeatures, string(feature.ExtendWebSocketsToKubelet)),
+	}, nil
+}
+
+func (c *Client) address(node *corev1.Node) (string, error) {
+	for _, wanted := range c.config.AddressTypes {
+		for _, address := range node.Status.Addresses {
+			if string(address.Type) == wanted {
+				return address.Address, nil
+			}
+		}
+		if name := node.Labels[corev1.LabelHostname]; wanted == string(corev1.NodeHostName) && name != "" {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("no preferred addresses found; known addresses: %v", node.Status.Addresses)
+}
+
+// URL returns the URL of the kubelet's root.
+func (l *Location) URL() *url.URL { return l.url("", nil) }
+
+// url returns a URL of the kubelet.
+func (l *Location) url(path string, query url.Values) *url.URL {
+	return &url.URL{Scheme: "https", Host: net.JoinHostPort(l.Host, l.Port), Path: path, RawQuery: query.Encode()}
+}
+
+// errRedirect is the error of an answer that sends the server elsewhere, with its
+// credentials.
+var errRedirect = errors.New("the backend attempted to redirect this request, which is not permitted")

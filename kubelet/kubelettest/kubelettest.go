@@ -1,0 +1,191 @@
+// Package kubelettest is a kubelet for tests. It speaks the protocols of kubelets, and
+// has a few commands and logs of its own instead of containers.
+//
+// Imports: nothing of ours.
+package kubelettest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+)
+
+// Kubelet is a kubelet that listens at a port of 127.0.0.1.
+type Kubelet struct {
+	*httptest.Server
+	// Log is what logs are read from, from a reader of its own each.
+	Log func(r *http.Request) io.Reader
+
+	mu       sync.Mutex
+	requests []string
+}
+
+// New starts a kubelet, which ends with the test.
+func New(t testing.TB) *Kubelet {
+	k := &Kubelet{Log: func(r *http.Request) io.Reader {
+		return strings.NewReader("log of " + r.URL.Path + "?" + r.URL.RawQuery + "\n")
+	}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /containerLogs/", k.log)
+	mux.HandleFunc("POST /exec/{namespace}/{pod}/{container}", k.command)
+	mux.HandleFunc("POST /attach/{namespace}/{pod}/{container}", k.command)
+	mux.HandleFunc("POST /portForward/{namespace}/{pod}", k.forward)
+	mux.HandleFunc("/redirect/", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
+	})
+	mux.HandleFunc("/echo/", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s %s", r.Method, r.URL.RequestURI())
+	})
+	k.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		k.mu.Lock()
+		k.requests = append(k.requests, r.Method+" "+r.URL.RequestURI())
+		k.mu.Unlock()
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(k.Close)
+	return k
+}
+
+// Port returns the port that the kubelet listens at.
+func (k *Kubelet) Port() int {
+	_, port, _ := net.SplitHostPort(k.Listener.Addr().String())
+	number, _ := strconv.Atoi(port)
+	return number
+}
+
+// Requests returns the request lines that have come in.
+func (k *Kubelet) Requests() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]string(nil), k.requests...)
+}
+
+func (k *Kubelet) log(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("previous") == "true" {
+		http.Error(w, "previous terminated container not found", http.StatusBadRequest)
+		return
+	}
+	lines := k.Log(r)
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := lines.Read(buffer)
+		if _, failed := w.Write(buffer[:n]); failed != nil || err != nil {
+			return
+		}
+		if r.URL.Query().Get("follow") == "true" {
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+}
+
+// upgrade upgrades a connection to SPDY, and returns the streams that the client opens.
+func upgrade(w http.ResponseWriter, r *http.Request, protocol string) (httpstream.Connection, <-chan httpstream.Stream) {
+	if _, err := httpstream.Handshake(r, w, []string{protocol}); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return nil, nil
+	}
+	streams := make(chan httpstream.Stream, 8)
+	return spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(stream httpstream.Stream, _ <-chan struct{}) error {
+		streams <- stream
+		return nil
+	}), streams
+}
+
+// command runs one of the commands: cat, exit CODE, size, which tells the terminal's
+// size, and echo TEXT for all others.
+func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	if r.PathValue("container") == "gone" {
+		http.Error(w, `container not found ("gone")`, http.StatusNotFound)
+		return
+	}
+	connection, opened := upgrade(w, r, "v4.channel.k8s.io")
+	if connection == nil {
+		return
+	}
+	defer func() { _ = connection.Close() }()
+	wanted := 1
+	for _, name := range []string{"input", "output", "error", "tty"} {
+		if query.Get(name) == "1" {
+			wanted++
+		}
+	}
+	streams := map[string]httpstream.Stream{}
+	for len(streams) < wanted {
+		select {
+		case stream := <-opened:
+			streams[stream.Headers().Get("streamType")] = stream
+		case <-connection.CloseChan():
+			return
+		}
+	}
+	code := run(query["command"], streams)
+	for _, name := range []string{"stdout", "stderr"} {
+		if stream := streams[name]; stream != nil {
+			_ = stream.Close()
+		}
+	}
+	_ = json.NewEncoder(streams["error"]).Encode(exit(code))
+	_ = streams["error"].Close()
+	<-connection.CloseChan() // the client has it all
+}
+
+func run(command []string, streams map[string]httpstream.Stream) (code int) {
+	switch {
+	case len(command) == 0 || command[0] == "cat": // attached, or a command that waits
+		_, _ = io.Copy(streams["stdout"], streams["stdin"])
+	case command[0] == "exit" && len(command) == 2:
+		_, _ = io.WriteString(streams["stderr"], "it fails\n")
+		code, _ = strconv.Atoi(command[1])
+	case command[0] == "size":
+		size, _ := bufio.NewReader(streams["resize"]).ReadString('\n')
+		_, _ = io.WriteString(streams["stdout"], size)
+	default:
+		_, _ = io.WriteString(streams["stdout"], strings.Join(command, " ")+"\n")
+	}
+	return code
+}
+
+// exit is the Status of a command that has ended.
+func exit(code int) *metav1.Status {
+	if code == 0 {
+		return &metav1.Status{Status: metav1.StatusSuccess}
+	}
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Reason: "NonZeroExitCode", Message: fmt.Sprintf("command terminated with non-zero exit code: %d", code),
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "ExitCode", Message: strconv.Itoa(code)}}},
+	}
+}
+
+// forward answers on each port with what it is sent.
+func (k *Kubelet) forward(w http.ResponseWriter, r *http.Request) {
+	connection, opened := upgrade(w, r, "portforward.k8s.io")
+	if connection == nil {
+		return
+	}
+	defer func() { _ = connection.Close() }()
+	for {
+		select {
+		case stream := <-opened:
+			if stream.Headers().Get("streamType") == "data" {
+				go func() { _, _ = io.Copy(stream, stream); _ = stream.Close() }()
+			} else {
+				_ = stream.Close() // no error
+			}
+		case <-connection.CloseChan():
+			return
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package kubelet
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"golang.org/x/net/websocket"
+
+	"mainstay.dev/mainstay/proxy"
+	"mainstay.dev/mainstay/rest"
+)
+
+// tunnelPrefix precedes the name of a protocol over SPDY in that of its tunnel.
+const tunnelPrefix = spdyProtocol + "+"
+
+// tunnel carries the SPDY connection that client and kubelet have in the messages of a
+// WebSocket connection of the client.
+func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
+	response, kubelet, err := c.dialSPDY(r.Context(), s, tunnelled(r)...)
+	if err != nil {
+		onError(w, r, err)
+		return
+	}
+	if kubelet == nil {
+		defer func() { _ = response.Body.Close() }()
+		if checkUpgrade(response) != nil {
+			onError(w, r, apierrors.NewInternalError(errors.New("the kubelet did not upgrade the connection")))
+			return
+		}
+		w.Header().Set("Content-Type", response.Header.Get("Content-Type"))
+		w.WriteHeader(response.StatusCode)
+		_, _ = io.CopyN(w, response.Body, maxErrorText)
+		return
+	}
+	defer func() { _ = kubelet.Close() }()
+	protocol := tunnelPrefix + response.Header.Get(streamProtocolHeader)
+	server := websocket.Server{
+		Handshake: func(config *websocket.Config, _ *http.Request) error {
+			if !slices.Contains(config.Protocol, protocol) {
+				return websocket.ErrBadWebSocketProtocol
+			}
+			config.Protocol = []string{protocol}
+			return nil
+		},
+		Handler: func(client *websocket.Conn) {
+			client.PayloadType = websocket.BinaryFrame
+			join(c.config.Proxy, client, kubelet)
+		},
+	}
+	server.ServeHTTP(w, r)
+}
+
+// tunnelled returns the protocols over SPDY that the client would tunnel.
+func tunnelled(r *http.Request) []string {
+	var protocols []string
+	for _, value := range r.Header.Values("Sec-Websocket-Protocol") {
+		for name := range strings.SplitSeq(value, ",") {
+			if protocol, ok := strings.CutPrefix(strings.TrimSpace(name), tunnelPrefix); ok {
+				protocols = append(protocols, protocol)
+			}
+		}
+	}
+	return protocols
+}
+
+// join copies between two connections until one of them ends, and closes both.
+func join(p *proxy.Proxy, a, b io.ReadWriteCloser) {
+	var closing sync.Once
+	end := func() { closing.Do(func() { _, _ = a.Close(), b.Close() }) }
+	forget := p.OnStop(end)
+	defer forget()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = p.Copy(a, b, nil)
+		end()
+	}()
+	_, _ = p.Copy(b, a, nil)
+	end()
+	<-done
+}
