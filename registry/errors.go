@@ -70,7 +70,7 @@ func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb st
 	case s.Strategy.OnMark != nil:
 		return apierrors.NewConflict(s.Resource, name, short)
 	}
-	kind := schema.GroupResource{Group: s.Resource.Group, Resource: s.Kind.Hub.GVK.Kind}
+	kind := schema.GroupResource{Group: s.Kind.Hub.GVK.Group, Resource: s.Kind.Hub.GVK.Kind}
 	return apierrors.NewConflict(kind, name, err)
 }
 
