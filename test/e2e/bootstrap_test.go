@@ -20,6 +20,9 @@ func TestRestartWritesNothing(t *testing.T) {
 		}
 		return list.ResourceVersion
 	}
+	for _, namespace := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
+		furnished(t, kubernetes.NewForConfigOrDie(srv.RESTConfig()), namespace)
+	}
 	before := revision()
 	if err := srv.Restart(t.Context()); err != nil {
 		t.Fatal(err)

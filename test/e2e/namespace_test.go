@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// newNamespace makes a namespace for one behaviour, with the service account that pods need, and returns its name.
+// newNamespace makes a namespace for one behaviour, and returns its name. What controllers put into each namespace is there,
+// so that it is not in the way of watches.
 func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	ns, err := client.CoreV1().Namespaces().Create(t.Context(),
@@ -17,10 +17,18 @@ func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	if err != nil {
 		t.Fatalf("create a namespace: %v", err)
 	}
-	_, err = client.CoreV1().ServiceAccounts(ns.Name).Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatalf("create the default service account: %v", err)
-	}
+	furnished(t, client, ns.Name)
 	return ns.Name
+}
+
+// furnished waits until a namespace has what controllers put into each.
+func furnished(t *testing.T, client kubernetes.Interface, namespace string) {
+	t.Helper()
+	eventually(t, func() error {
+		if _, err := client.CoreV1().ServiceAccounts(namespace).Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		_, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
+		return err
+	})
 }

@@ -127,21 +127,13 @@ func compareResources(t *testing.T, resources []*rest.Resource, paths map[string
 	}
 }
 
-// toNodes are subresources that are not declared here: streams to nodes.
-var toNodes = map[string]bool{
-	"v1 nodes/proxy": true, "v1 services/proxy": true,
-	"v1 pods/attach": true, "v1 pods/exec": true, "v1 pods/log": true, "v1 pods/portforward": true, "v1 pods/proxy": true,
-}
-
 // TestSubresources does the same with subresources.
 func TestSubresources(t *testing.T) {
 	t.Parallel()
 	resources, _ := buildAll(t)
 	want, got := map[string]string{}, map[string]string{}
 	for _, row := range slices.Concat(table(t, "subresources.tsv"), table(t, "subresources-ondemand.tsv")) {
-		if name := fullName(row[0], row[1], row[2]); !toNodes[name] {
-			want[name] = row[3]
-		}
+		want[fullName(row[0], row[1], row[2])] = row[3]
 	}
 	for _, r := range resources {
 		if r.Subresource != "" {
