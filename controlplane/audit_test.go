@@ -16,6 +16,7 @@ import (
 
 	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/clusterroles"
 )
 
 // auditedPlane is a control plane with an audit log.
@@ -28,7 +29,7 @@ type auditedPlane struct {
 func newAuditedPlane(t *testing.T, policy string) *auditedPlane {
 	t.Helper()
 	dir := t.TempDir()
-	options := Options{Audit: audit.NewOptions()}
+	options := Options{Audit: audit.NewOptions(), Controllers: []string{clusterroles.Name}} // none that writes meanwhile
 	options.Audit.PolicyFile, options.Audit.Log.Path = filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(options.Audit.PolicyFile, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n"+policy), 0o600); err != nil {
 		t.Fatal(err)

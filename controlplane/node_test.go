@@ -33,7 +33,6 @@ func TestNodeInEffect(t *testing.T) {
 			"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"s","secret":{"secretName":"s"}}]}}`, node)
 	}
 	const none = `no relationship found between node 'n1' and this object`
-	as(t, c, "admin", "POST", "/api/v1/namespaces/default/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`, 201, "")
 	as(t, c, "admin", "POST", secrets, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`, 201, "")
 	as(t, c, "system:node:n1", "GET", secrets+"/s", "", 403, none)
 	for range 10 {
