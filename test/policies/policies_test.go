@@ -109,7 +109,6 @@ func newClient(t *testing.T, config *rest.Config) *client {
 
 func (c *client) try(t *testing.T, namespace string, objects []*unstructured.Unstructured) {
 	c.must(t, namespace, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+namespace+`"}}`)
-	c.must(t, namespace, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`)
 	for _, obj := range objects {
 		wanted, tried := obj.GetAnnotations()[expect]
 		if tried {
