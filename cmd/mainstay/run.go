@@ -160,6 +160,8 @@ func (r *runner) command(args []string) error {
 	command := exec.Command(args[0], args[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, r.stdout, r.stderr
 	command.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig())
+	others, stop := otherSignals()
+	defer stop()
 	if err := command.Start(); err != nil {
 		fmt.Fprintf(r.stderr, "mainstay: run %s: %v\n", args[0], err)
 		return r.failed(cannotRun(err))
@@ -167,7 +169,7 @@ func (r *runner) command(args []string) error {
 	ended, passed := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the command
 		defer close(passed)
-		passSignals(command.Process, r.signals, r.server.Ended(), ended)
+		passSignals(command.Process, r.signals, others, r.server.Ended(), ended)
 	}()
 	err := command.Wait()
 	close(ended)

@@ -6,12 +6,17 @@ import (
 	"syscall"
 )
 
+// otherSignals returns the signals that are passed on to a command, besides those that
+// stop this program. It is called before the command is there: none may end this one alone.
+func otherSignals() (signals chan os.Signal, stop func()) {
+	signals = make(chan os.Signal, 8)
+	signal.Notify(signals, passedSignals()...)
+	return signals, func() { signal.Stop(signals) }
+}
+
 // passSignals passes signals on to the command until it has ended, and terminates it
 // when the server has ended without it.
-func passSignals(command *os.Process, signals <-chan os.Signal, serverEnded, ended <-chan struct{}) {
-	others := make(chan os.Signal, 8)
-	signal.Notify(others, passedSignals()...)
-	defer signal.Stop(others)
+func passSignals(command *os.Process, signals, others <-chan os.Signal, serverEnded, ended <-chan struct{}) {
 	// Signals of a command that has just ended go nowhere, which is no error.
 	for {
 		select {
