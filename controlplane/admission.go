@@ -29,7 +29,7 @@ type admissionPlugin struct {
 	// onDemand: it takes part only where --enable-admission-plugins names it.
 	onDemand bool
 	// open returns the plugin for a control plane, or nil where a feature gate has
-	// it off. A nil func: the plugin is not built yet.
+	// it off.
 	open func(*instance) admission.Plugin
 }
 
@@ -130,9 +130,7 @@ func admissionPlugins() []admissionPlugin {
 func AdmissionPlugins() []string {
 	var names []string
 	for _, p := range admissionPlugins() {
-		if p.open != nil {
-			names = append(names, p.name)
-		}
+		names = append(names, p.name)
 	}
 	return names
 }
@@ -140,17 +138,15 @@ func AdmissionPlugins() []string {
 // checkAdmission reports plugins that are not there, and those that are to be on
 // and off.
 func (o Options) checkAdmission() error {
-	known := make(map[string]admissionPlugin)
-	for _, p := range admissionPlugins() {
-		known[p.name] = p
+	known := make(map[string]bool)
+	for _, name := range AdmissionPlugins() {
+		known[name] = true
 	}
 	var errs []error
 	for _, name := range o.EnableAdmissionPlugins {
-		switch p, ok := known[name]; {
-		case !ok:
+		switch {
+		case !known[name]:
 			errs = append(errs, fmt.Errorf("--enable-admission-plugins: there is no admission plugin %q", name))
-		case p.open == nil:
-			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s is not supported yet", name))
 		case needsConfig(name) && !slices.Contains(o.AdmissionConfig.Configured(), name):
 			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s needs its configuration, by --admission-control-config-file", name))
 		case slices.Contains(o.DisableAdmissionPlugins, name):
@@ -158,13 +154,13 @@ func (o Options) checkAdmission() error {
 		}
 	}
 	for _, name := range o.DisableAdmissionPlugins {
-		if _, ok := known[name]; !ok {
+		if !known[name] {
 			errs = append(errs, fmt.Errorf("--disable-admission-plugins: there is no admission plugin %q", name))
 		}
 	}
 	for _, name := range o.AdmissionConfig.Configured() {
-		if known[name].open == nil {
-			errs = append(errs, fmt.Errorf("--admission-control-config-file configures %s, which is not supported yet", name))
+		if !known[name] {
+			errs = append(errs, fmt.Errorf("--admission-control-config-file: there is no admission plugin %q", name))
 		}
 	}
 	return errors.Join(errs...)
@@ -178,7 +174,7 @@ func (o Options) has(p admissionPlugin) bool {
 	if gate := gateOf(p.name); gate != "" && !o.Gates().Enabled(gate) {
 		return false
 	}
-	return p.open != nil && !slices.Contains(o.DisableAdmissionPlugins, p.name) &&
+	return !slices.Contains(o.DisableAdmissionPlugins, p.name) &&
 		(!p.onDemand || slices.Contains(o.EnableAdmissionPlugins, p.name))
 }
 

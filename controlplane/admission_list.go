@@ -10,8 +10,6 @@ type AdmissionPlugin struct {
 	// Default: it takes part where flags do not name it. On: it takes part.
 	Default bool `json:"default"`
 	On      bool `json:"on"`
-	// Missing: this server has no such plugin yet.
-	Missing bool `json:"missing,omitempty"`
 	// Gate is the feature gate without which it does not take part; "": none.
 	Gate feature.Gate `json:"gate,omitempty"`
 }
@@ -22,7 +20,7 @@ func (o Options) ListAdmission() []AdmissionPlugin {
 	var listed []AdmissionPlugin
 	for _, p := range admissionPlugins() {
 		listed = append(listed, AdmissionPlugin{
-			Name: p.name, Does: phrases[p.name], Default: !p.onDemand, On: o.has(p), Missing: p.open == nil, Gate: gateOf(p.name),
+			Name: p.name, Does: phrases[p.name], Default: !p.onDemand, On: o.has(p), Gate: gateOf(p.name),
 		})
 	}
 	return listed

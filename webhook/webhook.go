@@ -32,6 +32,34 @@ type Target struct {
 	CABundle []byte
 }
 
+// ServiceReference is how client configurations of the API name a service. Each group
+// has a type of its own for it, which converts to this one.
+type ServiceReference struct {
+	Namespace, Name string
+	Path            *string
+	Port            *int32
+}
+
+// TargetOf returns the target that a client configuration names: its URL, or else its
+// service, at port 443 where it says none.
+func TargetOf(url *string, service *ServiceReference, caBundle []byte) Target {
+	target := Target{CABundle: caBundle}
+	if url != nil {
+		target.URL = *url
+	}
+	if service == nil {
+		return target
+	}
+	target.Service = &egress.Service{Namespace: service.Namespace, Name: service.Name, Port: 443}
+	if service.Port != nil {
+		target.Service.Port = *service.Port
+	}
+	if service.Path != nil {
+		target.Path = *service.Path
+	}
+	return target
+}
+
 // Clients are the connections of a server to webhooks. Those to one target are
 // shared by its Clients, and closed with the last of them. The zero
 // value, with Resolver set, is ready; it must not be copied.

@@ -4,8 +4,8 @@
 // webhook look like is here; how one is called is package webhook's, which requests
 // it is about is package match's.
 //
-// Imports: admission, admission/match, codec, codec/jsonpatch, egress, request,
-// rest, storage/reflector, webhook.
+// Imports: admission, admission/match, codec, codec/jsonpatch, request, rest,
+// storage/reflector, webhook.
 package webhooks
 
 import (
@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"mainstay.dev/mainstay/admission/match"
-	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -117,18 +116,5 @@ func resourcesOf(spec *admissionregistrationv1.MutatingWebhook) *admissionregist
 }
 
 func targetOf(config *admissionregistrationv1.WebhookClientConfig) webhook.Target {
-	target := webhook.Target{CABundle: config.CABundle}
-	if config.URL != nil {
-		target.URL = *config.URL
-	}
-	if s := config.Service; s != nil {
-		target.Service = &egress.Service{Namespace: s.Namespace, Name: s.Name, Port: 443}
-		if s.Port != nil {
-			target.Service.Port = *s.Port
-		}
-		if s.Path != nil {
-			target.Path = *s.Path
-		}
-	}
-	return target
+	return webhook.TargetOf(config.URL, (*webhook.ServiceReference)(config.Service), config.CABundle)
 }

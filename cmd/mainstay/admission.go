@@ -58,8 +58,6 @@ func writeAdmission(out io.Writer, plugins []controlplane.AdmissionPlugin) error
 	for _, p := range plugins {
 		on := "yes"
 		switch {
-		case p.Missing:
-			on = "not built yet"
 		case !p.On && p.Default && p.Gate != "":
 			on = "no (feature gate " + string(p.Gate) + ")"
 		case !p.On:

@@ -2,7 +2,7 @@
 // webhook of their definition. It sends a ConversionReview, and validates the response
 // before it is used. It does not prune the result.
 //
-// Imports: codec/jsonplan, egress, webhook.
+// Imports: codec/jsonplan, webhook.
 package conversion
 
 import (

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/codec/jsonplan"
-	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -20,20 +19,7 @@ func TargetOf(config *apiextensionsv1.WebhookClientConfig) (webhook.Target, erro
 	if config == nil {
 		return webhook.Target{}, &Error{"webhook configuration must have either service or URL"}
 	}
-	target := webhook.Target{CABundle: config.CABundle}
-	if config.URL != nil {
-		target.URL = *config.URL
-	}
-	if s := config.Service; s != nil {
-		target.Service = &egress.Service{Namespace: s.Namespace, Name: s.Name, Port: 443}
-		if s.Port != nil {
-			target.Service.Port = *s.Port
-		}
-		if s.Path != nil {
-			target.Path = *s.Path
-		}
-	}
-	return target, nil
+	return webhook.TargetOf(config.URL, (*webhook.ServiceReference)(config.Service), config.CABundle), nil
 }
 
 // reviewKind returns the kind of a ConversionReview.
