@@ -12,6 +12,7 @@
 //     watchCaches and counts the revision up to which it did.
 //   - watchcache: the objects of a resource in a copy-on-write tree, and snapshots
 //     of it.
+//   - written: what was written here and has yet to come back by the feed.
 //   - index: the objects by a field that lists select by.
 //   - decode: events whose values must be decrypted first, queued beside the feed.
 //   - log: the recent changes of a resource, indexed by topics that watches select.
@@ -379,12 +380,6 @@ func (c *Cacher) Create(ctx context.Context, obj codec.Object, options storage.W
 	return c.store.Create(ctx, obj, options)
 }
 
-// Update implements storage.Interface. It starts from the cached object.
-func (c *Cacher) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
-	options.Cached = c.hint(name, options.Cached)
-	return c.store.Update(ctx, name, update, options)
-}
-
 // Delete implements storage.Interface. It starts from the cached object.
 func (c *Cacher) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options storage.UpdateOptions) (*codec.Record, error) {
 	options.Cached = c.hint(name, options.Cached)
@@ -407,7 +402,7 @@ func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Rec
 	if err != nil {
 		return given
 	}
-	if cached := st.get(key); cached != nil && (given == nil || cached.Revision() > given.Revision()) {
+	if cached := st.latest(key); cached != nil && (given == nil || cached.Revision() > given.Revision()) {
 		return cached
 	}
 	return given

@@ -85,6 +85,9 @@ type watchCache struct {
 		applied int
 		// indexes are those of tree, by field.
 		indexes map[string]*index
+		// written are records stored through the Cacher that are newer than
+		// revision, by key.
+		written map[string]*codec.Record
 		// newest is a copy of tree, nil when tree has changed since.
 		newest *snapshot
 		// kept are snapshots for later pages of lists, oldest first.
@@ -100,7 +103,7 @@ func newWatchCache(ctx context.Context, store Store, feed *Feed, release func(*w
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx)) // not only the first reader uses it
 	s.closed = s.life.Done()
-	s.mu.indexes = map[string]*index{}
+	s.mu.indexes, s.mu.written = map[string]*index{}, map[string]*codec.Record{}
 	s.touch()
 	return s
 }
@@ -267,6 +270,7 @@ func (s *watchCache) changeLocked(change *storage.Change, now time.Time) {
 	}
 	s.indexLocked(treeChange{change.Key, before.record, change.Record})
 	s.mu.revision = change.Revision
+	s.seenLocked(change)
 	s.mu.log.append(change, now)
 }
 
