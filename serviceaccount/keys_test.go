@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"slices"
 	"strings"
@@ -94,7 +95,7 @@ func TestSign(t *testing.T) {
 		if n := len(keys.public); n != 2 {
 			t.Errorf("%d public keys, want 2", n)
 		}
-		token, err := keys.Sign(&Claims{Claims: jwt.Claims{Issuer: "i", Audience: []string{"a"}}, Bound: &Bound{Namespace: "n"}})
+		token, err := keys.Sign(&Claims{Claims: jwt.Claims{Issuer: "i"}, Audience: []string{"a"}, Bound: &Bound{Namespace: "n"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,6 +106,24 @@ func TestSign(t *testing.T) {
 		if document, err := keys.Document(); err != nil || bytes.Contains(document, []byte(`"d"`)) {
 			t.Errorf("the document has a private key: %s, %v", document, err)
 		}
+	}
+}
+
+// TestAudience: an audience is a list in what is signed, and may be a string in what is verified.
+func TestAudience(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(&Claims{Audience: []string{"a"}})
+	if err != nil || !bytes.Contains(data, []byte(`"aud":["a"]`)) {
+		t.Errorf("%s, %v", data, err)
+	}
+	for _, text := range []string{`{"aud":"a"}`, `{"aud":["a"]}`} {
+		claims, err := readClaims([]byte(text))
+		if err != nil || !slices.Equal(claims.Audience, []string{"a"}) {
+			t.Errorf("%s: %+v, %v", text, claims, err)
+		}
+	}
+	if claims, err := readClaims([]byte(`{"aud":1}`)); err == nil {
+		t.Errorf("%+v", claims)
 	}
 }
 

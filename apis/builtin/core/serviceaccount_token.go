@@ -223,8 +223,8 @@ func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRe
 		bound.WarnAfter = jwt.NewNumericDate(now.Add(podTokenExpiration * time.Second))
 		seconds = extendedTokenExpiration
 	}
-	claims := &serviceaccount.Claims{Bound: bound, Claims: jwt.Claims{
-		Issuer: issuer.Name, Subject: request.ServiceAccountUser(bound.Namespace, bound.ServiceAccount.Name), Audience: asked.Spec.Audiences,
+	claims := &serviceaccount.Claims{Bound: bound, Audience: asked.Spec.Audiences, Claims: jwt.Claims{
+		Issuer: issuer.Name, Subject: request.ServiceAccountUser(bound.Namespace, bound.ServiceAccount.Name),
 		ID: uuid.NewString(), IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
 		Expiry: jwt.NewNumericDate(now.Add(time.Duration(seconds) * time.Second)),
 	}}
