@@ -42,8 +42,9 @@ func (i *instance) openTokens() error {
 		Accounts:      local.For[*corev1.ServiceAccount](i.local, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
 		Pods:          local.For[*corev1.Pod](i.local, corev1.SchemeGroupVersion.WithResource("pods")),
 		Secrets:       secrets,
+		UsedSecrets:   secrets,
 		Nodes:         local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes")),
-		WithoutLookup: i.options.WithoutTokenLookup, Metrics: i.env.Metrics.Tokens,
+		WithoutLookup: i.options.WithoutTokenLookup, Metrics: i.env.Metrics.Tokens, Logger: i.env.Logger,
 	})
 	add := func(user func(context.Context, string) (*request.User, error)) {
 		if user != nil {

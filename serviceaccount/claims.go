@@ -14,6 +14,7 @@ const LegacyIssuer = "kubernetes/serviceaccount"
 // or verified.
 type Claims struct {
 	jwt.Claims
+	// Audience hides that of jwt.Claims, which is never set.
 	Audience Audience `json:"aud,omitempty"`
 	// Bound is nil in tokens of LegacyIssuer.
 	Bound *Bound `json:"kubernetes.io,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -24,6 +25,12 @@ type Getter[T any] interface {
 	Get(ctx context.Context, name types.NamespacedName) (T, error)
 }
 
+// Updater changes an object. change may be called more than once, each time with an
+// object of its own; where it changes nothing, nothing is written.
+type Updater[T any] interface {
+	Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error)
+}
+
 // ServiceAccountConfig configures a verifier of service account tokens.
 type ServiceAccountConfig struct {
 	Keys *serviceaccount.Keys
@@ -38,11 +45,15 @@ type ServiceAccountConfig struct {
 	Pods     Getter[*corev1.Pod]
 	Secrets  Getter[*corev1.Secret]
 	Nodes    Getter[*corev1.Node]
+	// UsedSecrets, if set, writes into secrets when their tokens were last used; nil: that
+	// is not noted.
+	UsedSecrets Updater[*corev1.Secret]
 	// WithoutLookup takes tokens of secrets although the secret or the account is gone.
 	WithoutLookup bool
 
 	// Metrics count uses; nil: nobody reads them.
 	Metrics *ServiceAccountMetrics
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 // ServiceAccounts verifies tokens of service accounts, those of secrets
@@ -61,6 +72,9 @@ const verifiedTokens = 4096
 func NewServiceAccounts(config ServiceAccountConfig) *ServiceAccounts {
 	if config.Metrics == nil {
 		config.Metrics, _ = NewServiceAccountMetrics(prometheus.NewRegistry()) // an empty one refuses nothing
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &ServiceAccounts{config: config, verified: lru.New(verifiedTokens)}
 }
