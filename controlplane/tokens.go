@@ -28,9 +28,13 @@ const (
 
 // issuer issues tokens of service accounts.
 func (i *instance) issuer() *serviceaccount.Issuer {
+	expiration, lifetime := i.options.ServiceAccountMaxTokenExpiration, i.env.Identity.MaxTokenLifetime
+	if lifetime > 0 && (expiration == 0 || expiration > lifetime) {
+		expiration = lifetime
+	}
 	return &serviceaccount.Issuer{
 		Keys: i.env.Identity.TokenKeys, Name: i.options.ServiceAccountIssuers[0], Audiences: i.options.APIAudiences,
-		MaxExpiration: i.options.ServiceAccountMaxTokenExpiration, Extend: !i.options.WithoutTokenExtension,
+		MaxExpiration: expiration, MaxLifetime: lifetime, Extend: !i.options.WithoutTokenExtension,
 	}
 }
 

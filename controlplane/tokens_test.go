@@ -44,7 +44,7 @@ func TestTokenOfSecret(t *testing.T) {
 	if err := json.Unmarshal(must("POST", "serviceaccounts", `{"metadata":{"name":"bot"}}`), &account); err != nil {
 		t.Fatal(err)
 	}
-	token, err := p.env.Identity.TokenKeys.Sign(&serviceaccount.Claims{
+	token, err := p.env.Identity.TokenKeys.Sign(t.Context(), &serviceaccount.Claims{
 		Claims: jwt.Claims{Issuer: serviceaccount.LegacyIssuer, Subject: "system:serviceaccount:default:bot"},
 		Legacy: serviceaccount.Legacy{Namespace: "default", Secret: "s", Name: "bot", UID: string(account.UID)},
 	})

@@ -86,6 +86,9 @@ type Config struct {
 	// directory's own. ServiceAccountKeyFiles verify more of them.
 	ServiceAccountSigningKeyFile string
 	ServiceAccountKeyFiles       []string
+	// ServiceAccountSigningEndpoint is the socket of a program that does both instead; "":
+	// there is none.
+	ServiceAccountSigningEndpoint string
 	// TokenAuthFile lists bearer tokens; "": there are none.
 	TokenAuthFile string
 	// OpenID Connect providers are those of AuthenticationConfigFile, or the one of

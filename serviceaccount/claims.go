@@ -53,6 +53,15 @@ type Legacy struct {
 	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid,omitempty"`
 }
 
+// Encode returns the payload of a token.
+func (c *Claims) Encode() ([]byte, error) {
+	payload, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode the claims of a service account token: %w", err)
+	}
+	return payload, nil
+}
+
 func readClaims(payload []byte) (*Claims, error) {
 	claims := new(Claims)
 	if err := json.Unmarshal(payload, claims); err != nil {

@@ -71,7 +71,7 @@ func TestCommandLine(t *testing.T) {
 		{"unknown flag", []string{"serve", "--nope"}, 2, nil, []string{"unknown flag: --nope", `See "mainstay serve --help"`}},
 		{"not built yet", []string{"serve", "--egress-selector-config-file=x"}, 2, nil, []string{"mainstay: --egress-selector-config-file is not supported yet\n"}},
 		{"a bool not built yet", []string{"serve", "--contention-profiling"}, 2, nil, []string{"--contention-profiling is not supported yet"}},
-		{"two not built yet", []string{"serve", "--etcd-servers-overrides=x", "--service-account-signing-endpoint=y"}, 2, nil, []string{"--etcd-servers-overrides is not supported yet", "--service-account-signing-endpoint is not supported yet"}},
+		{"two not built yet", []string{"serve", "--etcd-servers-overrides=x", "--egress-selector-config-file=y"}, 2, nil, []string{"--etcd-servers-overrides is not supported yet", "--egress-selector-config-file is not supported yet"}},
 		{"underscores", []string{"serve", "--egress_selector_config_file=x"}, 2, nil, []string{"--egress-selector-config-file is not supported yet"}},
 		{"flow control", inDir("--enable-priority-and-fairness"), 2, nil, []string{"--enable-priority-and-fairness is not supported yet"}},
 		{"seconds that are none", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},

@@ -32,7 +32,7 @@ func (o objects[T]) Get(_ context.Context, name types.NamespacedName) (T, error)
 	return obj, nil
 }
 
-func newTokenKeys(t testing.TB) *serviceaccount.Keys {
+func newTokenKeys(t testing.TB) serviceaccount.Keys {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -45,9 +45,9 @@ func newTokenKeys(t testing.TB) *serviceaccount.Keys {
 	return keys
 }
 
-func sign(t testing.TB, keys *serviceaccount.Keys, claims *serviceaccount.Claims) string {
+func sign(t testing.TB, keys serviceaccount.Keys, claims *serviceaccount.Claims) string {
 	t.Helper()
-	token, err := keys.Sign(claims)
+	token, err := keys.Sign(t.Context(), claims)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func boundClaims(change func(*serviceaccount.Claims)) *serviceaccount.Claims {
 	return claims
 }
 
-func newAccountVerifier(keys *serviceaccount.Keys) *ServiceAccounts {
+func newAccountVerifier(keys serviceaccount.Keys) *ServiceAccounts {
 	going := named("going", "g")
 	going.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(30 * time.Second)}
 	return NewServiceAccounts(ServiceAccountConfig{

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/lru"
+
+	"mainstay.dev/mainstay/egress"
 )
 
 const (
@@ -70,7 +72,7 @@ func (d *distributed) expand(ctx context.Context, claims map[string]any) error {
 		claims[d.claim] = value
 		return nil
 	}
-	value, err := share(ctx, &d.calls, string(key[:]), func(ctx context.Context) (any, error) { return d.fetch(ctx, from) })
+	value, err := egress.Share(ctx, &d.calls, string(key[:]), func(ctx context.Context) (any, error) { return d.fetch(ctx, from) })
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func verifyWith(known []jose.JSONWebKey, token *jose.JSONWebSignature) ([]byte, 
 // refetch returns newer keys than those that were seen, or the same ones if they are
 // too new to be fetched again. Callers at the same time share one fetch.
 func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
-	return share(ctx, &k.calls, "", func(ctx context.Context) (*fetched, error) {
+	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetched, error) {
 		last := k.fetched.Load()
 		if last != seen || time.Since(last.at) < refetchAfter {
 			return last, nil
@@ -122,20 +122,6 @@ func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
 		k.fetched.Store(next)
 		return next, nil
 	})
-}
-
-// share has callers at the same time with the same key share one call, which is not one
-// caller's: it goes on when that one has gone.
-func share[T any](ctx context.Context, calls *singleflight.Group, key string, call func(context.Context) (T, error)) (T, error) {
-	done := calls.DoChan(key, func() (any, error) { return call(context.WithoutCancel(ctx)) })
-	select {
-	case result := <-done:
-		value, _ := result.Val.(T)
-		return value, result.Err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
 }
 
 func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
