@@ -159,6 +159,8 @@ type TLSConfig struct {
 	SNI          []SNICertificate
 	MinVersion   uint16   // of crypto/tls; 0: TLS 1.2
 	CipherSuites []uint16 // of crypto/tls, for TLS 1.2; none: Go's
+	// CurvePreferences are the key exchanges that are possible; none: Go's.
+	CurvePreferences []tls.CurveID
 }
 
 // EtcdTLSConfig configures TLS of connections to etcd.

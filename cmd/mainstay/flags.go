@@ -142,6 +142,7 @@ func (f *serveFlags) tls(flags *pflag.FlagSet) {
 	flags.StringVar(&t.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
 	flags.Var(&sniCertificates{&t.SNI}, "tls-sni-cert-key", "another serving certificate as CERT,KEY or CERT,KEY:NAME,...; may be repeated")
 	flags.Var(&tlsVersion{to: &t.MinVersion}, "tls-min-version", "oldest version of TLS: "+strings.Join(tlsVersionNames(), ", ")+" (default VersionTLS12)")
+	flags.Var(&curves{&t.CurvePreferences}, "tls-curve-preferences", "key exchanges that are possible, as numbers of crypto/tls.CurveID, comma-separated; Go chooses among them (default: Go's)")
 	flags.Var(&cipherSuites{to: &t.CipherSuites}, "tls-cipher-suites", "cipher suites of TLS 1.2 by their names, comma-separated (default: Go's)")
 	flags.StringSliceVar(&f.config.HSTSDirectives, "strict-transport-security-directives", nil, "HSTS directives to send, comma-separated: max-age=SECONDS, includeSubDomains, preload")
 }
