@@ -56,8 +56,11 @@ func TestKeys(t *testing.T) {
 	if !verified(token) || k.MaxLifetime() != externaltest.MaxExpiration {
 		t.Errorf("the token is not good, or may last for %s", k.MaxLifetime())
 	}
-	p.Rotate(t, "2")
 	before := k.Generation()
+	if err := k.fetch(t.Context()); err != nil || k.Generation() != before {
+		t.Errorf("the same keys are of another generation: %v", err)
+	}
+	p.Rotate(t, "2")
 	rotated, err := k.Sign(t.Context(), claims())
 	if err != nil || !verified(rotated) || !verified(token) || k.Generation() == before {
 		t.Errorf("after another key has come: %v", err)

@@ -6,6 +6,7 @@
 package external
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -64,6 +65,7 @@ var _ serviceaccount.Keys = (*Keys)(nil)
 // keySet is what one fetch has brought.
 type keySet struct {
 	generation uint64
+	answered   []*api.Key
 	all        []jose.JSONWebKey
 	published  []jose.JSONWebKey // those that may sign
 	at         time.Time         // when the plugin had them
@@ -199,7 +201,10 @@ func (k *Keys) fetch(ctx context.Context) error {
 		if err != nil {
 			return nil, fmt.Errorf("while fetching token verification keys: %w", err)
 		}
-		next.generation = k.now.Load().generation + 1
+		last := k.now.Load()
+		if next.generation = last.generation; !slices.EqualFunc(last.answered, next.answered, sameKey) {
+			next.generation++
+		}
 		k.now.Store(next)
 		return next, nil
 	})
@@ -220,7 +225,7 @@ func (k *Keys) ask(ctx context.Context) (*keySet, error) {
 	if err := answer.DataTimestamp.CheckValid(); err != nil {
 		return nil, fmt.Errorf("invalid data timestamp: %w", err)
 	}
-	set := &keySet{at: answer.DataTimestamp.AsTime(), until: time.Now().Add(time.Duration(answer.RefreshHintSeconds) * time.Second)}
+	set := &keySet{answered: answer.Keys, at: answer.DataTimestamp.AsTime(), until: time.Now().Add(time.Duration(answer.RefreshHintSeconds) * time.Second)}
 	for _, one := range answer.Keys {
 		key, err := webKey(one)
 		if err != nil {
@@ -232,6 +237,10 @@ func (k *Keys) ask(ctx context.Context) (*keySet, error) {
 		}
 	}
 	return set, nil
+}
+
+func sameKey(a, b *api.Key) bool {
+	return a.KeyId == b.KeyId && bytes.Equal(a.Key, b.Key) && a.ExcludeFromOidcDiscovery == b.ExcludeFromOidcDiscovery
 }
 
 // webKey reads a key of a plugin's answer.
