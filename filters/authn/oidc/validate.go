@@ -72,8 +72,10 @@ func validateIssuer(issuer *Issuer, at *field.Path, disallowed []string) field.E
 	case policy != "" && policy != matchAny:
 		errs = append(errs, field.Invalid(at.Child("audienceMatchPolicy"), policy, "audienceMatchPolicy must be empty or MatchAny for single audience"))
 	}
-	if issuer.EgressSelectorType != "" {
-		errs = append(errs, field.NotSupported(at.Child("egressSelectorType"), issuer.EgressSelectorType, []string{""}))
+	switch selector := issuer.EgressSelectorType; selector {
+	case "", egressControlPlane, egressCluster:
+	default:
+		errs = append(errs, field.Invalid(at.Child("egressSelectorType"), selector, "egress selector must be either controlplane or cluster"))
 	}
 	return errs
 }
