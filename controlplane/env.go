@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz"
@@ -59,6 +60,8 @@ type Env struct {
 
 	Identity      Identity
 	Authorization Authorization
+	// Networks are how control planes connect to others.
+	Networks egress.Networks
 	// Address is the host:port by which this process reaches itself, PublicURL
 	// the URL for other machines.
 	Address, PublicURL string

@@ -73,7 +73,7 @@ func (i *instance) rowEnv() *builtin.Env {
 	env.Kubelets = kubelet.New(kubelet.Config{
 		AddressTypes: i.options.KubeletPreferredAddressTypes, Port: i.options.KubeletPort, Timeout: i.options.KubeletTimeout,
 		Certificate: i.env.Identity.KubeletCertificate, Authorities: i.env.Identity.KubeletAuthorities,
-		Gates: env.Gates, Proxy: i.proxy,
+		Gates: env.Gates, Proxy: i.proxy, Dial: i.env.Networks.Cluster,
 	})
 	if i.rbac != nil {
 		env.Roles = i.rbac

@@ -92,7 +92,7 @@ func (w *admissionWebhooks) load(ctx context.Context) error {
 // webhookClients are connections to webhooks, which are shown the users of a
 // kubeconfig; "": nobody.
 func (i *instance) webhookClients(file string) (*webhook.Clients, error) {
-	clients := &webhook.Clients{Resolver: i.services}
+	clients := &webhook.Clients{Resolver: i.services, Networks: i.networks()}
 	if file == "" {
 		return clients, nil
 	}

@@ -116,6 +116,10 @@ type Config struct {
 	// verified.
 	KubeletClientCertFile, KubeletClientKeyFile, KubeletCAFile string
 
+	// EgressSelectorConfigFile is an EgressSelectorConfiguration: how other servers are
+	// connected to; "": directly.
+	EgressSelectorConfigFile string
+
 	// EtcdServers are the URLs of an etcd cluster that is used instead of the
 	// store in DataDir.
 	EtcdServers []string

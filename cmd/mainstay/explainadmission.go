@@ -65,7 +65,7 @@ kubeconfig, and needs the same rights as the write itself.`,
 			}
 			e.out, e.json = c.OutOrStdout(), format == "json"
 			var err error
-			if e.client, e.server, err = kubeconfig.Client(config); err != nil {
+			if e.client, e.server, err = kubeconfig.Client(config, nil); err != nil {
 				return err
 			}
 			return e.explainFile(c.Context(), file, c.InOrStdin())

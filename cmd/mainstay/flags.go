@@ -47,6 +47,7 @@ func newServeFlags() *serveFlags {
 	f.section("Stopping", f.stopping)
 	f.section("Aggregation", f.aggregation)
 	f.section("Kubelets", f.kubelets)
+	f.section("Connections to others", f.egress)
 	f.section("Features", f.features)
 	f.section("Logs", f.logs)
 	return f
@@ -291,6 +292,10 @@ func (f *serveFlags) kubelets(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.KubeletPreferredAddressTypes, "kubelet-preferred-address-types", kubelet.DefaultAddressTypes(), "types of nodes' addresses, in the order in which they are looked for")
 	flags.IntVar(&c.KubeletPort, "kubelet-port", kubelet.DefaultPort, "port of kubelets of nodes that do not report it")
 	flags.DurationVar(&c.KubeletTimeout, "kubelet-timeout", kubelet.DefaultTimeout, "how long a connection to a kubelet may take to be established")
+}
+
+func (f *serveFlags) egress(flags *pflag.FlagSet) {
+	flags.StringVar(&f.config.EgressSelectorConfigFile, "egress-selector-config-file", "", "EgressSelectorConfiguration of apiserver.k8s.io/v1beta1: the proxies through which nodes, pods and services (cluster), webhooks at URLs (controlplane) and etcd are connected to (default: none)")
 }
 
 func (f *serveFlags) logs(flags *pflag.FlagSet) {
