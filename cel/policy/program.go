@@ -9,6 +9,7 @@ import (
 	"weak"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
 	"mainstay.dev/mainstay/cel/environment"
@@ -117,7 +118,8 @@ var (
 	ErrBudget = errors.New("the cost budget is exceeded")
 )
 
-// failure is an error with kube-apiserver's words, of one of the kinds above, or of none.
+// failure is an error with kube-apiserver's words, of one of the kinds above, or the error
+// of the evaluation.
 type failure struct {
 	text string
 	is   error
@@ -158,9 +160,28 @@ func (p *Program) Evaluate(ctx context.Context, in *Input, budget *Budget) (ref.
 		return nil, outOfBudget()
 	}
 	if err != nil {
-		return nil, &failure{fmt.Sprintf("expression '%v' resulted in error: %v", p.text, err), nil}
+		return nil, &failure{fmt.Sprintf("expression '%v' resulted in error: %v", p.text, err), err}
 	}
 	return value, nil
+}
+
+// LineOf returns the line of the expression at which an evaluation has failed, from 1 on; 0
+// where that is not known. It parses the expression: it is for answers that refuse.
+func (p *Program) LineOf(err error) int {
+	var failed *types.Err
+	if !errors.As(err, &failed) || failed.NodeID() == 0 {
+		return 0
+	}
+	env, err := environment.Base()
+	if err != nil {
+		return 0
+	}
+	ast, issues := env.Parse(p.text)
+	if issues.Err() != nil {
+		return 0
+	}
+	line := ast.NativeRep().SourceInfo().GetStartLocation(failed.NodeID()).Line()
+	return max(line, 0)
 }
 
 func outOfBudget() error {

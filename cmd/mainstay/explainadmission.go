@@ -265,15 +265,11 @@ func writeSteps(out io.Writer, steps []admission.Step) error {
 // deeds are what a plugin did, a line each.
 func deeds(step *admission.Step) []string {
 	var lines []string
-	for _, change := range step.Changes {
-		switch {
-		case change.Before == nil:
-			lines = append(lines, fmt.Sprintf("sets %s to %s", change.Path, shown(change.After)))
-		case change.After == nil:
-			lines = append(lines, fmt.Sprintf("removes %s, which was %s", change.Path, shown(change.Before)))
-		default:
-			lines = append(lines, fmt.Sprintf("changes %s from %s to %s", change.Path, shown(change.Before), shown(change.After)))
-		}
+	for i := range step.Decisions {
+		lines = append(lines, decision(&step.Decisions[i])...)
+	}
+	if len(step.Decisions) == 0 { // or each says what it has changed
+		lines = changes(step.Changes)
 	}
 	for _, warning := range step.Warnings {
 		lines = append(lines, "warns: "+warning)
@@ -285,6 +281,65 @@ func deeds(step *admission.Step) []string {
 		lines = append(lines, "refuses: "+step.Refusal)
 	}
 	return lines
+}
+
+// changes are what was changed, a line each.
+func changes(all []admission.Change) []string {
+	var lines []string
+	for _, change := range all {
+		switch {
+		case change.Before == nil:
+			lines = append(lines, fmt.Sprintf("sets %s to %s", change.Path, shown(change.After)))
+		case change.After == nil:
+			lines = append(lines, fmt.Sprintf("removes %s, which was %s", change.Path, shown(change.Before)))
+		default:
+			lines = append(lines, fmt.Sprintf("changes %s from %s to %s", change.Path, shown(change.Before), shown(change.After)))
+		}
+	}
+	return lines
+}
+
+// decision is what a policy or a webhook did: who it was, and indented below, what.
+func decision(d *admission.Decision) []string {
+	who := fmt.Sprintf("webhook %s of %s", d.Webhook, d.Configuration)
+	if d.Policy != "" {
+		who = "policy " + d.Policy
+		if d.Binding != "" {
+			who += " by binding " + d.Binding
+		}
+		if d.Param != "" {
+			who += " with parameter " + d.Param
+		}
+	}
+	lines := []string{fmt.Sprintf("%s, in %s", who, d.Took)}
+	if d.Unmet != "" {
+		lines[0] += fmt.Sprintf(": its condition %q is not met", d.Unmet)
+	}
+	for i := range d.Evaluations {
+		lines = append(lines, "  "+evaluation(&d.Evaluations[i]))
+	}
+	for _, line := range changes(d.Changes) {
+		lines = append(lines, "  "+line)
+	}
+	if d.Failure != "" {
+		lines = append(lines, "  fails: "+d.Failure)
+	}
+	return lines
+}
+
+// evaluation is what an expression came to, in a line.
+func evaluation(e *admission.Evaluation) string {
+	text := fmt.Sprintf("%s, in %s", e.Field, e.Took)
+	switch {
+	case e.Valid != nil && *e.Valid:
+		return text + ": valid"
+	case e.Valid != nil:
+		text += ": not valid"
+	}
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // shown returns a value as it stands in a table: in one line that is not too long.
