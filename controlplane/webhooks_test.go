@@ -99,13 +99,13 @@ func TestManifests(t *testing.T) {
 		"not a thing": "nothing",
 	} {
 		write(content)
-		if i.reload(i.webhooks.manifests[0]); i.webhooks.manifests[0].failing == "" {
+		if i.reload(i.manifests[0]); i.manifests[0].failing == "" {
 			t.Errorf("%s: taken up", name)
 		}
 		expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 400, "never")
 	}
 	write("# nothing any more\n")
-	i.reload(i.webhooks.manifests[0])
+	i.reload(i.manifests[0])
 	expect(t, c, "POST", webhookConfigurations, configuration("own.static.k8s.io", "pods"), 422, "are reserved for static manifest-based configurations")
 	expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 201, "")
 	write("nothing")
