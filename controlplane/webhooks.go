@@ -38,7 +38,7 @@ func (i *instance) openWebhooks() error {
 			return i.policies.config.Conditions(conditions, ignore)
 		},
 		Reviews: !i.rows.Gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
-		Metrics: i.env.Metrics.Webhooks, Logger: i.env.Logger,
+		Metrics: i.env.Metrics.Webhooks, Report: i.reportWebhook, Logger: i.env.Logger,
 	}
 	w, files := &admissionWebhooks{}, i.options.AdmissionConfig
 	var err error

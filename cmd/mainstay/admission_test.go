@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/server"
@@ -109,6 +110,9 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
+	if running, _ := output(t, exitOK, "admission", kubeconfig); !strings.Contains(running, "LimitRanger ") || strings.Contains(running, "WEBHOOK ") {
+		t.Error(running)
+	}
 	document, _ := output(t, exitOK, "explain-admission", kubeconfig, "-f", file, "-o", "json")
 	var first endpoints.AdmissionExplanation
 	if err := json.NewDecoder(strings.NewReader(document)).Decode(&first); err != nil || first.Code != 201 || len(first.Plugins) == 0 {
@@ -159,5 +163,25 @@ ValidatingAdmissionPolicy  Validate  1µs   policy p by binding b with parameter
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestWebhookStates: the table says which webhooks are spared.
+func TestWebhookStates(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := writeWebhooks(&out, []webhooks.State{
+		{Kind: "MutatingWebhookConfiguration", Configuration: "c", Webhook: "a.example.com"},
+		{Kind: "ValidatingWebhookConfiguration", Configuration: "d", Webhook: "b.example.com", Failures: 7, Spared: true, LastFailure: "refused\nit"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+WEBHOOK        CONFIGURATION  KIND                            FAILURES  STATE
+a.example.com  c              MutatingWebhookConfiguration    0         asked
+b.example.com  d              ValidatingWebhookConfiguration  7         asked less often, until it answers: refused it
+`
+	if out.String() != want {
+		t.Errorf("got%s\nwant%s", out.String(), want)
 	}
 }
