@@ -37,7 +37,7 @@ type programKey struct {
 const minSweep = 256
 
 // get returns the program of an expression, compiled if there is none.
-func (p *Programs) get(key programKey, compile func() (*cel.Ast, error)) *Program {
+func (p *Programs) get(key programKey, compile func() (checked, error)) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if have := p.made[key].Value(); have != nil {
@@ -64,19 +64,19 @@ func (p *Programs) sweep() {
 	p.sweepAt = 2 * len(p.made)
 }
 
-func (p *Programs) link(text string, compile func() (*cel.Ast, error)) *Program {
-	made := &Program{text: text, result: cel.DynType}
+func (p *Programs) link(text string, compile func() (checked, error)) *Program {
+	made := &Program{text: text, result: cel.DynType, shares: 1}
 	ast, err := compile()
 	if err != nil {
 		made.err = fmt.Errorf("compilation error: %w", err)
 		return made
 	}
-	made.result = ast.OutputType()
+	made.result, made.shares = ast.OutputType(), ast.shares
 	// A checked expression needs no variables: a program of the environment that it was
 	// checked in would keep that in memory.
 	env, err := p.runtime()
 	if err == nil {
-		made.program, err = env.Program(ast, environment.ProgramOptions()...)
+		made.program, err = env.Program(ast.Ast, environment.ProgramOptions()...)
 	}
 	if err != nil {
 		made.err = fmt.Errorf("compilation error: instantiation failed: %w", err)
@@ -103,6 +103,7 @@ func (p *Programs) runtime() (*cel.Env, error) {
 type Program struct {
 	text    string
 	result  *cel.Type
+	shares  int // how many times its value holds the same value
 	program cel.Program
 	err     error // compilation failed
 }
