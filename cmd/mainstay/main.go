@@ -5,8 +5,8 @@
 //
 // Imports: admission, admission/webhooks, apitest/manifests,
 // apitest/throwaway, audit, authorizer, controlplane, egress/kubeconfig,
-// endpoints, feature, filters/authz/rbac, kubelet, pki, request, server,
-// storage, storage/encryption, storage/kv, storage/kv/embedded,
+// endpoints, feature, filters/authz/rbac, kubelet, memory, pki, request,
+// server, storage, storage/encryption, storage/kv, storage/kv/embedded,
 // storage/kv/etcd, storage/migrate, storage/rewrap, telemetry.
 package main
 
