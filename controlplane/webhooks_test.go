@@ -37,7 +37,7 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 }
 
 // configured is a webhook, and its configuration with a name and resources.
-func configured(t *testing.T, webhook http.HandlerFunc) func(name, resources string) string {
+func configured(t testing.TB, webhook http.HandlerFunc) func(name, resources string) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(webhook)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
