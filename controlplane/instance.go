@@ -66,6 +66,7 @@ type instance struct {
 	proxy       *proxy.Proxy
 	documents   *openapi.Documents
 	webhooks    *admissionWebhooks
+	manifests   []*manifests // of admission
 	policies    *admissionPolicies
 	custom      *custom.Source
 	aggregated  *aggregated.Source
@@ -163,8 +164,11 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.aggregated.Load(ctx); err != nil {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
-	if err := i.webhooks.load(ctx); err != nil {
+	if err := i.loadManifests(); err != nil {
 		return err
+	}
+	if err := i.webhooks.follow.load(ctx); err != nil {
+		return fmt.Errorf("load the configurations of admission webhooks: %w", err)
 	}
 	if err := i.policies.follow.load(ctx); err != nil {
 		return fmt.Errorf("load the admission policies: %w", err)
@@ -177,7 +181,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		i.run(lifetime, "audit events", new(loop), i.audit.Sink.Run)
 	}
 	i.run(lifetime, "admission webhooks", &i.webhooksLoop, i.webhooks.follow.run)
-	if len(i.webhooks.manifests) > 0 {
+	if len(i.manifests) > 0 {
 		i.run(lifetime, "manifests of admission", &i.webhooksLoop, i.keepUpWithManifests)
 	}
 	i.run(lifetime, "admission policies", &i.policiesLoop, i.policies.follow.run)

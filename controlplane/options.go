@@ -177,8 +177,7 @@ func (o Options) Check() error {
 	if _, err := o.enablement(); err != nil {
 		problem("--runtime-config: %w", err)
 	}
-	if c := o.AdmissionConfig; c != nil && c.MutatingAdmissionWebhook.StaticManifestsDir+c.ValidatingAdmissionWebhook.StaticManifestsDir != "" &&
-		!o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
+	if c := o.AdmissionConfig; c != nil && c.HasManifests() && !o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
 		problem("staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled")
 	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {
