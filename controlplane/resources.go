@@ -41,6 +41,7 @@ func (i *instance) installAPI() error {
 		},
 		ControllerRuns: i.controllerRuns,
 		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
+		World:          i.env.World,
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api

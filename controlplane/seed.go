@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"mainstay.dev/mainstay/apis/bootstrap"
 	"mainstay.dev/mainstay/storage/kv"
@@ -24,7 +20,7 @@ func (i *instance) seed(ctx context.Context) error {
 	if err != nil || len(there.Entries) > 0 {
 		return err
 	}
-	entries, err := bootstrap.Seed(time.Now(), func() types.UID { return uuid.NewUUID() })
+	entries, err := bootstrap.Seed(i.env.World.Now(), i.env.World.UID)
 	if err != nil {
 		return err
 	}

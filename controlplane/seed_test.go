@@ -52,7 +52,7 @@ func TestSeed(t *testing.T) {
 		}
 		return
 	}
-	seed, err := bootstrap.Seed(bootstrap.SeedTime(), func() types.UID { return bootstrap.SeedUID })
+	seed, err := bootstrap.Seed(bootstrap.SeedTime(), func(string) types.UID { return bootstrap.SeedUID })
 	if err != nil {
 		t.Fatal(err)
 	}

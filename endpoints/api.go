@@ -26,6 +26,7 @@ import (
 	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Limits on what a client may send.
@@ -63,7 +64,9 @@ type Config struct {
 	// UnsafeDeletion lets users that may delete objects that cannot be read
 	// (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
-	Logger         *slog.Logger
+	// World has the time of writes; nil is the real one.
+	World  *simulation.World
+	Logger *slog.Logger
 }
 
 // API answers requests for resources. It is safe for concurrent use.
@@ -84,7 +87,7 @@ func New(config Config) *API {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	managers := apply.NewManagers(config.TypeConverter)
-	managers.Logger = config.Logger
+	managers.Logger, managers.World = config.Logger, config.World
 	return &API{config: config, managers: managers}
 }
 

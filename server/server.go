@@ -116,12 +116,15 @@ func New(config Config) (*Host, error) {
 	if err := h.newMetrics(); err != nil {
 		return nil, err
 	}
+	if faults := config.Faults; faults != nil {
+		faults.Hold, h.config.Filter = h.hold, faults.Filter
+	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
 		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
 		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
-		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
+		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version, World: config.World,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}
 	return h, nil

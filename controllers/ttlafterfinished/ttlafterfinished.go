@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -93,8 +94,8 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 	if !ok {
 		return nil
 	}
-	if left := time.Until(ends); left > 0 {
-		return work.Later(left)
+	if world := simulation.From(ctx); world.Until(ends) > 0 {
+		return work.Later(world.Patience(world.Until(ends)))
 	}
 	foreground := metav1.DeletePropagationForeground
 	err = c.jobs.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &job.UID}})
