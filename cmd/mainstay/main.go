@@ -4,10 +4,11 @@
 // itself.
 //
 // Imports: admission, apitest/manifests, apitest/throwaway, audit, authorizer,
-// controlplane, egress/kubeconfig, endpoints, feature, filters/authz/rbac,
-// kubelet, pki, request, server, storage, storage/encryption, storage/kv,
-// storage/kv/embedded, storage/kv/etcd, storage/migrate, storage/rewrap,
-// telemetry.
+// controllers/rootca, controllers/serviceaccounts, controlplane,
+// egress/kubeconfig, endpoints, feature, filters/authz/rbac, filters/faults,
+// kubelet, pki, request, server, simulation, storage, storage/encryption,
+// storage/kv, storage/kv/embedded, storage/kv/etcd, storage/migrate,
+// storage/rewrap, telemetry.
 package main
 
 import (
