@@ -180,6 +180,7 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer) error {
 	c := &f.config
 	c.InMemory = !f.all.Changed("data-dir")
+	c.NamespaceGrace = namespaceGrace
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
 	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
 		c.TLS.CertFile, c.TLS.KeyFile = cert, key
@@ -202,6 +203,10 @@ func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer
 	}
 	return nil
 }
+
+// namespaceGrace is how long a namespace that is deleted is left to the test: those written
+// for kube-apiserver alone, which empties none, let it go themselves.
+const namespaceGrace = 500 * time.Millisecond
 
 // serviceAccountPlugin is the admission plugin that envtest and its relatives disable, for
 // kube-apiserver alone makes no account that it would give pods.
