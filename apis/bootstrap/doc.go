@@ -6,5 +6,5 @@
 // schedules that, and endpoints.go publishes the addresses of a cluster's servers. A first
 // start takes most of them from seed.go, as they were once recorded.
 //
-// Imports: codec, local, rest, storage.
+// Imports: codec, local, rest, simulation, storage.
 package bootstrap

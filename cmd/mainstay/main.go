@@ -6,9 +6,9 @@
 // Imports: admission, apitest/manifests, apitest/throwaway, audit, authorizer,
 // controllers/rootca, controllers/serviceaccounts, controlplane,
 // egress/kubeconfig, endpoints, feature, filters/authz/rbac, filters/faults,
-// kubelet, pki, request, server, simulation, storage, storage/encryption,
-// storage/kv, storage/kv/embedded, storage/kv/etcd, storage/migrate,
-// storage/rewrap, telemetry.
+// kubelet, memory, pki, request, server, simulation, storage,
+// storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// storage/migrate, storage/rewrap, telemetry.
 package main
 
 import (

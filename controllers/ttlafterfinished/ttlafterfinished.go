@@ -1,7 +1,8 @@
 // Package ttlafterfinished deletes jobs some time after they have finished, where they
 // ask for that, as kube-controller-manager's ttl-after-finished-controller does.
 //
-// Imports: codec, controllers/changes, controllers/work, local, storage.
+// Imports: codec, controllers/changes, controllers/work, local, simulation,
+// storage.
 package ttlafterfinished
 
 import (

@@ -3,7 +3,7 @@
 // there; the rest, which is rare, by apimachinery's field manager over the
 // merge schemas of each kind.
 //
-// Imports: codec, endpoints/apply/ownership, rest.
+// Imports: codec, endpoints/apply/ownership, rest, simulation.
 package apply
 
 import (
