@@ -52,6 +52,20 @@ func TestTime(t *testing.T) {
 	})
 }
 
+// TestOldTime: a time that the recorded objects of a first start cannot have.
+func TestOldTime(t *testing.T) {
+	t.Parallel()
+	start := time.Date(1971, 1, 2, 3, 4, 5, 0, time.UTC)
+	admin := client(t, apitest.Options{Time: start}.Start(t).Config())
+	roles, err := admin.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(roles.Items) < 50 || !roles.Items[0].CreationTimestamp.Time.Equal(start) {
+		t.Errorf("there are %d roles, the first since %s", len(roles.Items), roles.Items[0].CreationTimestamp)
+	}
+}
+
 func newToken(t *testing.T, admin *kubernetes.Clientset) string {
 	t.Helper()
 	accounts := admin.CoreV1().ServiceAccounts("default")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"mainstay.dev/mainstay/apis/bootstrap"
 	"mainstay.dev/mainstay/storage/kv"
 )
@@ -20,8 +22,8 @@ func (i *instance) seed(ctx context.Context) error {
 	if err != nil || len(there.Entries) > 0 {
 		return err
 	}
-	entries, err := bootstrap.Seed(i.env.World.Now(), i.env.World.UID)
-	if err != nil {
+	entries, err := bootstrap.Seed(i.env.World.Now(), func(key string) types.UID { return i.env.World.UID(key) })
+	if err != nil || len(entries) == 0 {
 		return err
 	}
 	ops := make([]kv.Op, len(entries))

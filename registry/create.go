@@ -100,12 +100,12 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetSelfLink("")
-	world, purpose := simulation.From(ctx), s.Resource.String()+" "+obj.GetNamespace()+"/"
+	world := simulation.From(ctx)
 	obj.SetCreationTimestamp(now(world))
 	if base := obj.GetGenerateName(); obj.GetName() == "" && base != "" {
-		obj.SetName(strategy.generateName(base, world.Random(purpose+base)))
+		obj.SetName(strategy.generateName(base, world.Random(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), base)))
 	}
-	obj.SetUID(world.UID(purpose + obj.GetName()))
+	obj.SetUID(world.UID(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), obj.GetName()))
 	if strategy.Generation {
 		obj.SetGeneration(1)
 	}

@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,12 +107,17 @@ func (w *World) Moved() <-chan struct{} {
 	return w.mu.moved
 }
 
-// Random returns random numbers for a purpose. With a seed, they follow from it, from the
-// purpose and from how often that was there before, whatever else happens meanwhile.
-func (w *World) Random(purpose string) *rand.Rand {
+// Random returns random numbers for a purpose, such as the name of an object. With a seed,
+// they follow from it, from the purpose and from how often that was there before, whatever
+// else happens meanwhile.
+func (w *World) Random(purpose ...string) *rand.Rand {
 	if w == nil || w.config.Seed == 0 {
 		return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
+	return w.following(strings.Join(purpose, "\x00"))
+}
+
+func (w *World) following(purpose string) *rand.Rand {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	input := binary.BigEndian.AppendUint64([]byte(purpose), w.config.Seed)
@@ -121,12 +127,12 @@ func (w *World) Random(purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
 }
 
-// UID returns a new uid for a purpose, such as an object of a name.
-func (w *World) UID(purpose string) types.UID {
+// UID returns a new uid for a purpose, as Random has it.
+func (w *World) UID(purpose ...string) types.UID {
 	if w == nil || w.config.Seed == 0 {
 		return types.UID(uuid.NewString())
 	}
-	random := w.Random("uid of " + purpose)
+	random := w.following("uid of " + strings.Join(purpose, "\x00"))
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:], random.Uint64())
 	binary.BigEndian.PutUint64(id[8:], random.Uint64())
