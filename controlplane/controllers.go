@@ -137,7 +137,7 @@ func (i *instance) openRootCA() error {
 
 func (i *instance) openNamespaces() error {
 	emptier := namespace.New(namespace.Config{
-		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Logger: i.env.Logger,
+		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Grace: i.options.NamespaceGrace, Logger: i.env.Logger,
 	})
 	i.controllers = append(i.controllers, controller{namespace.Name, emptier.Begin})
 	return nil

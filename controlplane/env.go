@@ -29,6 +29,7 @@ import (
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
@@ -91,6 +92,8 @@ type Env struct {
 	Logger   *slog.Logger
 	// Version of this program; "": unknown.
 	Version string
+	// World is that of a server for tests; nil is the real one.
+	World *simulation.World
 }
 
 // Identity is the keys and certificates of a host. When the results of its functions

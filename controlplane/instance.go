@@ -152,6 +152,9 @@ func (i *instance) find(gv schema.GroupVersion, resource, subresource string) *r
 // and runs the loops of the instance until lifetime ends. If it returns an error,
 // all goroutines that it began have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
+	if err := i.seed(ctx); err != nil {
+		return err
+	}
 	if err := i.loadRights(ctx); err != nil {
 		return fmt.Errorf("load what decides about rights: %w", err)
 	}

@@ -53,6 +53,8 @@ type Options struct {
 	// Controllers are those that run in the server, as kube-controller-manager's flag
 	// has it: NAME, -NAME, or * for all; none: all.
 	Controllers []string
+	// NamespaceGrace is how long a namespace that is deleted is left alone first.
+	NamespaceGrace time.Duration
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string

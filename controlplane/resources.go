@@ -42,6 +42,7 @@ func (i *instance) installAPI() error {
 		ControllerRuns: i.controllerRuns,
 		Memory:         i.env.Memory,
 		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
+		World:          i.env.World,
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api

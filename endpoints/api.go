@@ -5,7 +5,7 @@
 //
 // Imports: admission, authorizer, codec, codec/jsonpatch, codec/jsontext,
 // endpoints/apply, endpoints/mergepatch, endpoints/strategic, memory, request,
-// rest, telemetry.
+// rest, simulation, telemetry.
 package endpoints
 
 import (
@@ -27,6 +27,7 @@ import (
 	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Limits on what a client may send.
@@ -66,7 +67,9 @@ type Config struct {
 	// UnsafeDeletion lets users that may delete objects that cannot be read
 	// (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
-	Logger         *slog.Logger
+	// World has the time of writes; nil is the real one.
+	World  *simulation.World
+	Logger *slog.Logger
 }
 
 // API answers requests for resources. It is safe for concurrent use.
@@ -87,7 +90,7 @@ func New(config Config) *API {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	managers := apply.NewManagers(config.TypeConverter)
-	managers.Logger = config.Logger
+	managers.Logger, managers.World = config.Logger, config.World
 	return &API{config: config, managers: managers}
 }
 

@@ -7,9 +7,9 @@
 // Imports: admission/config, codec, controlplane, egress/kubeconfig,
 // egress/selector, endpoints, feature, filters, filters/authn,
 // filters/authn/oidc, filters/authz, filters/authz/abac, filters/authz/webhook,
-// http2, memory, openapi, pki, registry, request, serviceaccount,
-// serviceaccount/external, storage/cache, storage/encryption, storage/kv,
-// storage/kv/embedded, storage/kv/etcd, telemetry.
+// filters/faults, http2, memory, openapi, pki, registry, request, serviceaccount,
+// serviceaccount/external, simulation, storage/cache, storage/encryption,
+// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (
@@ -129,12 +129,15 @@ func New(config Config) (*Host, error) {
 	if err := h.newMetrics(); err != nil {
 		return nil, err
 	}
+	if faults := config.Faults; faults != nil {
+		faults.Hold, h.config.Filter = h.hold, faults.Filter
+	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
 		Encodings: encodings, Memory: budget, TypeConverter: openapi.NewTypeConverter(),
 		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
-		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
+		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version, World: config.World,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}
 	return h, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/filters/faults"
 	"mainstay.dev/mainstay/http2"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
@@ -50,6 +51,7 @@ func (h *Host) openStorage(ctx context.Context) error {
 		AcceptLostWrites: h.config.AcceptLostWrites,
 		Logger:           h.logger,
 		Registerer:       h.registry,
+		World:            h.config.World,
 	}
 	if !config.InMemory {
 		config.Dir = h.dir.store()
@@ -139,6 +141,9 @@ func (h *Host) serve(ctx context.Context) error {
 		h.config.OnServing(Serving{URL: h.url(), Kubeconfig: h.kubeconfig})
 	}
 	h.logger.Info("serving", "url", h.url())
+	if h.config.Faults != nil {
+		h.logger.Warn("THIS IS A SERVER FOR TESTS: administrators can make requests fail and move the clock", "path", faults.Path)
+	}
 
 	daily := time.NewTicker(24 * time.Hour)
 	defer daily.Stop()

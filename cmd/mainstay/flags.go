@@ -26,6 +26,7 @@ type serveFlags struct {
 	log      telemetry.LogConfig
 	version  bool
 	sections []section
+	tests    testFlags
 	all      *pflag.FlagSet
 }
 
@@ -49,6 +50,7 @@ func newServeFlags() *serveFlags {
 	f.section("Kubelets", f.kubelets)
 	f.section("Connections to others", f.egress)
 	f.section("Features", f.features)
+	f.section("Servers for tests", f.testing)
 	f.section("Logs", f.logs)
 	return f
 }
@@ -88,7 +90,7 @@ func (f *serveFlags) check() error {
 			errs = append(errs, fmt.Errorf("--%s is not supported yet", flag.Name))
 		}
 	})
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.simulate())...)
 }
 
 func (f *serveFlags) usage(c *cobra.Command) error {
