@@ -10,6 +10,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/certificates"
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/election"
@@ -37,9 +39,14 @@ import (
 // controller is a controller that runs in the server, on one of several servers.
 type controller struct {
 	name string
-	// begin returns what the change feed tells of changes, and what waits for the end
+	beginner
+}
+
+// beginner is the work of a controller.
+type beginner interface {
+	// Begin returns what the change feed tells of changes, and what waits for the end
 	// of the work, which goes on until ctx ends.
-	begin func(ctx context.Context) (changes.Subscriber, func())
+	Begin(ctx context.Context) (changes.Subscriber, func())
 }
 
 // Controllers returns the names of the controllers that can run in the server, which
@@ -47,7 +54,7 @@ type controller struct {
 func Controllers() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{
 		clusterroles.Name, garbage.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
-	}, storageprotection.Names())))
+	}, certificates.Names(), storageprotection.Names())))
 }
 
 // policyStatus is the controller that checks the types of policies' expressions. Here that
@@ -90,6 +97,9 @@ func (i *instance) openControllers() error {
 	for _, name := range storageprotection.Names() {
 		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})
 	}
+	for _, name := range certificates.Names() {
+		all = append(all, opening{name, func() error { return i.openCertificates(name) }})
+	}
 	for _, open := range all {
 		if !i.options.runs(open.name) {
 			continue
@@ -99,6 +109,11 @@ func (i *instance) openControllers() error {
 		}
 	}
 	return nil
+}
+
+// add adds a controller to those that one of several servers runs.
+func (i *instance) add(name string, c beginner) {
+	i.controllers = append(i.controllers, controller{name, c})
 }
 
 func (i *instance) openAggregation() error {
@@ -118,7 +133,7 @@ func (i *instance) openServiceAccounts() error {
 		return err
 	}
 	i.accounts = serviceaccounts.New(serviceaccounts.Config{Stored: stored, Access: i.local, Logger: i.env.Logger})
-	i.controllers = append(i.controllers, controller{serviceaccounts.Name, i.accounts.Begin})
+	i.add(serviceaccounts.Name, i.accounts)
 	return nil
 }
 
@@ -131,7 +146,7 @@ func (i *instance) openRootCA() error {
 		return err
 	}
 	publisher := rootca.New(rootca.Config{Bundle: i.env.Identity.ServingCA, Stored: stored, Access: i.local, Logger: i.env.Logger})
-	i.controllers = append(i.controllers, controller{rootca.Name, publisher.Begin})
+	i.add(rootca.Name, publisher)
 	return nil
 }
 
@@ -139,7 +154,7 @@ func (i *instance) openNamespaces() error {
 	emptier := namespace.New(namespace.Config{
 		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Logger: i.env.Logger,
 	})
-	i.controllers = append(i.controllers, controller{namespace.Name, emptier.Begin})
+	i.add(namespace.Name, emptier)
 	return nil
 }
 
@@ -171,7 +186,7 @@ func (i *instance) openGarbageCollector() error {
 	collector := garbage.New(garbage.Config{
 		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
 	})
-	i.controllers = append(i.controllers, controller{garbage.Name, collector.Begin})
+	i.add(garbage.Name, collector)
 	return nil
 }
 
@@ -181,7 +196,7 @@ func (i *instance) openTTLAfterFinished() error {
 		return err
 	}
 	cleaner := ttlafterfinished.New(ttlafterfinished.Config{Stored: jobs, Access: i.local, Logger: i.env.Logger})
-	i.controllers = append(i.controllers, controller{ttlafterfinished.Name, cleaner.Begin})
+	i.add(ttlafterfinished.Name, cleaner)
 	return nil
 }
 
@@ -190,7 +205,21 @@ func (i *instance) openStorageProtection(name string) error {
 	if err != nil {
 		return err
 	}
-	i.controllers = append(i.controllers, controller{name, protection.Begin})
+	i.add(name, protection)
+	return nil
+}
+
+func (i *instance) openCertificates(name string) error {
+	if name == certificates.SigningName && i.env.Identity.Signing == nil {
+		return nil
+	}
+	requests, err := i.uncached(certificatesv1.Resource("certificatesigningrequests"))
+	if err != nil {
+		return err
+	}
+	i.add(name, certificates.New(name, certificates.Config{
+		Stored: requests, Authorizer: i.authorizer, Authority: i.env.Identity.Signing, Lifetime: i.options.ClusterSigningDuration, Access: i.local, Logger: i.env.Logger,
+	}))
 	return nil
 }
 
@@ -236,7 +265,7 @@ func (i *instance) term(ctx context.Context) {
 		if beside && !i.options.runsBeside(c.name) {
 			continue
 		}
-		s, wait := c.begin(ctx)
+		s, wait := c.Begin(ctx)
 		defer wait()
 		subscribers = append(subscribers, s)
 	}

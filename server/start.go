@@ -37,6 +37,9 @@ func (h *Host) openPKI() error {
 	if err := h.openClientCA(); err != nil {
 		return err
 	}
+	if err := h.openSigning(); err != nil {
+		return err
+	}
 	return h.renew()
 }
 

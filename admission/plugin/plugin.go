@@ -3,7 +3,7 @@
 // decide, at its newest state, and only where the request can need it.
 //
 // Imports: admission, admission/config, admission/podsecurity, apis/builtin/podspec,
-// authorizer, codec, quota, request, rest.
+// authorizer, codec, pki, quota, request, rest.
 package plugin
 
 import (
