@@ -20,12 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/bootstraptokens"
 	"mainstay.dev/mainstay/controllers/certificates"
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/election"
 	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/controllers/garbage"
+	"mainstay.dev/mainstay/controllers/legacytokens"
 	"mainstay.dev/mainstay/controllers/namespace"
 	"mainstay.dev/mainstay/controllers/resourcequotas"
 	"mainstay.dev/mainstay/controllers/rootca"
@@ -53,9 +55,12 @@ type beginner interface {
 // are kube-controller-manager's.
 func Controllers() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{
-		clusterroles.Name, garbage.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
+		bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
 	}, certificates.Names(), storageprotection.Names())))
 }
+
+// OptionalController runs only where --controllers names it, as in kube-controller-manager.
+const OptionalController = bootstraptokens.SignerName
 
 // policyStatus is the controller that checks the types of policies' expressions. Here that
 // is done when a policy is written; one of kube-controller-manager finds nothing to do.
@@ -73,8 +78,8 @@ func (o Options) checkControllers() error {
 
 // runs reports whether a controller is to run.
 func (o Options) runs(name string) bool {
-	return len(o.Controllers) == 0 || slices.Contains(o.Controllers, name) ||
-		slices.Contains(o.Controllers, "*") && !slices.Contains(o.Controllers, "-"+name)
+	all := len(o.Controllers) == 0 || slices.Contains(o.Controllers, "*")
+	return slices.Contains(o.Controllers, name) || all && name != OptionalController && !slices.Contains(o.Controllers, "-"+name)
 }
 
 // runsBeside reports whether a controller is to run while kube-controller-manager,
@@ -92,7 +97,8 @@ func (i *instance) openControllers() error {
 	all := []opening{
 		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
 		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
-		{resourcequotas.Name, i.openResourceQuotas},
+		{resourcequotas.Name, i.openResourceQuotas}, {legacytokens.Name, i.openLegacyTokens},
+		{bootstraptokens.CleanerName, i.openTokenCleaner}, {bootstraptokens.SignerName, i.openBootstrapSigner},
 	}
 	for _, name := range storageprotection.Names() {
 		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})
@@ -220,6 +226,44 @@ func (i *instance) openCertificates(name string) error {
 	i.add(name, certificates.New(name, certificates.Config{
 		Stored: requests, Authorizer: i.authorizer, Authority: i.env.Identity.Signing, Lifetime: i.options.ClusterSigningDuration, Access: i.local, Logger: i.env.Logger,
 	}))
+	return nil
+}
+
+func (i *instance) openTokenCleaner() error {
+	config, err := i.bootstrapTokens()
+	i.add(bootstraptokens.CleanerName, bootstraptokens.NewCleaner(config))
+	return err
+}
+
+func (i *instance) openBootstrapSigner() error {
+	config, err := i.bootstrapTokens()
+	i.add(bootstraptokens.SignerName, bootstraptokens.NewSigner(config))
+	return err
+}
+
+func (i *instance) bootstrapTokens() (bootstraptokens.Config, error) {
+	config := bootstraptokens.Config{Access: i.local, Logger: i.env.Logger}
+	return config, i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "configmaps": &config.ConfigMaps})
+}
+
+func (i *instance) openLegacyTokens() error {
+	config := legacytokens.Config{Period: i.options.LegacyTokenCleanUpPeriod, Access: i.local, Logger: i.env.Logger}
+	err := i.uncachedCore(map[string]*storage.Interface{
+		"secrets": &config.Secrets, "serviceaccounts": &config.Accounts, "pods": &config.Pods, "configmaps": &config.ConfigMaps,
+	})
+	i.add(legacytokens.Name, legacytokens.New(config))
+	return err
+}
+
+// uncachedCore opens resources of the core group past the watch cache.
+func (i *instance) uncachedCore(resources map[string]*storage.Interface) error {
+	for resource, to := range resources {
+		stored, err := i.uncached(corev1.Resource(resource))
+		if err != nil {
+			return err
+		}
+		*to = stored
+	}
 	return nil
 }
 

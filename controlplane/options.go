@@ -20,15 +20,16 @@ import (
 
 // Defaults of Options, as kube-apiserver's.
 const (
-	DefaultEventTTL               = time.Hour
-	DefaultClusterSigningDuration = 365 * 24 * time.Hour
-	DefaultRequestTimeout         = time.Minute
-	DefaultMinRequestTimeout      = 30 * time.Minute
-	DefaultMaxRequestsInFlight    = 400
-	DefaultMaxMutatingInFlight    = 200
-	DefaultServiceClusterIPRange  = "10.0.0.0/24"
-	DefaultServiceNodePortRange   = "30000-32767"
-	DefaultStorageCheckTimeout    = 2 * time.Second
+	DefaultEventTTL                 = time.Hour
+	DefaultClusterSigningDuration   = 365 * 24 * time.Hour
+	DefaultLegacyTokenCleanUpPeriod = 365 * 24 * time.Hour
+	DefaultRequestTimeout           = time.Minute
+	DefaultMinRequestTimeout        = 30 * time.Minute
+	DefaultMaxRequestsInFlight      = 400
+	DefaultMaxMutatingInFlight      = 200
+	DefaultServiceClusterIPRange    = "10.0.0.0/24"
+	DefaultServiceNodePortRange     = "30000-32767"
+	DefaultStorageCheckTimeout      = 2 * time.Second
 	// NoLimit, where a number means "at most", means any number.
 	NoLimit = -1
 )
@@ -57,6 +58,9 @@ type Options struct {
 	// ClusterSigningDuration is how long certificates are good whose requests do not ask
 	// for less; 0: 8760h.
 	ClusterSigningDuration time.Duration
+	// LegacyTokenCleanUpPeriod is for how long a service account token that was generated
+	// in a secret must not have been used to be deleted; 0: 8760h.
+	LegacyTokenCleanUpPeriod time.Duration
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
@@ -126,6 +130,7 @@ func (o Options) WithDefaults() Options {
 	setDefault(&o.EndpointReconciler, EndpointsByLease)
 	setDefault(&o.EventTTL, DefaultEventTTL)
 	setDefault(&o.ClusterSigningDuration, DefaultClusterSigningDuration)
+	setDefault(&o.LegacyTokenCleanUpPeriod, DefaultLegacyTokenCleanUpPeriod)
 	setDefault(&o.RequestTimeout, DefaultRequestTimeout)
 	setDefault(&o.MinRequestTimeout, DefaultMinRequestTimeout)
 	setDefault(&o.MaxRequestsInFlight, DefaultMaxRequestsInFlight)
@@ -170,7 +175,8 @@ func (o Options) Check() error {
 		value time.Duration
 	}{
 		{"request-timeout", o.RequestTimeout}, {"min-request-timeout", o.MinRequestTimeout}, {"event-ttl", o.EventTTL},
-		{"cluster-signing-duration", o.ClusterSigningDuration}, {"etcd-healthcheck-timeout", o.EtcdHealthTimeout}, {"etcd-readycheck-timeout", o.EtcdReadyTimeout},
+		{"cluster-signing-duration", o.ClusterSigningDuration}, {"legacy-service-account-token-clean-up-period", o.LegacyTokenCleanUpPeriod},
+		{"etcd-healthcheck-timeout", o.EtcdHealthTimeout}, {"etcd-readycheck-timeout", o.EtcdReadyTimeout},
 	} {
 		if d.value < 0 {
 			problem("--%s is %s; it cannot be negative", d.flag, d.value)
