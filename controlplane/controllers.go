@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,7 @@ import (
 	"mainstay.dev/mainstay/controllers/resourcequotas"
 	"mainstay.dev/mainstay/controllers/rootca"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
+	"mainstay.dev/mainstay/controllers/storagemigration"
 	"mainstay.dev/mainstay/controllers/storageprotection"
 	"mainstay.dev/mainstay/controllers/ttlafterfinished"
 	"mainstay.dev/mainstay/rest"
@@ -55,7 +57,7 @@ type beginner interface {
 // are kube-controller-manager's.
 func Controllers() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{
-		bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
+		bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, storagemigration.Name, ttlafterfinished.Name,
 	}, certificates.Names(), storageprotection.Names())))
 }
 
@@ -98,7 +100,7 @@ func (i *instance) openControllers() error {
 		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
 		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
 		{resourcequotas.Name, i.openResourceQuotas}, {legacytokens.Name, i.openLegacyTokens},
-		{bootstraptokens.CleanerName, i.openTokenCleaner}, {bootstraptokens.SignerName, i.openBootstrapSigner},
+		{bootstraptokens.CleanerName, i.openTokenCleaner}, {storagemigration.Name, i.openStorageMigration}, {bootstraptokens.SignerName, i.openBootstrapSigner},
 	}
 	for _, name := range storageprotection.Names() {
 		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})
@@ -225,6 +227,22 @@ func (i *instance) openCertificates(name string) error {
 	}
 	i.add(name, certificates.New(name, certificates.Config{
 		Stored: requests, Authorizer: i.authorizer, Authority: i.env.Identity.Signing, Lifetime: i.options.ClusterSigningDuration, Access: i.local, Logger: i.env.Logger,
+	}))
+	return nil
+}
+
+// openStorageMigration: where there are no migrations, nobody carries them out.
+func (i *instance) openStorageMigration() error {
+	resource := storagemigrationv1.SchemeGroupVersion.WithResource("storageversionmigrations")
+	if i.static.Find(resource.GroupVersion(), resource.Resource, "") == nil {
+		return nil
+	}
+	stored, err := i.uncached(resource.GroupResource())
+	if err != nil {
+		return err
+	}
+	i.add(storagemigration.Name, storagemigration.New(storagemigration.Config{
+		Backend: i.env.Backend, Prefix: i.keyPrefix(), Stored: stored, Find: i.stored.ofResource, Access: i.local, Logger: i.env.Logger,
 	}))
 	return nil
 }

@@ -12,7 +12,7 @@
 // authorizer, cel/policy, cel/typed, codec, controllers/bootstraptokens, controllers/certificates,
 // controllers/changes, controllers/clusterroles, controllers/election, controllers/flowschemas,
 // controllers/garbage, controllers/legacytokens, controllers/namespace, controllers/resourcequotas,
-// controllers/rootca, controllers/serviceaccounts, controllers/storageprotection,
+// controllers/rootca, controllers/serviceaccounts, controllers/storagemigration, controllers/storageprotection,
 // controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
 // feature, filters, filters/authn, filters/authz, filters/authz/abac,
 // filters/authz/node, filters/authz/rbac, kubelet, local, openapi, proxy, quota,
