@@ -427,6 +427,43 @@ func testCollection(t *testing.T, config Config) {
 	}
 }
 
+// TestOwnersOfOtherNamespaces: who names an owner in another namespace is told.
+func TestOwnersOfOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+	var owner corev1.ConfigMap
+	if err := json.Unmarshal([]byte(s.create(t, "/api/v1/namespaces/a/configmaps", `{"metadata":{"name":"owner"}}`)), &owner); err != nil {
+		t.Fatal(err)
+	}
+	owned := fmt.Sprintf(`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q}]`, owner.UID)
+	s.create(t, configMaps, `{"metadata":{"name":"m",`+owned+`}}`)
+	s.create(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"of:nobody",`+owned+`}}`)
+	wanted := map[string]string{
+		"ConfigMap default/m":    fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: %s] does not exist in namespace "default"`, owner.UID),
+		"ClusterRole /of:nobody": fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: , name: owner, uid: %s] does not exist in namespace ""`, owner.UID),
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		var events corev1.EventList
+		s.read(t, "/api/v1/namespaces/default/events?fieldSelector=reason=OwnerRefInvalidNamespace", &events)
+		got := map[string]string{}
+		for _, e := range events.Items {
+			got[e.InvolvedObject.Kind+" "+e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name] = e.Message
+			if e.Type != "Warning" || e.Source.Component != "garbage-collector-controller" || e.Count < 1 {
+				t.Errorf("an event is %+v", e)
+			}
+		}
+		if !maps.Equal(got, wanted) {
+			return fmt.Errorf("events are %v", got)
+		}
+		return nil
+	})
+	s.awaitCode(t, configMaps+"/m", 404)
+	if code, body := s.do(t, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/of:nobody", ""); code != 200 {
+		t.Errorf("a cluster-scoped object that names an owner in a namespace: %d %s", code, body)
+	}
+}
+
 // describe tells an event, and what matters of its object.
 func describe(event string, m *corev1.ConfigMap) string {
 	if len(m.OwnerReferences) > 0 {
