@@ -129,10 +129,9 @@ func (i *instance) openAggregation() error {
 	if err != nil {
 		return err
 	}
-	i.aggregation, err = clusterroles.New(clusterroles.Config{
-		Stored: roles, Access: i.local, Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
-	})
-	return err
+	i.aggregation = clusterroles.New(clusterroles.Config{Stored: roles, Access: i.local, Logger: i.env.Logger})
+	i.add(clusterroles.Name, i.aggregation)
+	return nil
 }
 
 func (i *instance) openServiceAccounts() error {
