@@ -237,7 +237,9 @@ func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules
 		}
 		list[i] = rule
 	}
-	configuration["rules"] = list
+	if len(list) > 0 { // or else the rules of before go, and nothing is owned
+		configuration["rules"] = list
+	}
 	_, err := a.client.Apply(ctx, &unstructured.Unstructured{Object: configuration}, true)
 	if apierrors.IsConflict(err) {
 		return nil // the change feed tells what is there instead
