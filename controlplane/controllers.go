@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/accounttokens"
 	"mainstay.dev/mainstay/controllers/bootstraptokens"
 	"mainstay.dev/mainstay/controllers/certificates"
 	"mainstay.dev/mainstay/controllers/changes"
@@ -37,6 +38,7 @@ import (
 	"mainstay.dev/mainstay/controllers/storageprotection"
 	"mainstay.dev/mainstay/controllers/ttlafterfinished"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -57,7 +59,7 @@ type beginner interface {
 // are kube-controller-manager's.
 func Controllers() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{
-		bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, storagemigration.Name, ttlafterfinished.Name,
+		accounttokens.Name, bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, storagemigration.Name, ttlafterfinished.Name,
 	}, certificates.Names(), storageprotection.Names())))
 }
 
@@ -97,7 +99,7 @@ func (i *instance) openControllers() error {
 		open func() error
 	}
 	all := []opening{
-		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
+		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {accounttokens.Name, i.openAccountTokens}, {rootca.Name, i.openRootCA},
 		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
 		{resourcequotas.Name, i.openResourceQuotas}, {legacytokens.Name, i.openLegacyTokens},
 		{bootstraptokens.CleanerName, i.openTokenCleaner}, {storagemigration.Name, i.openStorageMigration}, {bootstraptokens.SignerName, i.openBootstrapSigner},
@@ -142,6 +144,23 @@ func (i *instance) openServiceAccounts() error {
 	i.accounts = serviceaccounts.New(serviceaccounts.Config{Stored: stored, Access: i.local, Logger: i.env.Logger})
 	i.add(serviceaccounts.Name, i.accounts)
 	return nil
+}
+
+// openAccountTokens: who does not know by what the server is verified makes no tokens.
+func (i *instance) openAccountTokens() error {
+	identity := &i.env.Identity
+	if identity.ServingCA == nil {
+		return nil
+	}
+	config := accounttokens.Config{
+		Sign: func(_ context.Context, claims *serviceaccount.Claims) (string, error) {
+			return identity.TokenKeys.Sign(claims)
+		},
+		Bundle: identity.ServingCA, Access: i.local, Logger: i.env.Logger,
+	}
+	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "serviceaccounts": &config.Accounts})
+	i.add(accounttokens.Name, accounttokens.New(config))
+	return err
 }
 
 func (i *instance) openRootCA() error {

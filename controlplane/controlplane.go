@@ -9,7 +9,7 @@
 // admission/podsecurity, admission/policies, admission/webhooks, apis/aggregated,
 // apis/bootstrap, apis/builtin, apis/builtin/all, apis/builtin/core,
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, audit,
-// authorizer, cel/policy, cel/typed, codec, controllers/bootstraptokens, controllers/certificates,
+// authorizer, cel/policy, cel/typed, codec, controllers/accounttokens, controllers/bootstraptokens, controllers/certificates,
 // controllers/changes, controllers/clusterroles, controllers/election, controllers/flowschemas,
 // controllers/garbage, controllers/legacytokens, controllers/namespace, controllers/resourcequotas,
 // controllers/rootca, controllers/serviceaccounts, controllers/storagemigration, controllers/storageprotection,

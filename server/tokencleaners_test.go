@@ -53,6 +53,52 @@ func TestBootstrapTokenControllers(t *testing.T) {
 	signatures("")
 }
 
+// TestAccountTokens: a secret that asks for a token gets one, which is a credential until
+// the secret, or its account, is gone.
+func TestAccountTokens(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const base = "/api/v1/namespaces/default/"
+	s.create(t, base+"serviceaccounts", `{"metadata":{"name":"jane"},"secrets":[{"name":"one"},{"name":"other"}]}`)
+	tokens := map[string]string{}
+	for _, name := range []string{"one", "two"} {
+		s.create(t, base+"secrets", `{"metadata":{"name":"`+name+`","annotations":{"kubernetes.io/service-account.name":"jane"}},"type":"kubernetes.io/service-account-token"}`)
+		testserver.Eventually(t, time.Minute, func() error {
+			var secret corev1.Secret
+			s.read(t, base+"secrets/"+name, &secret)
+			tokens[name] = string(secret.Data["token"])
+			if tokens[name] == "" || string(secret.Data["namespace"]) != "default" || !strings.Contains(string(secret.Data["ca.crt"]), "BEGIN CERTIFICATE") {
+				return fmt.Errorf("the secret is %+v", secret)
+			}
+			return nil
+		})
+	}
+	const jane = "system:serviceaccount:default:jane[system:serviceaccounts system:serviceaccounts:default system:authenticated]"
+	if got := whoami(t, s, tokens["one"]); got != jane {
+		t.Errorf("the token is that of %q", got)
+	}
+	if code, body := s.do(t, "DELETE", base+"secrets/one", ""); code != 200 {
+		t.Fatal(code, body)
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		var account corev1.ServiceAccount
+		s.read(t, base+"serviceaccounts/jane", &account)
+		if len(account.Secrets) != 1 || account.Secrets[0].Name != "other" {
+			return fmt.Errorf("the account lists %v", account.Secrets)
+		}
+		return nil
+	})
+	if code, body := s.do(t, "DELETE", base+"serviceaccounts/jane", ""); code != 200 {
+		t.Fatal(code, body)
+	}
+	s.awaitCode(t, base+"secrets/two", 404)
+	for name, token := range tokens {
+		if got := whoami(t, s, token); got != "" {
+			t.Errorf("the token %s is still that of %q", name, got)
+		}
+	}
+}
+
 // TestLegacyTokens: generated tokens that nobody uses become invalid, and go at last. What
 // was made by hand, is in a pod, or in use stays.
 func TestLegacyTokens(t *testing.T) {

@@ -120,6 +120,7 @@ var invented = []*regexp.Regexp{
 	regexp.MustCompile(`"(?:resourceVersion|continue)":\s*"\d+"`),
 	regexp.MustCompile(`"LS0tLS1CRUdJTi[A-Za-z0-9+/=]*"`), // a PEM block in base64
 	regexp.MustCompile(`-----BEGIN [^"]*-----`),
+	regexp.MustCompile(`"ZXlK[A-Za-z0-9+/=]*"`), // a token in base64
 	regexp.MustCompile(`"X509SHA256=[0-9a-f]{64}"`),
 }
 
