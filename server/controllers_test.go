@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -286,6 +287,56 @@ func (r *running) holder(t *testing.T) string {
 }
 
 // TestControllersBesideManager: while a kube-controller-manager runs, only the
+// TestActionsBesideManager: while a kube-controller-manager holds its lease, what it does is
+// not done again, then or when it is gone.
+func TestActionsBesideManager(t *testing.T) {
+	t.Parallel()
+	log := &testserver.Buffer{}
+	s := start(t, Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s.awaitAccount(t, "default")
+	const leases, many = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", 20
+	s.create(t, leases, fmt.Sprintf(`{"metadata":{"name":"kube-controller-manager"},"spec":{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":%q}}`,
+		time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
+	testserver.Eventually(t, time.Minute, func() error {
+		if countIn(log, "a kube-controller-manager runs") == 0 {
+			return errors.New("it is not seen")
+		}
+		return nil
+	})
+	watch, err := s.admin.Get(s.URL + "/api/v1/serviceaccounts?watch=1&fieldSelector=metadata.name%3Ddefault&timeoutSeconds=300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	for n := range many { // what the manager does
+		namespace := fmt.Sprintf("theirs%d", n)
+		s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`)
+		s.create(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts?fieldManager=manager", `{"metadata":{"name":"default","labels":{"by":"manager"}}}`)
+	}
+	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
+	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
+	s.awaitConfigMap(t, "theirs0", "kube-root-ca.crt", func(*corev1.ConfigMap) bool { return true }) // all have been looked at, or are
+	s.awaitAccount(t, "ours")
+	actions, events := map[string]int{}, json.NewDecoder(watch.Body)
+	for actions["ours"] == 0 {
+		var event struct {
+			Type   string
+			Object corev1.ServiceAccount
+		}
+		if err := events.Decode(&event); err != nil {
+			t.Fatal(err)
+		}
+		if actions[event.Object.Namespace]++; strings.HasPrefix(event.Object.Namespace, "theirs") && (event.Type != "ADDED" || event.Object.Labels["by"] != "manager") {
+			t.Errorf("%s of an account of the manager's: %+v", event.Type, event.Object)
+		}
+	}
+	for namespace, n := range actions {
+		if n != 1 {
+			t.Errorf("%d actions in %s", n, namespace)
+		}
+	}
+}
+
 // controllers run that the flag names.
 func TestControllersBesideManager(t *testing.T) {
 	t.Parallel()
