@@ -286,7 +286,6 @@ func (r *running) holder(t *testing.T) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestControllersBesideManager: while a kube-controller-manager runs, only the
 // TestActionsBesideManager: while a kube-controller-manager holds its lease, what it does is
 // not done again, then or when it is gone.
 func TestActionsBesideManager(t *testing.T) {
@@ -337,6 +336,7 @@ func TestActionsBesideManager(t *testing.T) {
 	}
 }
 
+// TestControllersBesideManager: while a kube-controller-manager runs, only the
 // controllers run that the flag names.
 func TestControllersBesideManager(t *testing.T) {
 	t.Parallel()
