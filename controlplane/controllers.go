@@ -279,7 +279,8 @@ func (i *instance) openBootstrapSigner() error {
 
 func (i *instance) bootstrapTokens() (bootstraptokens.Config, error) {
 	config := bootstraptokens.Config{Access: i.local, Logger: i.env.Logger}
-	return config, i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "configmaps": &config.ConfigMaps})
+	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "configmaps": &config.ConfigMaps})
+	return config, err
 }
 
 func (i *instance) openLegacyTokens() error {
