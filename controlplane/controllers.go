@@ -38,7 +38,6 @@ import (
 	"mainstay.dev/mainstay/controllers/storageprotection"
 	"mainstay.dev/mainstay/controllers/ttlafterfinished"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -153,10 +152,7 @@ func (i *instance) openAccountTokens() error {
 		return nil
 	}
 	config := accounttokens.Config{
-		Sign: func(_ context.Context, claims *serviceaccount.Claims) (string, error) {
-			return identity.TokenKeys.Sign(claims)
-		},
-		Bundle: identity.ServingCA, Access: i.local, Logger: i.env.Logger,
+		Sign: identity.TokenKeys.Sign, Bundle: identity.ServingCA, Access: i.local, Logger: i.env.Logger,
 	}
 	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "serviceaccounts": &config.Accounts})
 	i.add(accounttokens.Name, accounttokens.New(config))
