@@ -115,6 +115,9 @@ type Identity struct {
 	// verified.
 	KubeletCertificate func() (*tls.Certificate, error)
 	KubeletAuthorities func() *x509.CertPool
+	// Signing returns the certificate and key of the authority by which
+	// CertificateSigningRequests to a signer are signed; nil: they are not.
+	Signing func(signer string) *tls.Certificate
 	// StaticTokens and ProviderTokens return whose bearer token it is, nil for tokens
 	// of others; a function that is nil knows none.
 	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)

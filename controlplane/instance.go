@@ -193,9 +193,6 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
-		if i.aggregation != nil {
-			i.run(lifetime, "aggregated roles", &i.rightsLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
-		}
 		if len(i.controllers) > 0 {
 			i.run(lifetime, "controllers", new(loop), i.runControllers)
 		}

@@ -20,14 +20,16 @@ import (
 
 // Defaults of Options, as kube-apiserver's.
 const (
-	DefaultEventTTL              = time.Hour
-	DefaultRequestTimeout        = time.Minute
-	DefaultMinRequestTimeout     = 30 * time.Minute
-	DefaultMaxRequestsInFlight   = 400
-	DefaultMaxMutatingInFlight   = 200
-	DefaultServiceClusterIPRange = "10.0.0.0/24"
-	DefaultServiceNodePortRange  = "30000-32767"
-	DefaultStorageCheckTimeout   = 2 * time.Second
+	DefaultEventTTL                 = time.Hour
+	DefaultClusterSigningDuration   = 365 * 24 * time.Hour
+	DefaultLegacyTokenCleanUpPeriod = 365 * 24 * time.Hour
+	DefaultRequestTimeout           = time.Minute
+	DefaultMinRequestTimeout        = 30 * time.Minute
+	DefaultMaxRequestsInFlight      = 400
+	DefaultMaxMutatingInFlight      = 200
+	DefaultServiceClusterIPRange    = "10.0.0.0/24"
+	DefaultServiceNodePortRange     = "30000-32767"
+	DefaultStorageCheckTimeout      = 2 * time.Second
 	// NoLimit, where a number means "at most", means any number.
 	NoLimit = -1
 )
@@ -55,6 +57,12 @@ type Options struct {
 	Controllers []string
 	// NamespaceGrace is how long a namespace that is deleted is left alone first.
 	NamespaceGrace time.Duration
+	// ClusterSigningDuration is how long certificates are good whose requests do not ask
+	// for less; 0: 8760h.
+	ClusterSigningDuration time.Duration
+	// LegacyTokenCleanUpPeriod is for how long a service account token that was generated
+	// in a secret must not have been used to be deleted; 0: 8760h.
+	LegacyTokenCleanUpPeriod time.Duration
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
@@ -123,6 +131,8 @@ func (o Options) WithDefaults() Options {
 	}
 	setDefault(&o.EndpointReconciler, EndpointsByLease)
 	setDefault(&o.EventTTL, DefaultEventTTL)
+	setDefault(&o.ClusterSigningDuration, DefaultClusterSigningDuration)
+	setDefault(&o.LegacyTokenCleanUpPeriod, DefaultLegacyTokenCleanUpPeriod)
 	setDefault(&o.RequestTimeout, DefaultRequestTimeout)
 	setDefault(&o.MinRequestTimeout, DefaultMinRequestTimeout)
 	setDefault(&o.MaxRequestsInFlight, DefaultMaxRequestsInFlight)
@@ -167,6 +177,7 @@ func (o Options) Check() error {
 		value time.Duration
 	}{
 		{"request-timeout", o.RequestTimeout}, {"min-request-timeout", o.MinRequestTimeout}, {"event-ttl", o.EventTTL},
+		{"cluster-signing-duration", o.ClusterSigningDuration}, {"legacy-service-account-token-clean-up-period", o.LegacyTokenCleanUpPeriod},
 		{"etcd-healthcheck-timeout", o.EtcdHealthTimeout}, {"etcd-readycheck-timeout", o.EtcdReadyTimeout},
 	} {
 		if d.value < 0 {

@@ -47,5 +47,5 @@ func (i *instance) seed(ctx context.Context) error {
 // server may be starting too, values are stored as they are, the roles are aggregated
 // here, and neither the audit log nor policies of files have to see the creations.
 func (i *instance) seedable() bool {
-	return !i.env.Shared && i.env.Transformer == nil && i.aggregation != nil && i.audit == nil && len(i.webhooks.manifests) == 0
+	return !i.env.Shared && i.env.Transformer == nil && i.aggregation != nil && i.audit == nil && len(i.manifests) == 0
 }

@@ -121,6 +121,8 @@ type Config struct {
 	// EgressSelectorConfigFile is an EgressSelectorConfiguration: how other servers are
 	// connected to; "": directly.
 	EgressSelectorConfigFile string
+	// Signing is who signs CertificateSigningRequests.
+	Signing SigningConfig
 
 	// EtcdServers are the URLs of an etcd cluster that is used instead of the
 	// store in DataDir.
@@ -299,7 +301,7 @@ func (c Config) check() error {
 	if err := c.checkEtcd(); err != nil {
 		problem("%w", err)
 	}
-	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication(), c.checkAuthorization())...)
+	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.Signing.check(), c.checkAuthentication(), c.checkAuthorization())...)
 }
 
 // hosts returns the names and addresses of the serving certificate.

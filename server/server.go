@@ -78,11 +78,13 @@ type Host struct {
 	clientCA     *clientCA
 	frontProxy   *frontProxy
 	kubelets     kubelets
-	handshake    atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
-	kubeconfig   string                     // the administrator's, as a path
-	backend      kv.Backend
-	feed         *cache.Feed // nil without a watch cache
-	stopFeed     func()
+	// signing is controlplane.Identity's Signing.
+	signing    func(signer string) *tls.Certificate
+	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
+	kubeconfig string                     // the administrator's, as a path
+	backend    kv.Backend
+	feed       *cache.Feed // nil without a watch cache
+	stopFeed   func()
 	// stopEncryption is nil where nothing is encrypted.
 	stopEncryption func()
 	// tunnels is done when upgraded connections are to end.
@@ -206,6 +208,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
 		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.ServingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
+		Signing:            h.signing,
 		KubeletCertificate: h.kubelets.certificate, KubeletAuthorities: h.kubelets.authorities,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
 	}

@@ -38,6 +38,9 @@ func (h *Host) openPKI(ctx context.Context) error {
 	if err := h.openClientCA(); err != nil {
 		return err
 	}
+	if err := h.openSigning(); err != nil {
+		return err
+	}
 	return h.renew()
 }
 

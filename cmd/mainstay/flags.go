@@ -193,7 +193,17 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
+	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all but "+controlplane.OptionalController+" (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
+	for _, s := range c.Signing.Signers() {
+		of, instead := "all signers of Kubernetes' own (default: the server's own authority)", ""
+		if s.Signer != "" {
+			of, instead = s.Signer, ", instead of --cluster-signing-cert-file"
+		}
+		flags.StringVar(&s.Files.CertFile, s.CertFlag, "", "authority that signs certificate signing requests for "+of+instead)
+		flags.StringVar(&s.Files.KeyFile, s.KeyFlag, "", "key of --"+s.CertFlag)
+	}
+	flags.DurationVar(&c.ClusterSigningDuration, "cluster-signing-duration", controlplane.DefaultClusterSigningDuration, "how long certificates are good that are signed so, at most; requests may ask for less")
+	flags.DurationVar(&c.LegacyTokenCleanUpPeriod, "legacy-service-account-token-clean-up-period", controlplane.DefaultLegacyTokenCleanUpPeriod, "how long a service account token that was generated in a secret may go unused until it becomes invalid, and again until it is deleted")
 	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that take part besides those that do by default, comma-separated; their order does not matter: "+strings.Join(controlplane.AdmissionPlugins(), ", "))
 	flags.StringVar(&c.AdmissionControlConfigFile, "admission-control-config-file", "", "AdmissionConfiguration of apiserver.config.k8s.io/v1: the configuration of admission plugins, or the files that have it")
 	flags.Var(&optionalSeconds{&c.DefaultNotReadyTolerationSeconds}, "default-not-ready-toleration-seconds", "how long pods that do not say stay on a node that is not ready, in seconds")
