@@ -37,6 +37,7 @@ func (c *call) watch(s rest.Watcher) error {
 	ctx, cancel := c.watchContext(raw.TimeoutSeconds)
 	defer cancel()
 	defer request.WatchInitialized(ctx) // at the latest: it may end before
+	options.Visibility = request.VisibilityFrom(ctx)
 	w, err := s.Watch(ctx, c.namespace(), options)
 	if err != nil {
 		return err

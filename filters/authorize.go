@@ -12,13 +12,26 @@ import (
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// Authorize lets pass what the authorizer allows and answers all else with 403.
-func Authorize(by authorizer.Authorizer, logger *slog.Logger, onError ErrorWriter) Filter {
+// ViewFunc returns the namespaces in which the user of a list or watch over all of them
+// may make it, until close is called; nil where there are none, or the request is
+// another one.
+type ViewFunc func(ctx context.Context, attributes *authorizer.Attributes) (view request.Visibility, close func())
+
+// Authorize lets pass what the authorizer allows and answers all else with 403. With a
+// view, who may not list all namespaces lists those of the view.
+func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx := r.Context()
 			attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
 			decision, reason, err := by.Authorize(ctx, &attributes)
+			if view != nil && err == nil && decision != authorizer.DecisionDeny && overNamespaces(request.InfoFrom(ctx)) {
+				close, limited := restrict(ctx, &attributes, decision, view)
+				defer close()
+				if limited {
+					decision, reason = authorizer.DecisionAllow, limitedReason
+				}
+			}
 			if decision == authorizer.DecisionAllow {
 				annotate(ctx, "allow", reason)
 				next.ServeHTTP(w, r)
@@ -50,4 +63,28 @@ const (
 func annotate(ctx context.Context, decision, reason string) {
 	_ = request.Annotate(ctx, decisionAnnotation, decision)
 	_ = request.Annotate(ctx, reasonAnnotation, reason)
+}
+
+// limitedReason is that of a request which is allowed in some namespaces.
+const limitedReason = "RBAC: allowed in some namespaces, which --list-visible lists"
+
+// overNamespaces reports whether a request may be for the objects of all namespaces.
+func overNamespaces(info *request.Info) bool {
+	return info.IsResource && (info.Verb == "list" || info.Verb == "watch") &&
+		info.Namespace == "" && info.Subresource == "" && !info.NameInPath
+}
+
+// restrict puts a view into the request's context, and reports whether the request is
+// limited by it. One that is allowed everywhere by the view as well takes it along, as a
+// watch is limited from the moment on at which that is lost.
+func restrict(ctx context.Context, attributes *authorizer.Attributes, decision authorizer.Decision, view ViewFunc) (close func(), limited bool) {
+	v, close := view(ctx, attributes)
+	if v == nil {
+		return func() {}, false
+	}
+	if everywhere := v.Now() == nil; decision != authorizer.DecisionAllow || everywhere {
+		request.SetVisibility(ctx, v)
+		limited = decision != authorizer.DecisionAllow
+	}
+	return close, limited
 }

@@ -37,7 +37,7 @@ func TestForbiddenAsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest(recorded.Method, recorded.Path, nil)
-		got := get(t, answer(200, ""), r, as(&request.User{Name: recorded.User}), Authorize(authz.Union{}, quiet(), writeError))
+		got := get(t, answer(200, ""), r, as(&request.User{Name: recorded.User}), Authorize(authz.Union{}, nil, quiet(), writeError))
 		recorded.Status.TypeMeta = metav1.TypeMeta{}
 		if diff := cmp.Diff(&recorded.Status, statusOf(t, got.Body)); diff != "" {
 			t.Errorf("%s %s by %s (-recorded +got):\n%s", recorded.Method, recorded.Path, recorded.User, diff)
@@ -78,7 +78,7 @@ func TestAuthorize(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := get(t, answer(200, ""), httptest.NewRequest("GET", "/x%3Cy%3E", nil), as(&request.User{Name: "jane"}), Authorize(tt.authorizer, quiet(), writeError))
+			got := get(t, answer(200, ""), httptest.NewRequest("GET", "/x%3Cy%3E", nil), as(&request.User{Name: "jane"}), Authorize(tt.authorizer, nil, quiet(), writeError))
 			if got.Code != tt.code {
 				t.Fatalf("answered %d, want %d", got.Code, tt.code)
 			}

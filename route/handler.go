@@ -26,6 +26,10 @@ type Handler struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info := request.InfoFrom(r.Context())
 	if aggregated := h.aggregated(info); aggregated != nil {
+		if request.VisibilityFrom(r.Context()) != nil {
+			h.API.WriteNotFound(w, r) // it was given away meanwhile, to one that knows nothing of limits
+			return
+		}
 		aggregated.ServeHTTP(w, r)
 		return
 	}
