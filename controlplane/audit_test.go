@@ -205,6 +205,20 @@ func TestAuditLevels(t *testing.T) {
 	}
 }
 
+// TestAuditOfUnsafeDeletion: that a deletion was to ignore what cannot be read is
+// recorded, whatever comes of it.
+func TestAuditOfUnsafeDeletion(t *testing.T) {
+	t.Parallel()
+	p := newAuditedPlane(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]")
+	const annotation = "apiserver.k8s.io/unsafe-delete-ignore-read-error"
+	for body, want := range map[string]bool{`{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`: true, "": false} {
+		_, events := p.do(t, "DELETE", "/api/v1/namespaces/default/secrets/none", body)
+		if value, there := events[0].Annotations[annotation]; there != want || value != "" {
+			t.Errorf("%s: annotations %v", body, events[0].Annotations)
+		}
+	}
+}
+
 // TestAuditOfLongList: a response that is too long is left out, and that is said.
 func TestAuditOfLongList(t *testing.T) {
 	t.Parallel()
