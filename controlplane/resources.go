@@ -41,6 +41,7 @@ func (i *instance) installAPI() error {
 		},
 		OnDeprecated:   i.env.Requests.Deprecated,
 		ControllerRuns: i.controllerRuns,
+		Memory:         i.env.Memory,
 		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		Logger:         i.env.Logger,
 	})
