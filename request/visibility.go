@@ -1,8 +1,10 @@
 package request
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 )
 
 // Namespaces is a set of namespaces. A nil one has all there are. It is immutable:
@@ -11,8 +13,21 @@ type Namespaces struct{ names []string }
 
 // NewNamespaces returns the set of names, which become the set's. There may be none.
 func NewNamespaces(names []string) *Namespaces {
-	slices.Sort(names)
+	slices.SortFunc(names, compareNames)
 	return &Namespaces{slices.Compact(names)}
+}
+
+// compareNames orders namespaces as the keys of their objects are, in which a slash
+// follows: "a-b" comes before "a".
+func compareNames(a, b string) int {
+	n := min(len(a), len(b))
+	switch c := strings.Compare(a[:n], b[:n]); {
+	case c != 0 || len(a) == len(b):
+		return c
+	case len(a) == n:
+		return cmp.Compare('/', b[n])
+	}
+	return cmp.Compare(a[n], '/')
 }
 
 // Has reports whether a namespace is in the set.
@@ -20,11 +35,11 @@ func (n *Namespaces) Has(name string) bool {
 	if n == nil {
 		return true
 	}
-	_, found := slices.BinarySearch(n.names, name)
+	_, found := slices.BinarySearchFunc(n.names, name, compareNames)
 	return found
 }
 
-// Names returns the names in order, which must not be changed; nil for all namespaces.
+// Names returns the names in the order of their objects' keys, which must not be changed; nil for all namespaces.
 func (n *Namespaces) Names() []string {
 	if n == nil {
 		return nil
