@@ -20,37 +20,67 @@ type ViewFunc func(ctx context.Context, attributes *authorizer.Attributes) (view
 // Authorize lets pass what the authorizer allows and answers all else with 403. With a
 // view, who may not list all namespaces lists those of the view.
 func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onError ErrorWriter) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := r.Context()
-			attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
-			decision, reason, err := by.Authorize(ctx, &attributes)
-			if view != nil && err == nil && decision != authorizer.DecisionDeny && overNamespaces(request.InfoFrom(ctx)) {
-				close, limited := restrict(ctx, &attributes, decision, view)
-				defer close()
-				if limited {
-					decision, reason = authorizer.DecisionAllow, limitedReason
-				}
-			}
-			if decision == authorizer.DecisionAllow {
-				annotate(ctx, "allow", reason)
-				next.ServeHTTP(w, r)
-				return
-			}
-			if err != nil {
-				logger.LogAttrs(ctx, slog.LevelError, "authorize the request", slog.Any("err", err), slog.String("audit-ID", request.AuditID(ctx)))
-				if decision != authorizer.DecisionDeny {
-					_ = request.Annotate(ctx, reasonAnnotation, "internal error") // or there is no room for it
-					onError(w, r, apierrors.NewInternalError(err))
-					return
-				}
-			}
-			annotate(ctx, "forbid", reason)
-			logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.String("reason", reason))
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			onError(w, r, authorizer.Forbidden(&attributes, reason))
+	a := &authorization{by, view, logger, onError}
+	if view == nil {
+		return passing(func(w http.ResponseWriter, r *http.Request) bool {
+			_, pass := a.decide(w, r)
+			return pass
 		})
 	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close, pass := a.decide(w, r)
+			defer close()
+			if pass {
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+type authorization struct {
+	by      authorizer.Authorizer
+	view    ViewFunc
+	logger  *slog.Logger
+	onError ErrorWriter
+}
+
+// decide reports whether a request passes; it has answered all others. close is called
+// after the request.
+func (a *authorization) decide(w http.ResponseWriter, r *http.Request) (close func(), pass bool) {
+	close = func() {}
+	ctx := r.Context()
+	attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
+	decision, reason, err := a.by.Authorize(ctx, &attributes)
+	if a.view != nil && err == nil && decision != authorizer.DecisionDeny && overNamespaces(request.InfoFrom(ctx)) {
+		var limited bool
+		if close, limited = restrict(ctx, &attributes, decision, a.view); limited {
+			decision, reason = authorizer.DecisionAllow, limitedReason
+		}
+	}
+	if decision == authorizer.DecisionAllow {
+		annotate(ctx, "allow", reason)
+		return close, true
+	}
+	a.refuse(w, r, &attributes, decision, reason, err)
+	return close, false
+}
+
+// refuse answers a request that does not pass.
+func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, attributes *authorizer.Attributes, decision authorizer.Decision, reason string, err error) {
+	ctx := r.Context()
+	if err != nil {
+		a.logger.LogAttrs(ctx, slog.LevelError, "authorize the request", slog.Any("err", err), slog.String("audit-ID", request.AuditID(ctx)))
+		if decision != authorizer.DecisionDeny {
+			_ = request.Annotate(ctx, reasonAnnotation, "internal error") // or there is no room for it
+			a.onError(w, r, apierrors.NewInternalError(err))
+			return
+		}
+	}
+	annotate(ctx, "forbid", reason)
+	a.logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.String("reason", reason))
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	a.onError(w, r, authorizer.Forbidden(attributes, reason))
 }
 
 // Audit annotations of a decision.
