@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/request"
@@ -67,8 +68,14 @@ type namespaceSets struct {
 	bySubject map[subject]map[*namespaceSet]struct{}
 	// idle are those that no request uses, the one first that has been so for longest.
 	idle []*namespaceSet
-	// revision is that of the change of the index that is under way, newest the greatest.
-	revision, newest int64
+	// revision is that of the change of the index that is under way.
+	revision int64
+	// newest is the greatest revision that a client may have been sent before the last
+	// change of the index was known.
+	newest int64
+	// seen is the greatest revision that a client may have been sent, whatever it asked:
+	// who lists by the one set watches by another.
+	seen atomic.Int64
 	// forgotten is the greatest namespaceSet.changed of those that are not kept any more.
 	forgotten int64
 }
@@ -95,11 +102,13 @@ type namespaceSet struct {
 	now   *request.Namespaces
 	stale bool
 	wake  chan struct{} // closed once it is stale
-	// seen is the greatest revision that a client may have been sent with this set.
-	seen int64
 	// changed is the greatest revision that a client may have been sent with another
 	// one; pending is what it will be if the set turns out to be another one.
 	changed, pending int64
+	// markedAt is the revision that made it stale. twice: there were several, and the set
+	// may have been another one in between, by which somebody has listed.
+	markedAt int64
+	twice    bool
 }
 
 // KeepNamespaces has the Authorizer keep, for lists over all namespaces, in which ones
@@ -151,7 +160,7 @@ func (a *Authorizer) View(attributes *authorizer.Attributes, alone bool) *View {
 func (v *View) Close() { v.authorizer.index.sets.release(v.set) }
 
 func (s *namespaceSets) add(key setKey, q question, now *request.Namespaces) *namespaceSet {
-	set := &namespaceSet{key: key, question: q, now: now, wake: make(chan struct{}), changed: max(s.newest-1, s.forgotten)}
+	set := &namespaceSet{key: key, question: q, now: now, wake: make(chan struct{}), changed: max(s.newest, s.forgotten)}
 	s.all[key] = set
 	for who := range set.subjects {
 		if s.bySubject[who] == nil {
@@ -211,7 +220,7 @@ func (s *namespaceSets) forget(set *namespaceSet) {
 func (s *namespaceSets) noteRevision(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.revision, s.newest = revision, max(s.newest, revision)
+	s.revision, s.newest = revision, max(s.newest, revision-1, s.seen.Load())
 }
 
 // roleChanged marks the sets of all whom a role is bound to.
@@ -233,18 +242,19 @@ func (s *namespaceSets) bindingChanged(b *binding) {
 	defer s.mu.Unlock()
 	for _, who := range b.subjects {
 		for set := range s.bySubject[subject{name: who.name, group: who.group}] {
-			set.mark(s.revision)
+			set.mark(s.revision, max(s.revision-1, s.seen.Load()))
 		}
 	}
 }
 
-// mark notes a change at a revision that can concern the set. Until its next reading,
-// clients may have been sent revisions up to seen, whether the change came before those
-// or not, and up to the change by other servers.
-func (n *namespaceSet) mark(revision int64) {
+// mark notes a change that can concern the set. Clients may have been sent revisions up
+// to seen without it, by other servers all that came before it.
+func (n *namespaceSet) mark(revision, seen int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.pending = max(n.pending, revision-1, n.seen)
+	n.twice = n.twice || n.stale && n.markedAt != revision
+	n.markedAt = revision
+	n.pending = max(n.pending, seen)
 	if !n.stale {
 		n.stale = true
 		close(n.wake)
@@ -271,10 +281,17 @@ func (v *View) refresh() {
 	if !n.stale {
 		return
 	}
-	if now := v.authorizer.index.namespaces(&n.question); !now.Equal(n.now) {
+	if now := v.authorizer.index.namespaces(&n.question); n.twice || !now.Equal(n.now) {
 		n.now, n.changed = now, max(n.changed, n.pending)
 	}
-	n.stale, n.pending, n.wake = false, 0, make(chan struct{})
+	n.stale, n.twice, n.pending, n.wake = false, false, 0, make(chan struct{})
+}
+
+// saw notes a revision that a client is about to be sent. The set is locked.
+func (v *View) saw(revision int64) {
+	seen := &v.authorizer.index.sets.seen
+	for was := seen.Load(); was < revision && !seen.CompareAndSwap(was, revision); was = seen.Load() {
+	}
 }
 
 // Now implements request.Visibility.
@@ -287,11 +304,15 @@ func (v *View) Now() *request.Namespaces {
 // Listed implements request.Visibility.
 func (v *View) Listed(of *request.Namespaces, revision int64) bool {
 	n := v.lock()
+	n.mu.Unlock()
+	v.authorizer.mu.RLock() // before a change marks any set, or after it has marked all
+	defer v.authorizer.mu.RUnlock()
+	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.now != of {
+	if n.stale || n.now != of {
 		return false
 	}
-	n.seen = max(n.seen, revision)
+	v.saw(revision)
 	return true
 }
 
@@ -302,7 +323,7 @@ func (v *View) Resume(revision int64) (*request.Namespaces, <-chan struct{}, boo
 	if revision <= n.changed {
 		return nil, nil, false
 	}
-	n.seen = max(n.seen, revision)
+	v.saw(revision)
 	return n.now, n.wake, true
 }
 
@@ -316,6 +337,6 @@ func (v *View) Reached(of *request.Namespaces, revision int64) (*request.Namespa
 		}
 		n.changed = max(n.changed, revision-1)
 	}
-	n.seen = max(n.seen, revision)
+	v.saw(revision)
 	return n.now, n.wake, true
 }
