@@ -14,6 +14,7 @@ func (i *instance) openAudit() error {
 	})
 	if sink != nil {
 		i.audit = &filters.AuditConfig{Rules: rules, Sink: sink, OnError: i.api.WriteError}
+		i.local.API = &auditedAPI{i.api, i}
 	}
 	return err
 }

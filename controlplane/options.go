@@ -42,6 +42,9 @@ type Options struct {
 	// case.
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
+	// ListVisible lets lists and watches over all namespaces answer with those in which
+	// their users may make them, by RBAC, instead of 403.
+	ListVisible bool
 
 	FeatureGates feature.Set // those that are set; all others are as v1.37 has them
 	// RuntimeConfig says which versions of built-in APIs are served, and which

@@ -39,6 +39,7 @@ func (i *instance) installAPI() error {
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
+		OnDeprecated:   i.env.Requests.Deprecated,
 		ControllerRuns: i.controllerRuns,
 		Memory:         i.env.Memory,
 		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),

@@ -60,6 +60,9 @@ type Config struct {
 	MinWatchTimeout time.Duration
 	// OnWatchEvents is told of events sent; nil: nobody is.
 	OnWatchEvents func(resource *rest.Resource, events, bytes int)
+	// OnDeprecated is told of requests for deprecated APIs, with the release that removes
+	// them, where that is known; nil: nobody is.
+	OnDeprecated func(info *request.Info, removedRelease string)
 	// ControllerRuns reports whether a controller that finishes deletions runs, by
 	// kube-controller-manager's name of it; clients are warned where it does not. nil:
 	// all do.
@@ -153,14 +156,17 @@ func (c *call) handle() (func() error, error) {
 	}
 	if c.resource.Warning != "" {
 		request.AddWarning(c.r.Context(), c.resource.Warning)
-		c.annotateDeprecated()
+		c.recordDeprecated()
 	}
 	return handle, nil
 }
 
-// annotateDeprecated says in the audit event that the API is deprecated. The request
-// goes on if there is no room for it.
-func (c *call) annotateDeprecated() {
+// recordDeprecated says in the audit event and in metrics that the API is deprecated. The
+// request goes on if there is no room for it.
+func (c *call) recordDeprecated() {
+	if c.api.config.OnDeprecated != nil {
+		c.api.config.OnDeprecated(c.info, c.resource.RemovedRelease)
+	}
 	_ = request.Annotate(c.r.Context(), "k8s.io/deprecated", "true")
 	if c.resource.RemovedRelease != "" {
 		_ = request.Annotate(c.r.Context(), "k8s.io/removed-release", c.resource.RemovedRelease)

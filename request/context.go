@@ -59,7 +59,8 @@ type scope struct {
 	longRunning      bool
 	watchInitialized atomic.Pointer[func()]
 	warnings         Warnings
-	audit            *Audit // nil: nothing is recorded
+	audit            *Audit     // nil: nothing is recorded
+	visibility       Visibility // nil: nothing is limited
 }
 
 type scopeKey struct{}

@@ -185,6 +185,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringVar(&a.WebhookVersion, "authorization-webhook-version", server.DefaultAuthorizationWebhookVersion, "version of these SubjectAccessReviews: v1 or v1beta1")
 	flags.Var(&zeroIsNever{&a.WebhookAuthorizedTTL, server.DefaultAuthorizedTTL}, "authorization-webhook-cache-authorized-ttl", "how long the webhook's answers that allow are remembered; 0 is not at all")
 	flags.Var(&zeroIsNever{&a.WebhookUnauthorizedTTL, server.DefaultUnauthorizedTTL}, "authorization-webhook-cache-unauthorized-ttl", "how long its other answers are remembered; 0 is not at all")
+	flags.BoolVar(&c.ListVisible, "list-visible", false, "answer lists and watches over all namespaces, by users whom RBAC allows them in some, with the objects of those instead of 403; watches follow when the rights change")
 	flags.StringVar(&a.PolicyFile, "authorization-policy-file", "", "policies of the mode ABAC, one a line, read at the start")
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")

@@ -48,7 +48,7 @@ func rooms() []room {
 		// Code inside the server that acts as a client.
 		{path: "local", floor: 1},
 		// Words and tools.
-		{path: "rest", floor: 0, beside: []string{"codec"}},
+		{path: "rest", floor: 0, beside: []string{"codec", "request"}},
 		{path: "telemetry", floor: 0, beside: []string{"request"}},
 		{path: "codec", floor: 0},
 		{path: "memory", floor: 0},
