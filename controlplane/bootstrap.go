@@ -44,6 +44,7 @@ func (i *instance) openBootstrap() error {
 			}
 		}
 	}
+	config.Identity = i.serverIdentity()
 	i.cluster = bootstrap.New(config)
 	return nil
 }

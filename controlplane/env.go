@@ -62,6 +62,8 @@ type Env struct {
 	// none is published.
 	Endpoint netip.Addr
 	Port     int
+	// Hostname is that of this machine, of which the server's identity is made.
+	Hostname string
 	// Shared: other processes may serve the same objects.
 	Shared bool
 	// Paths are handlers of the process, such as /metrics. A path that ends in a

@@ -71,6 +71,8 @@ type Config struct {
 	BindAddress       netip.Addr // zero: 127.0.0.1
 	SecurePort        int        // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
+	// Hostname is that of this machine; "": as the operating system says.
+	Hostname string
 	// AdvertiseAddress is where other machines reach the server; it is in the
 	// serving certificate and the endpoints of default/kubernetes. Zero: derived
 	// from BindAddress.
@@ -183,6 +185,9 @@ type Serving struct {
 // withDefaults fills in the zero fields.
 func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.DataDir, DefaultDataDir)
+	if name, err := os.Hostname(); err == nil {
+		setDefault(&c.Hostname, name)
+	}
 	setDefault(&c.BindAddress, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	setDefault(&c.SecurePort, DefaultSecurePort)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
@@ -271,8 +276,8 @@ func (c Config) hosts() []string {
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		c.FirstServiceIP().String(),
 	}
-	if name, err := os.Hostname(); err == nil && name != "" {
-		hosts = append(hosts, name)
+	if c.Hostname != "" {
+		hosts = append(hosts, c.Hostname)
 	}
 	for _, addr := range []netip.Addr{c.BindAddress, c.AdvertiseAddress} {
 		if addr.IsValid() && !addr.IsUnspecified() {

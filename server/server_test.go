@@ -212,7 +212,8 @@ func TestDistrusted(t *testing.T) {
 // what this server does not have.
 const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
 poststarthook/start-apiextensions-informers poststarthook/start-apiextensions-controllers poststarthook/crd-informer-synced
-poststarthook/start-system-namespaces-controller poststarthook/start-cluster-authentication-info-controller poststarthook/storage-readiness
+poststarthook/start-system-namespaces-controller poststarthook/start-cluster-authentication-info-controller
+poststarthook/start-kube-apiserver-identity-lease-controller poststarthook/start-kube-apiserver-identity-lease-garbage-collector poststarthook/storage-readiness
 poststarthook/start-legacy-token-tracking-controller poststarthook/rbac/bootstrap-roles poststarthook/scheduling/bootstrap-system-priority-classes
 poststarthook/priority-and-fairness-config-producer poststarthook/bootstrap-controller poststarthook/start-kubernetes-service-cidr-controller
 poststarthook/aggregator-reload-proxy-client-cert poststarthook/start-kube-aggregator-informers poststarthook/apiservice-status-local-available-controller

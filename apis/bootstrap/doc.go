@@ -3,7 +3,8 @@
 // configuration of flow control, and the service default/kubernetes with its endpoints.
 //
 // The declarations are in a file per kind. ensure.go creates and updates them, hooks.go
-// schedules that, and endpoints.go publishes the addresses of a cluster's servers.
+// schedules that, endpoints.go publishes the addresses of a cluster's servers, and
+// identity.go the lease by which each of them is known.
 //
 // Imports: codec, local, rest, storage.
 package bootstrap
