@@ -25,6 +25,7 @@ func (i *instance) openCustom() error {
 		Definitions: definitions,
 		Storage:     i.openNamespaced,
 		PathShared:  i.rows.Keeps,
+		Shared:      i.env.Shared,
 		Changed: func(versions []schema.GroupVersion) {
 			describeCustom(i.lifetime, i.documents, i.static, i.custom, versions)
 			i.aggregated.LocalChanged(versions)
