@@ -29,6 +29,8 @@ const (
 	DefaultEtcdPrefix              = "/registry"
 	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
 	DefaultEtcdCompactionInterval  = 5 * time.Minute
+	DefaultEtcdLeaseReuse          = time.Minute
+	DefaultEtcdSizeInterval        = 30 * time.Second
 	DefaultMaxStreamsPerConnection = 100
 	DefaultTokenWebhookVersion     = "v1beta1"
 	DefaultTokenWebhookCacheTTL    = 2 * time.Minute
@@ -121,7 +123,11 @@ type Config struct {
 	// EtcdCompactionInterval is how often etcd is compacted, to the revision of
 	// one interval before. 0: 5m; less: this server does not compact.
 	EtcdCompactionInterval time.Duration
-	EtcdPrefix             string // of the control plane that is served; "": /registry
+	// EtcdLeaseReuse is for how long objects that expire share a lease of etcd. 0: 1m;
+	// less: each has its own. EtcdSizeInterval is for how long the metric of its size
+	// stays. 0: 30s; less: there is none.
+	EtcdLeaseReuse, EtcdSizeInterval time.Duration
+	EtcdPrefix                       string // of the control plane that is served; "": /registry
 	// EncryptionConfigFile says how values are encrypted, in either store; "": they are
 	// not. It is followed when it changes if EncryptionConfigReload is set.
 	EncryptionConfigFile   string
@@ -192,6 +198,8 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.SecurePort, DefaultSecurePort)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
+	setDefault(&c.EtcdLeaseReuse, DefaultEtcdLeaseReuse)
+	setDefault(&c.EtcdSizeInterval, DefaultEtcdSizeInterval)
 	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
 	c.modesGiven = len(c.AuthorizationModes) > 0
 	if file := c.AdmissionControlConfigFile; file != "" {

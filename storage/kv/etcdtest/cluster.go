@@ -112,6 +112,16 @@ func Start(t testing.TB, opts Options) *Cluster {
 	return c
 }
 
+// RenewFiles replaces the certificates by others of a new authority. Members use them
+// once they are started anew.
+func (c *Cluster) RenewFiles(t testing.TB) {
+	t.Helper()
+	c.Files.write(t)
+	for _, m := range c.Members {
+		m.status.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLSConfig(t)}
+	}
+}
+
 // URLs are those of the members, for clients.
 func (c *Cluster) URLs() []string {
 	var urls []string
