@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -238,18 +239,45 @@ type memberStatus struct {
 	Leader string `json:"leader"`
 }
 
-// askStatus asks the member itself, not through its proxy.
-func (m *Member) askStatus() (memberStatus, error) {
-	var status memberStatus
-	resp, err := m.status.Post(m.scheme+"://"+m.clients.to()+"/v3/maintenance/status", "application/json", strings.NewReader("{}"))
+func (m *Member) askStatus() (status memberStatus, err error) {
+	return status, m.maintain("status", "{}", &status)
+}
+
+// maintain calls a method of etcd's maintenance API, of the member itself and not
+// through its proxy.
+func (m *Member) maintain(method, request string, answer any) error {
+	resp, err := m.status.Post(m.scheme+"://"+m.clients.to()+"/v3/maintenance/"+method, "application/json", strings.NewReader(request))
 	if err != nil {
-		return status, err
+		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
-		return status, fmt.Errorf("read the status of %s: %w", m.name, err)
+	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+		return fmt.Errorf("read the %s of %s: %w", method, m.name, err)
 	}
-	return status, nil
+	return nil
+}
+
+// Fill raises the alarm that a member raises whose database has reached its quota.
+// Until Drain, the cluster takes no writes but deletions.
+func (m *Member) Fill() error { return m.alarm("ACTIVATE") }
+
+// Drain ends Fill.
+func (m *Member) Drain() error { return m.alarm("DEACTIVATE") }
+
+func (m *Member) alarm(action string) error {
+	id, err := strconv.ParseUint(m.id, 16, 64)
+	if err != nil {
+		return err
+	}
+	var answer struct{ Message string }
+	err = m.maintain("alarm", fmt.Sprintf(`{"action":%q,"memberID":"%d","alarm":"NOSPACE"}`, action, id), &answer)
+	if err == nil && answer.Message != "" {
+		err = errors.New(answer.Message)
+	}
+	if err != nil {
+		return fmt.Errorf("%s the alarm of %s: %w", action, m.name, err)
+	}
+	return nil
 }
 
 // Leads reports whether the member is the leader.
