@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -31,11 +32,12 @@ import (
 // of them has written at least when the next one is.
 const (
 	rollingWriters = 6
-	rollingRounds  = 5
+	rollingRounds  = 20
 )
 
 // TestRollingRestart restarts three servers over one etcd, one after the other, below clients that reach them through a
-// balancer of connections. No request of client-go fails; a RetryWatcher and an informer are told of every change.
+// balancer of connections. No request of client-go fails, a
+// RetryWatcher and an informer are told of every change, and a leader goes on leading.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	servers := startSharing(t, 3)
@@ -43,8 +45,8 @@ func TestRollingRestart(t *testing.T) {
 	config.Host = "https://" + balance(t, servers)
 	c := newClients(t, config)
 	told := followAll(t, c)
-	lister := startInformer(t, c)
-	leader := newCandidate(t, c, "leader", true)
+	informer := startInformer(t, c)
+	leader := newPatientCandidate(t, c, "leader", true, time.Minute)
 	eventually(t, leader.leads)
 
 	var work rollingWork
@@ -65,9 +67,12 @@ func TestRollingRestart(t *testing.T) {
 	}
 	last := c.create(t, "last")
 	work.wrote(last, "ADDED")
+	t.Logf("%d writes", len(work.written))
 	compareTold(t, told(last.ResourceVersion), work.written)
-	eventually(t, func() error { return sameAsStored(t, c, lister) })
-	t.Logf("%d changes", len(work.written))
+	eventually(t, func() error { return sameAsStored(t, c, informer) })
+	if err := leader.leads(); err != nil {
+		t.Error(err)
+	}
 }
 
 // startSharing starts servers with the same keys over one etcd.
@@ -107,20 +112,22 @@ func balance(t *testing.T, servers []*testserver.Server) string {
 		t.Fatal(err)
 	}
 	var passing sync.WaitGroup
-	t.Cleanup(func() { _ = l.Close(); passing.Wait() })
+	ctx, end := context.WithCancel(context.Background())
+	t.Cleanup(func() { end(); _ = l.Close(); passing.Wait() })
 	passing.Go(func() {
 		for n := 0; ; n++ {
 			conn, err := l.Accept()
 			if err != nil {
 				return // closed
 			}
-			passing.Go(func() { passOn(conn, servers, n) })
+			passing.Go(func() { passOn(ctx, conn, servers, n) })
 		}
 	})
 	return l.Addr().String()
 }
 
-func passOn(conn net.Conn, servers []*testserver.Server, first int) {
+func passOn(ctx context.Context, conn net.Conn, servers []*testserver.Server, first int) {
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	defer conn.Close()
 	for i := range servers {
 		to, err := net.Dial("tcp", strings.TrimPrefix(servers[(first+i)%len(servers)].URL(), "https://"))
@@ -128,8 +135,8 @@ func passOn(conn net.Conn, servers []*testserver.Server, first int) {
 			continue
 		}
 		defer to.Close()
-		go func() {
-			_, _ = io.Copy(to, conn) // until either side ends it
+		go func() { // ends with either connection
+			_, _ = io.Copy(to, conn)
 			to.Close()
 		}()
 		_, _ = io.Copy(conn, to)
