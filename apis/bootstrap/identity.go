@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
 )
 
 const (
@@ -51,9 +52,9 @@ type Identity struct {
 // identity keeps the identity lease of this server, and deletes those that have
 // expired, of any server.
 //
-// Where servers share a store, it is renewed in every turn, as by kube-apiserver. Where
-// this one is alone, it is renewed often enough to stay valid: an idle server writes
-// nothing.
+// Where servers share a store, it is renewed in every turn and deleted in the end, as by
+// kube-apiserver. Where this one is alone, it is renewed often enough to stay valid, and
+// stays over a restart: neither an idle server nor a restart writes anything.
 type identity struct {
 	config *Config
 	leases *local.Client[*coordinationv1.Lease]
@@ -83,18 +84,47 @@ func (i *identity) keep(ctx context.Context) error {
 	if i.mu.withdrawn {
 		return nil
 	}
-	interval := identityDuration / 2
-	if i.config.Revision == nil {
-		interval = 0
-	}
 	var errs []error
-	if time.Since(i.mu.renewed) >= interval {
+	if !i.validLocked(ctx) {
 		errs = append(errs, i.renewLocked(ctx))
 	}
 	if time.Since(i.mu.collected) >= identityDuration {
 		errs = append(errs, i.collectLocked(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// alone reports whether no other server reads the lease.
+func (i *identity) alone() bool { return i.config.Revision != nil }
+
+// validLocked reports whether the lease need not be renewed now.
+func (i *identity) validLocked(ctx context.Context) bool {
+	if !i.alone() {
+		return false
+	}
+	ends := i.mu.renewed.Add(identityDuration)
+	if i.mu.renewed.IsZero() {
+		ends = i.storedExpiry(ctx)
+	}
+	return time.Until(ends) > identityDuration/2
+}
+
+// storedExpiry is when the lease ends that is stored; a time in the past where there is
+// none.
+func (i *identity) storedExpiry(ctx context.Context) time.Time {
+	stored, err := i.config.Stored(coordinationv1.Resource("leases"))
+	if err != nil {
+		return time.Time{}
+	}
+	record, err := stored.Get(ctx, identityKey(i.config.Identity.ID), storage.ReadOptions{})
+	if err != nil {
+		return time.Time{}
+	}
+	lease, err := codec.SharedAs[*coordinationv1.Lease](record)
+	if err != nil {
+		return time.Time{}
+	}
+	return expiry(lease)
 }
 
 // renewLocked writes the lease. The first time, one that is there is of a process that
@@ -179,7 +209,7 @@ func (i *identity) withdraw(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.mu.withdrawn = true
-	if i.mu.renewed.IsZero() {
+	if i.mu.renewed.IsZero() || i.alone() {
 		return nil
 	}
 	if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
