@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,10 +175,11 @@ func (s *Store) Await(ctx context.Context) error {
 
 // Health implements kv.Backend.
 func (s *Store) Health(ctx context.Context) error {
-	if _, err := s.newest(ctx); err != nil {
+	_, err := s.newest(ctx)
+	if err != nil && !errors.Is(err, kv.ErrCorrupt) {
 		return fmt.Errorf("check etcd: %w", err)
 	}
-	if err := s.checkAlarms(ctx); err != nil {
+	if err = cmp.Or(s.checkAlarms(ctx), err); err != nil {
 		return fmt.Errorf("check etcd: %w", err)
 	}
 	return nil

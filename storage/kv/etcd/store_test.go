@@ -180,6 +180,28 @@ func TestCompactPeriodically(t *testing.T) {
 	})
 }
 
+// TestCorrupt: that members have different data is said by name, until it is mended.
+func TestCorrupt(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	s := open(t, Config{Endpoints: c.URLs()})
+	if err := c.Members[0].Corrupt(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(t.Context(), kv.Op{Key: "a", Value: []byte("x")}); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("a write: %v", err)
+	}
+	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "has other data than the others") {
+		t.Errorf("health: %v", err)
+	}
+	if err := c.Members[0].Mend(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Health(t.Context()); err != nil {
+		t.Errorf("health afterwards: %v", err)
+	}
+}
+
 // TestFull: a database at its quota takes no writes, and says so.
 func TestFull(t *testing.T) {
 	t.Parallel()

@@ -259,23 +259,30 @@ func (m *Member) maintain(method, request string, answer any) error {
 
 // Fill raises the alarm that a member raises whose database has reached its quota.
 // Until Drain, the cluster takes no writes but deletions.
-func (m *Member) Fill() error { return m.alarm("ACTIVATE") }
+func (m *Member) Fill() error { return m.alarm("ACTIVATE", "NOSPACE") }
 
 // Drain ends Fill.
-func (m *Member) Drain() error { return m.alarm("DEACTIVATE") }
+func (m *Member) Drain() error { return m.alarm("DEACTIVATE", "NOSPACE") }
 
-func (m *Member) alarm(action string) error {
+// Corrupt raises the alarm that is raised for a member whose data are not those of the
+// others. Until Mend, the cluster takes no writes.
+func (m *Member) Corrupt() error { return m.alarm("ACTIVATE", "CORRUPT") }
+
+// Mend ends Corrupt.
+func (m *Member) Mend() error { return m.alarm("DEACTIVATE", "CORRUPT") }
+
+func (m *Member) alarm(action, alarm string) error {
 	id, err := strconv.ParseUint(m.id, 16, 64)
 	if err != nil {
 		return err
 	}
 	var answer struct{ Message string }
-	err = m.maintain("alarm", fmt.Sprintf(`{"action":%q,"memberID":"%d","alarm":"NOSPACE"}`, action, id), &answer)
+	err = m.maintain("alarm", fmt.Sprintf(`{"action":%q,"memberID":"%d","alarm":%q}`, action, id, alarm), &answer)
 	if err == nil && answer.Message != "" {
 		err = errors.New(answer.Message)
 	}
 	if err != nil {
-		return fmt.Errorf("%s the alarm of %s: %w", action, m.name, err)
+		return fmt.Errorf("%s the alarm %s of %s: %w", action, alarm, m.name, err)
 	}
 	return nil
 }
