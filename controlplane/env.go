@@ -132,6 +132,7 @@ type Metrics struct {
 	Authorization  *authz.Metrics
 	Webhooks       *webhooks.Metrics
 	Manifests      *manifestMetrics
+	Objects        *objectMetrics
 	Policies       *policies.Metrics
 	PodSecurity    *plugin.PodSecurityMetrics
 	Audit          *audit.Metrics
@@ -157,6 +158,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Manifests, err = newManifestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Objects, err = newObjectMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {

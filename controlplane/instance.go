@@ -170,6 +170,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		return fmt.Errorf("load the admission policies: %w", err)
 	}
 	lifetime, i.stop = context.WithCancel(lifetime)
+	i.env.Metrics.Objects.count(lifetime, i)
 	if len(i.rights) > 0 {
 		i.run(lifetime, "rights", &i.rightsLoop, i.followRights)
 	}

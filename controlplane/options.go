@@ -28,6 +28,7 @@ const (
 	DefaultServiceClusterIPRange = "10.0.0.0/24"
 	DefaultServiceNodePortRange  = "30000-32767"
 	DefaultStorageCheckTimeout   = 2 * time.Second
+	DefaultObjectCountInterval   = time.Minute
 	// NoLimit, where a number means "at most", means any number.
 	NoLimit = -1
 )
@@ -105,6 +106,9 @@ type Options struct {
 	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
 	// "etcd-readiness" of either store. 0: 2s.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
+	// ObjectCountInterval is for how long the metrics of how many objects are stored, in
+	// either store, stay as they are. 0: 1m; less: there are none.
+	ObjectCountInterval time.Duration
 	// Filter is the last filter of requests, after authorization, for tests; nil: none.
 	Filter filters.Filter
 	// Checks are added to the health checks.
@@ -127,6 +131,7 @@ func (o Options) WithDefaults() Options {
 	setDefault(&o.MaxMutatingInFlight, DefaultMaxMutatingInFlight)
 	setDefault(&o.EtcdHealthTimeout, DefaultStorageCheckTimeout)
 	setDefault(&o.EtcdReadyTimeout, DefaultStorageCheckTimeout)
+	setDefault(&o.ObjectCountInterval, DefaultObjectCountInterval)
 	if len(o.ServiceAccountIssuers) == 0 {
 		o.ServiceAccountIssuers = []string{defaultIssuer}
 	}

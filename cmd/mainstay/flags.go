@@ -110,6 +110,7 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.StringVar(&c.EtcdTLS.CertFile, "etcd-certfile", "", "certificate by which etcd knows this server")
 	flags.StringVar(&c.EtcdTLS.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	flags.Var(&zeroIsNever{&c.EtcdCompactionInterval, server.DefaultEtcdCompactionInterval}, "etcd-compaction-interval", "how often history older than that is forgotten in etcd; 0 leaves that to others")
+	flags.Var(&zeroIsNever{&c.ObjectCountInterval, controlplane.DefaultObjectCountInterval}, "etcd-count-metric-poll-period", "for how long the metrics of how many objects are stored, in either store, stay as they are; 0 leaves them out")
 	flags.Var(&zeroIsNever{&c.EtcdSizeInterval, server.DefaultEtcdSizeInterval}, "etcd-db-metric-poll-interval", "for how long the metric apiserver_storage_size_bytes, the size of etcd's database, stays as it is; 0 leaves it out")
 	flags.Var(&zeroSecondsIsNever{seconds{&c.EtcdLeaseReuse, server.DefaultEtcdLeaseReuse}}, "lease-reuse-duration-seconds", "for how long objects that expire share a lease of etcd, by which much later they go; 0: each has its own")
 	flags.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd\" of the store may take")
