@@ -8,7 +8,7 @@
 // Imports: admission, admission/config, admission/manifest, admission/plugin,
 // admission/podsecurity, admission/policies, admission/webhooks, apis/aggregated,
 // apis/bootstrap, apis/builtin, apis/builtin/all, apis/builtin/core,
-// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, audit,
+// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, apis/peers, audit,
 // authorizer, cel/policy, cel/typed, codec, controllers/changes,
 // controllers/clusterroles, controllers/election, controllers/flowschemas,
 // controllers/garbage, controllers/namespace, controllers/resourcequotas,

@@ -29,6 +29,9 @@ func (i *instance) openCustom() error {
 		Changed: func(versions []schema.GroupVersion) {
 			describeCustom(i.lifetime, i.documents, i.static, i.custom, versions)
 			i.aggregated.LocalChanged(versions)
+			if i.peers != nil {
+				i.peers.Changed(versions)
+			}
 		},
 		Lifetime: i.lifetime, Services: i.services, Conversions: i.env.Metrics.Conversions, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})

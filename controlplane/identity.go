@@ -15,7 +15,7 @@ func (i *instance) serverIdentity() *bootstrap.Identity {
 	if !i.rows.Gates.Enabled(feature.APIServerIdentity) {
 		return nil
 	}
-	return &bootstrap.Identity{ID: serverID(i.env.Hostname), Hostname: i.env.Hostname}
+	return &bootstrap.Identity{ID: serverID(i.env.Hostname), Hostname: i.env.Hostname, PeerAddress: i.peerAddress()}
 }
 
 // serverID returns the identity of the server on a host, as kube-apiserver makes it: a

@@ -79,7 +79,10 @@ type Options struct {
 	// EndpointReconciler says who publishes the endpoints of the service
 	// default/kubernetes: EndpointsByLease or EndpointsByOthers. "": by lease.
 	EndpointReconciler string
-	EventTTL           time.Duration // 0: 1h
+	// PeerAdvertiseIP and PeerAdvertisePort are where other servers reach this one; "":
+	// where everybody does.
+	PeerAdvertiseIP, PeerAdvertisePort string
+	EventTTL                           time.Duration // 0: 1h
 	// AggregatorRouting: services are called at one of their endpoints and not
 	// at their cluster IP.
 	AggregatorRouting bool
@@ -192,7 +195,7 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.Audit.Check(), o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers())...)
+	return errors.Join(append(errs, o.Audit.Check(), o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers(), o.checkPeers())...)
 }
 
 // Gates returns the feature gates that are on. The options must have been checked.

@@ -19,6 +19,10 @@ type Handler struct {
 	// to another server, for all paths below it; nil for all others. A nil
 	// Aggregated means that there are none.
 	Aggregated func(schema.GroupVersion) http.Handler
+	// Peers returns what answers a request for a resource that is not in the catalogue,
+	// because another server has it; nil where none does. A nil Peers means that there
+	// are no other servers.
+	Peers func(*http.Request, schema.GroupVersionResource) http.Handler
 	// NonResource serves requests that are for no resource. Required.
 	NonResource http.Handler
 }
@@ -39,6 +43,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
 	resource := h.Catalog.Find(gv, info.Resource, info.Subresource)
+	if resource == nil && h.Peers != nil && h.Catalog.Find(gv, info.Resource, "") == nil {
+		if peer := h.Peers(r, gv.WithResource(info.Resource)); peer != nil {
+			peer.ServeHTTP(w, r)
+			return
+		}
+	}
 	switch {
 	case resource != nil && fits(resource, info):
 		h.API.Serve(w, r, resource)

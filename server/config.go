@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/registry"
 )
@@ -112,6 +113,9 @@ type Config struct {
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
 	ProxyClientCertFile, ProxyClientKeyFile string
+	// PeerCAFile signs the certificates of other servers, which requests for unknown
+	// resources are sent on to; "": they are not.
+	PeerCAFile string
 	// KubeletClientCertFile is this server's client certificate for kubelets,
 	// KubeletCAFile who signs theirs; "": none is presented, and theirs are not
 	// verified.
@@ -268,6 +272,9 @@ func (c Config) check() error {
 	}
 	if (c.KubeletClientCertFile == "") != (c.KubeletClientKeyFile == "") {
 		problem("--kubelet-client-certificate and --kubelet-client-key must be given together")
+	}
+	if c.PeerCAFile != "" && !c.Gates().Enabled(feature.UnknownVersionInteroperabilityProxy) {
+		problem("--peer-ca-file requires UnknownVersionInteroperabilityProxy feature to be turned on")
 	}
 	if c.ShutdownDelay < 0 {
 		problem("--shutdown-delay-duration is %s; it cannot be negative", c.ShutdownDelay)

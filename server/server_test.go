@@ -38,14 +38,22 @@ type running struct {
 	admin *http.Client
 }
 
-// start runs a server on a free port and stops it with the test.
-func start(t testing.TB, config Config) *running {
+// listen listens on a free port.
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Listener = listener
+	return listener
+}
+
+// start runs a server on a free port and stops it with the test.
+func start(t testing.TB, config Config) *running {
+	t.Helper()
+	if config.Listener == nil {
+		config.Listener = listen(t)
+	}
 	if config.DataDir == "" {
 		config.DataDir = t.TempDir()
 	}

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// Config configures a Bootstrap. All fields but Endpoint, Leases, Identity and Revision
-// are required.
+// Config configures a Bootstrap. All fields but Endpoint, Leases, Identity, PeerLeases and
+// Revision are required.
 type Config struct {
 	// Access is the server's own, to the control plane.
 	Access *local.Access
@@ -36,6 +36,9 @@ type Config struct {
 	Leases storage.Interface
 	// Identity is what the identity lease of this server tells; nil: it has none.
 	Identity *Identity
+	// PeerLeases hold where other servers reach those that have an
+	// Identity.PeerAddress; nil: no server does.
+	PeerLeases storage.Interface
 	// Revision, where no other server writes to the store, returns its newest
 	// revision: nothing is looked at again until that has changed. nil: others
 	// may write.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -87,6 +88,9 @@ func (i *identity) keep(ctx context.Context) error {
 	var errs []error
 	if !i.validLocked(ctx) {
 		errs = append(errs, i.renewLocked(ctx))
+	}
+	if i.config.PeerLeases != nil && i.config.Identity.PeerAddress != "" {
+		errs = append(errs, renewLease(ctx, i.config.PeerLeases, i.config.Identity.ID, i.config.Identity.describePeer))
 	}
 	if time.Since(i.mu.collected) >= identityDuration {
 		errs = append(errs, i.collectLocked(ctx))
@@ -212,10 +216,26 @@ func (i *identity) withdraw(ctx context.Context) error {
 	if i.mu.renewed.IsZero() || i.alone() {
 		return nil
 	}
+	if i.config.PeerLeases != nil {
+		_, _ = i.config.PeerLeases.Delete(ctx, types.NamespacedName{Name: i.config.Identity.ID}, nil, storage.UpdateOptions{}) // it expires soon
+	}
 	if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("withdraw the identity lease: %w", err)
 	}
 	return nil
+}
+
+// peerIdentityLabel names the server that a peer lease is of.
+const peerIdentityLabel = "apiserverIdentity"
+
+// describePeer makes a lease one of this server's PeerAddress, as kube-apiserver stores it.
+func (id *Identity) describePeer(lease *corev1.Endpoints) {
+	host, portText, _ := net.SplitHostPort(id.PeerAddress)
+	port, _ := strconv.ParseInt(portText, 10, 32)
+	lease.Labels = map[string]string{peerIdentityLabel: id.ID}
+	lease.Subsets = []corev1.EndpointSubset{{
+		Addresses: []corev1.EndpointAddress{{IP: host}}, Ports: []corev1.EndpointPort{{Name: servicePortName, Protocol: corev1.ProtocolTCP, Port: int32(port)}},
+	}}
 }
 
 // delete deletes a lease that may be gone.

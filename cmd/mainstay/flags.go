@@ -281,6 +281,9 @@ func (f *serveFlags) aggregation(flags *pflag.FlagSet) {
 	flags.StringVar(&c.ProxyClientKeyFile, "proxy-client-key-file", "", "key of --proxy-client-cert-file")
 	flags.Var(opposite(&c.PassRedirects), "aggregator-reject-forwarding-redirect", "refuse answers of aggregated servers that send the client elsewhere")
 	asBool(flags, "aggregator-reject-forwarding-redirect")
+	flags.StringVar(&c.PeerCAFile, "peer-ca-file", "", "CA certificates of the other servers over the same etcd: requests for resources that this server does not have are sent on to one that has them, by the certificate of --proxy-client-cert-file (default: they are not)")
+	flags.StringVar(&c.PeerAdvertiseIP, "peer-advertise-ip", "", "address at which other servers reach this one for that (default: that of --advertise-address)")
+	flags.StringVar(&c.PeerAdvertisePort, "peer-advertise-port", "", "port for that (default: --secure-port)")
 	flags.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", false, "reach services of aggregated servers and webhooks at their endpoints instead of their cluster IPs")
 }
 
