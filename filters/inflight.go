@@ -33,7 +33,7 @@ func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError
 			}
 			if !l.begin() && !privileged(request.UserFrom(r.Context())) {
 				l.end()
-				metrics.Terminated(telemetry.Describe(r, info, false), http.StatusTooManyRequests)
+				countTerminated(metrics, r)
 				w.Header().Set("Retry-After", "1")
 				onError(w, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1))
 				return
@@ -42,6 +42,11 @@ func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// countTerminated is apart for the sake of its large frame, which watches need not keep.
+func countTerminated(metrics *telemetry.Requests, r *http.Request) {
+	metrics.Terminated(telemetry.Describe(r, request.InfoFrom(r.Context()), false), http.StatusTooManyRequests)
 }
 
 func privileged(user *request.User) bool {
