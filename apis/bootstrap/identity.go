@@ -86,11 +86,11 @@ func (i *identity) keep(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
+	if i.config.PeerLeases != nil && i.config.Identity.PeerAddress != "" { // which is looked for when the other lease appears
+		errs = append(errs, renewLease(ctx, i.config.PeerLeases, i.config.Identity.ID, i.config.Identity.describePeer))
+	}
 	if !i.validLocked(ctx) {
 		errs = append(errs, i.renewLocked(ctx))
-	}
-	if i.config.PeerLeases != nil && i.config.Identity.PeerAddress != "" {
-		errs = append(errs, renewLease(ctx, i.config.PeerLeases, i.config.Identity.ID, i.config.Identity.describePeer))
 	}
 	if time.Since(i.mu.collected) >= identityDuration {
 		errs = append(errs, i.collectLocked(ctx))
