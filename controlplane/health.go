@@ -87,7 +87,7 @@ func (i *instance) postStartHooks() []telemetry.Check {
 	add("poststarthook/crd-informer-synced", definitions)
 	add("poststarthook/start-system-namespaces-controller", hook("start-system-namespaces-controller"))
 	add("poststarthook/start-cluster-authentication-info-controller", registrations)
-	if i.rows.Gates.Enabled(feature.APIServerIdentity) {
+	if i.options.Gates().Enabled(feature.APIServerIdentity) {
 		add("poststarthook/start-kube-apiserver-identity-lease-controller", done) // it is kept from then on
 		add("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", done)
 	}

@@ -7,6 +7,6 @@
 //
 // No controllers are needed: where a behaviour reads what a controller would have written, the test writes it.
 //
-// Imports: feature, kubelet, kubelet/kubelettest, proxy, storage/kv/etcdtest, test/extension,
-// test/testserver.
+// Imports: feature, kubelet, kubelet/kubelettest, pki, proxy, storage/kv/etcdtest,
+// test/extension, test/testserver.
 package e2e
