@@ -39,9 +39,16 @@ func (i *instance) openBootstrap() error {
 		config.Endpoint = i.env.Endpoint
 		if i.env.Shared {
 			var err error
-			if config.Leases, err = i.serverLeases(); err != nil {
+			if config.Leases, err = i.sharedLeases(serverLeasesPath); err != nil {
 				return err
 			}
+		}
+	}
+	config.Identity = i.serverIdentity()
+	if i.interoperates() {
+		var err error
+		if config.PeerLeases, err = i.sharedLeases(peerLeasesPath); err != nil {
+			return err
 		}
 	}
 	i.cluster = bootstrap.New(config)
@@ -66,11 +73,11 @@ func (i *instance) bootstrap(ctx context.Context) error {
 	return i.aggregation.Aggregate(ctx)
 }
 
-// serverLeases are the leases by which servers over one etcd know of each other:
-// endpoints under kube-apiserver's keys, which hold no namespace.
-func (i *instance) serverLeases() (storage.Interface, error) {
+// sharedLeases are leases by which servers over one etcd know of each other: endpoints
+// under kube-apiserver's keys, which hold no namespace.
+func (i *instance) sharedLeases(path string) (storage.Interface, error) {
 	spec := i.rows.Spec(corev1.Resource("endpoints"))
-	spec.Path, spec.Namespaced, spec.Uncached = serverLeasesPath, false, true
-	spec.Resource = serverLeasesResource // which kube-apiserver does not encrypt
+	spec.Path, spec.Namespaced, spec.Uncached = path, false, true
+	spec.Resource = leaseResources()[path] // which kube-apiserver does not encrypt
 	return i.factory.Open(spec)
 }

@@ -25,9 +25,13 @@ func (i *instance) openCustom() error {
 		Definitions: definitions,
 		Storage:     i.openNamespaced,
 		PathShared:  i.rows.Keeps,
+		Shared:      i.env.Shared,
 		Changed: func(versions []schema.GroupVersion) {
 			describeCustom(i.lifetime, i.documents, i.static, i.custom, versions)
 			i.aggregated.LocalChanged(versions)
+			if i.peers != nil {
+				i.peers.Changed(versions)
+			}
 		},
 		Lifetime: i.lifetime, Services: i.services, Networks: i.networks(), Conversions: i.env.Metrics.Conversions, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})

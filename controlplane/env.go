@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
+	"mainstay.dev/mainstay/apis/peers"
 	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/egress"
@@ -70,6 +71,11 @@ type Env struct {
 	// none is published.
 	Endpoint netip.Addr
 	Port     int
+	// Hostname is that of this machine, of which the server's identity is made.
+	Hostname string
+	// PeerAuthorities sign the certificates of other servers, which requests for unknown
+	// resources are sent on to; nil: they are not.
+	PeerAuthorities *x509.CertPool
 	// Shared: other processes may serve the same objects.
 	Shared bool
 	// Paths are handlers of the process, such as /metrics. A path that ends in a
@@ -142,6 +148,8 @@ type Metrics struct {
 	Authorization  *authz.Metrics
 	Webhooks       *webhooks.Metrics
 	Manifests      *manifestMetrics
+	Objects        *objectMetrics
+	Peers          *peers.Metrics
 	Policies       *policies.Metrics
 	PodSecurity    *plugin.PodSecurityMetrics
 	Audit          *audit.Metrics
@@ -167,6 +175,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Manifests, err = newManifestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Peers, err = peers.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Objects, err = newObjectMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.Webhooks, err = webhooks.NewMetrics(registerer); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/apis/bootstrap"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -33,8 +34,8 @@ func (l *loop) check(context.Context) error {
 
 // checks returns the health checks by path, under kube-apiserver's names and in its
 // order. Checks of features that this server does not have are left out:
-// loopback-serving-certificate and the hooks of flow control's queues, identity
-// leases, address repair, peer proxies, object counts and admission's informers.
+// loopback-serving-certificate and the hooks of flow control's queues, address
+// repair, peer proxies, object counts and admission's informers.
 func (i *instance) checks() map[string][]telemetry.Check {
 	hooks := i.postStartHooks()
 	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
@@ -86,6 +87,10 @@ func (i *instance) postStartHooks() []telemetry.Check {
 	add("poststarthook/crd-informer-synced", definitions)
 	add("poststarthook/start-system-namespaces-controller", hook("start-system-namespaces-controller"))
 	add("poststarthook/start-cluster-authentication-info-controller", registrations)
+	if i.options.Gates().Enabled(feature.APIServerIdentity) {
+		add("poststarthook/start-kube-apiserver-identity-lease-controller", done) // it is kept from then on
+		add("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", done)
+	}
 	add("poststarthook/storage-readiness", done)
 	for _, h := range []string{
 		"start-legacy-token-tracking-controller", "rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes",

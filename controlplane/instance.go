@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/apis/custom"
+	"mainstay.dev/mainstay/apis/peers"
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/flowschemas"
@@ -70,6 +71,7 @@ type instance struct {
 	policies    *admissionPolicies
 	custom      *custom.Source
 	aggregated  *aggregated.Source
+	peers       *peers.Source // nil: no other servers are asked
 	clusterAuth *clusterAuth
 	cluster     *bootstrap.Bootstrap        // the objects that every cluster has
 	aggregation *clusterroles.Aggregation   // nil where it does not run
@@ -101,7 +103,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(), quotas: quota.New(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openQuotas, i.openTokens, i.openRights, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFactory, i.buildRows, i.openQuotas, i.openTokens, i.openRights, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openPeers, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -177,6 +179,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		return fmt.Errorf("load the admission policies: %w", err)
 	}
 	lifetime, i.stop = context.WithCancel(lifetime)
+	i.env.Metrics.Objects.count(lifetime, i)
 	if len(i.rights) > 0 {
 		i.run(lifetime, "rights", &i.rightsLoop, i.followRights)
 	}
@@ -192,6 +195,9 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	i.run(lifetime, "quotas", &i.quotaLoop, func(ctx context.Context) error { i.quotaReflector.Run(ctx); return nil })
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
+		if i.peers != nil {
+			i.run(lifetime, "other servers", &i.aggregatedLoop, func(ctx context.Context) error { i.peers.Run(ctx); return nil })
+		}
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
 		if len(i.controllers) > 0 {
 			i.run(lifetime, "controllers", new(loop), i.runControllers)

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,14 +21,21 @@ type Keys struct {
 // NewKeys returns the Keys below a prefix.
 func NewKeys(prefix string) *Keys {
 	k := &Keys{prefix: "/" + strings.Trim(prefix, "/") + "/", paths: builtin.Paths(all.Groups())}
-	k.paths[serverLeasesPath] = serverLeasesResource
+	maps.Copy(k.paths, leaseResources())
 	return k
 }
 
-// serverLeases are stored under a path, and called by a name, that are no resource's.
-const serverLeasesPath = "masterleases"
+// The leases of servers are stored under paths, and called by names, that are no
+// resource's.
+const (
+	serverLeasesPath = "masterleases"
+	peerLeasesPath   = "peerserverleases"
+)
 
-var serverLeasesResource = corev1.Resource("apiserveripinfo")
+// leaseResources are those names, by paths.
+func leaseResources() map[string]schema.GroupResource {
+	return map[string]schema.GroupResource{serverLeasesPath: corev1.Resource("apiserveripinfo"), peerLeasesPath: corev1.Resource("apiserverpeeripinfo")}
+}
 
 // Resource returns the resource of a key. It is false for keys of others.
 func (k *Keys) Resource(key string) (schema.GroupResource, bool) {

@@ -30,6 +30,7 @@ const (
 	DefaultServiceClusterIPRange    = "10.0.0.0/24"
 	DefaultServiceNodePortRange     = "30000-32767"
 	DefaultStorageCheckTimeout      = 2 * time.Second
+	DefaultObjectCountInterval      = time.Minute
 	// NoLimit, where a number means "at most", means any number.
 	NoLimit = -1
 )
@@ -91,7 +92,10 @@ type Options struct {
 	// EndpointReconciler says who publishes the endpoints of the service
 	// default/kubernetes: EndpointsByLease or EndpointsByOthers. "": by lease.
 	EndpointReconciler string
-	EventTTL           time.Duration // 0: 1h
+	// PeerAdvertiseIP and PeerAdvertisePort are where other servers reach this one; "":
+	// where everybody does.
+	PeerAdvertiseIP, PeerAdvertisePort string
+	EventTTL                           time.Duration // 0: 1h
 	// AggregatorRouting: services are called at one of their endpoints and not
 	// at their cluster IP.
 	AggregatorRouting bool
@@ -118,6 +122,9 @@ type Options struct {
 	// EtcdHealthTimeout and EtcdReadyTimeout bound the checks "etcd" and
 	// "etcd-readiness" of either store. 0: 2s.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
+	// ObjectCountInterval is for how long the metrics of how many objects are stored, in
+	// either store, stay as they are. 0: 1m; less: there are none.
+	ObjectCountInterval time.Duration
 	// Filter is the last filter of requests, after authorization, for tests; nil: none.
 	Filter filters.Filter
 	// Checks are added to the health checks.
@@ -142,6 +149,7 @@ func (o Options) WithDefaults() Options {
 	setDefault(&o.MaxMutatingInFlight, DefaultMaxMutatingInFlight)
 	setDefault(&o.EtcdHealthTimeout, DefaultStorageCheckTimeout)
 	setDefault(&o.EtcdReadyTimeout, DefaultStorageCheckTimeout)
+	setDefault(&o.ObjectCountInterval, DefaultObjectCountInterval)
 	if len(o.ServiceAccountIssuers) == 0 {
 		o.ServiceAccountIssuers = []string{defaultIssuer}
 	}
@@ -202,7 +210,7 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.Audit.Check(), o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers())...)
+	return errors.Join(append(errs, o.Audit.Check(), o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers(), o.checkPeers())...)
 }
 
 // Gates returns the feature gates that are on. The options must have been checked.

@@ -47,8 +47,13 @@ func (i *instance) installAPI() error {
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api
-	others := describe(discovery.NewHandler(i.catalog, i.aggregated), i.documents.Handler(i.env.Logger))
-	i.resources = &route.Handler{Catalog: i.catalog, API: i.api, Aggregated: i.aggregated.Handler, NonResource: others}
+	handler := &route.Handler{Catalog: i.catalog, API: i.api, Aggregated: i.aggregated.Handler}
+	documents := discovery.NewHandler(i.catalog, i.aggregated)
+	if i.peers != nil {
+		handler.Peers, documents.Peers = i.peers.Handler, i.peers
+	}
+	handler.NonResource = describe(documents, i.documents.Handler(i.env.Logger))
+	i.resources = handler
 	return nil
 }
 

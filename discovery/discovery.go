@@ -64,9 +64,9 @@ func apiResource(r *rest.Resource) metav1.APIResource {
 	return out
 }
 
-// aggregated returns the aggregated document of groups.
-func aggregated(groups []group) *apidiscovery.APIGroupDiscoveryList {
-	list := &apidiscovery.APIGroupDiscoveryList{Items: []apidiscovery.APIGroupDiscovery{}}
+// aggregated returns groups as aggregated discovery has them.
+func aggregated(groups []group) []apidiscovery.APIGroupDiscovery {
+	list := []apidiscovery.APIGroupDiscovery{}
 	for _, g := range groups {
 		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
 		for _, v := range g.versions {
@@ -78,7 +78,7 @@ func aggregated(groups []group) *apidiscovery.APIGroupDiscoveryList {
 				Version: v.GroupVersion.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent, Resources: discoveryResources(v.Version),
 			})
 		}
-		list.Items = append(list.Items, item)
+		list = append(list, item)
 	}
 	return list
 }

@@ -23,10 +23,16 @@ import (
 // Aggregated documents are built when first requested and cached until the catalogue
 // or the registry changes.
 type Handler struct {
+	// Peers are other servers, whose groups are in the aggregated document of /apis
+	// unless a client asks for the profile "nopeer"; nil: there are none. It is set
+	// before the first request.
+	Peers Peers
+
 	catalog  *route.Catalog
 	registry Registry
 	core     cachedDocument
 	grouped  cachedDocument
+	merged   cachedDocument
 }
 
 // cachedDocument is the document of a generation.
@@ -85,13 +91,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveRoot serves /api and /apis, aggregated or not.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
-	if media, ok := wantsAggregated(r); ok {
-		kept, filter := &h.grouped, func(g group) bool { return g.name != "" }
-		if core {
-			kept, filter = &h.core, func(g group) bool { return g.name == "" }
+	if media, own, ok := wantsAggregated(r); ok {
+		// Generations are read first, so that a change while a document is built
+		// invalidates it.
+		switch {
+		case core:
+			h.serveAggregated(w, r, h.core.at(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(true) })
+		case h.Peers == nil || own:
+			h.serveAggregated(w, r, h.grouped.at(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(false) })
+		default:
+			h.serveAggregated(w, r, h.merged.at(h.generation()+h.Peers.Generation()), media, func() []apidiscovery.APIGroupDiscovery {
+				return merge(h.aggregated(false), h.Peers.Groups())
+			})
 		}
-		// Read first, so that a change while the document is built invalidates it.
-		h.serveAggregated(w, r, kept.at(h.generation()), media, filter)
 		return
 	}
 	if core {
@@ -155,9 +167,10 @@ func aggregatedType(media codec.Media) string {
 	return media.String() + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 }
 
-// wantsAggregated reports whether the Accept header prefers aggregated discovery, and
-// in which media type. The first clause that can be met decides.
-func wantsAggregated(r *http.Request) (codec.Media, bool) {
+// wantsAggregated reports whether the Accept header prefers aggregated discovery, in
+// which media type, and whether it is to be of this server's own. The first clause that
+// can be met decides.
+func wantsAggregated(r *http.Request) (media codec.Media, own, ok bool) {
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		fields := strings.Split(part, ";")
 		params := map[string]string{}
@@ -165,22 +178,22 @@ func wantsAggregated(r *http.Request) (codec.Media, bool) {
 			k, v, _ := strings.Cut(strings.TrimSpace(f), "=")
 			params[k] = v
 		}
-		media, ok := map[string]codec.Media{codec.JSONType: codec.JSON, codec.YAMLType: codec.YAML, codec.ProtobufType: codec.Protobuf}[strings.TrimSpace(fields[0])]
-		if !ok {
+		in, known := map[string]codec.Media{codec.JSONType: codec.JSON, codec.YAMLType: codec.YAML, codec.ProtobufType: codec.Protobuf}[strings.TrimSpace(fields[0])]
+		if !known {
 			continue
 		}
 		if params["as"] == "" {
-			return 0, false
+			return 0, false, false
 		}
 		if params["as"] == "APIGroupDiscoveryList" && params["g"] == apidiscovery.GroupName && params["v"] == "v2" {
-			return media, true
+			return in, params["profile"] == "nopeer", true
 		}
 	}
-	return 0, false
+	return 0, false, false
 }
 
-func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *document, media codec.Media, filter func(group) bool) {
-	doc.once.Do(func() { doc.build(h.groups(), filter) })
+func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *document, media codec.Media, groups func() []apidiscovery.APIGroupDiscovery) {
+	doc.once.Do(func() { doc.build(groups()) })
 	if doc.err != nil {
 		endpoints.WriteStatus(w, r, endpoints.StatusOf(doc.err))
 		return
@@ -201,8 +214,13 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *d
 	endpoints.WriteBytes(w, r, body)
 }
 
-func (d *document) build(groups []group, filter func(group) bool) {
-	d.list = aggregated(slices.DeleteFunc(groups, func(g group) bool { return !filter(g) }))
+// aggregated returns the core group, or all others.
+func (h *Handler) aggregated(core bool) []apidiscovery.APIGroupDiscovery {
+	return aggregated(slices.DeleteFunc(h.groups(), func(g group) bool { return (g.name == "") != core }))
+}
+
+func (d *document) build(groups []apidiscovery.APIGroupDiscovery) {
+	d.list = &apidiscovery.APIGroupDiscoveryList{Items: groups}
 	d.list.SetGroupVersionKind(apidiscovery.SchemeGroupVersion.WithKind("APIGroupDiscoveryList"))
 	body, err := d.body(codec.JSON)
 	if err != nil {

@@ -2,6 +2,8 @@ package feature
 
 // Gates that this server asks for. Each says in the table what it changes.
 const (
+	UnknownVersionInteroperabilityProxy            Gate = "UnknownVersionInteroperabilityProxy"
+	APIServerIdentity                              Gate = "APIServerIdentity"
 	AllowUnsafeMalformedObjectDeletion             Gate = "AllowUnsafeMalformedObjectDeletion"
 	AtomicWriteVolumeUserFields                    Gate = "AtomicWriteVolumeUserFields"
 	AuthorizePodWebsocketUpgradeCreatePermission   Gate = "AuthorizePodWebsocketUpgradeCreatePermission"

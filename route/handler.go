@@ -19,12 +19,16 @@ type Handler struct {
 	// to another server, for all paths below it; nil for all others. A nil
 	// Aggregated means that there are none.
 	Aggregated func(schema.GroupVersion) http.Handler
+	// Peers returns what answers a request for a resource that is not in the catalogue,
+	// because another server has it; nil where none does. A nil Peers means that there
+	// are no other servers.
+	Peers func(*http.Request, schema.GroupVersionResource) http.Handler
 	// NonResource serves requests that are for no resource. Required.
 	NonResource http.Handler
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	resource, other := h.find(request.InfoFrom(r.Context()))
+	resource, other := h.find(r, request.InfoFrom(r.Context()))
 	if resource != nil {
 		h.API.Serve(w, r, resource)
 		return
@@ -37,7 +41,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // find returns the resource that a request is for, or else what answers it.
-func (h *Handler) find(info *request.Info) (*rest.Resource, http.Handler) {
+func (h *Handler) find(r *http.Request, info *request.Info) (*rest.Resource, http.Handler) {
 	if aggregated := h.aggregated(info); aggregated != nil {
 		return nil, aggregated
 	}
@@ -49,6 +53,11 @@ func (h *Handler) find(info *request.Info) (*rest.Resource, http.Handler) {
 	}
 	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
 	resource := h.Catalog.Find(gv, info.Resource, info.Subresource)
+	if resource == nil && h.Peers != nil && h.Catalog.Find(gv, info.Resource, "") == nil {
+		if peer := h.Peers(r, gv.WithResource(info.Resource)); peer != nil {
+			return nil, peer
+		}
+	}
 	switch {
 	case resource != nil && fits(resource, info):
 		return resource, nil

@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters/faults"
 	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/registry"
@@ -32,6 +33,8 @@ const (
 	DefaultEtcdPrefix              = "/registry"
 	DefaultCacheMemoryLimit        = codec.DefaultMemoryLimit // ours
 	DefaultEtcdCompactionInterval  = 5 * time.Minute
+	DefaultEtcdLeaseReuse          = time.Minute
+	DefaultEtcdSizeInterval        = 30 * time.Second
 	DefaultMaxStreamsPerConnection = 100
 	DefaultTokenWebhookVersion     = "v1beta1"
 	DefaultTokenWebhookCacheTTL    = 2 * time.Minute
@@ -74,6 +77,8 @@ type Config struct {
 	BindAddress       netip.Addr // zero: 127.0.0.1
 	SecurePort        int        // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
+	// Hostname is that of this machine; "": as the operating system says.
+	Hostname string
 	// AdvertiseAddress is where other machines reach the server; it is in the
 	// serving certificate and the endpoints of default/kubernetes. Zero: derived
 	// from BindAddress.
@@ -113,6 +118,9 @@ type Config struct {
 	// server's client certificate as one.
 	RequestHeader                           RequestHeaderConfig
 	ProxyClientCertFile, ProxyClientKeyFile string
+	// PeerCAFile signs the certificates of other servers, which requests for unknown
+	// resources are sent on to; "": they are not.
+	PeerCAFile string
 	// KubeletClientCertFile is this server's client certificate for kubelets,
 	// KubeletCAFile who signs theirs; "": none is presented, and theirs are not
 	// verified.
@@ -131,7 +139,11 @@ type Config struct {
 	// EtcdCompactionInterval is how often etcd is compacted, to the revision of
 	// one interval before. 0: 5m; less: this server does not compact.
 	EtcdCompactionInterval time.Duration
-	EtcdPrefix             string // of the control plane that is served; "": /registry
+	// EtcdLeaseReuse is for how long objects that expire share a lease of etcd. 0: 1m;
+	// less: each has its own. EtcdSizeInterval is for how long the metric of its size
+	// stays. 0: 30s; less: there is none.
+	EtcdLeaseReuse, EtcdSizeInterval time.Duration
+	EtcdPrefix                       string // of the control plane that is served; "": /registry
 	// EncryptionConfigFile says how values are encrypted, in either store; "": they are
 	// not. It is followed when it changes if EncryptionConfigReload is set.
 	EncryptionConfigFile   string
@@ -209,10 +221,15 @@ type Serving struct {
 // withDefaults fills in the zero fields.
 func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.DataDir, DefaultDataDir)
+	if name, err := os.Hostname(); err == nil {
+		setDefault(&c.Hostname, name)
+	}
 	setDefault(&c.BindAddress, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	setDefault(&c.SecurePort, DefaultSecurePort)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
+	setDefault(&c.EtcdLeaseReuse, DefaultEtcdLeaseReuse)
+	setDefault(&c.EtcdSizeInterval, DefaultEtcdSizeInterval)
 	setDefault(&c.CacheMemoryLimit, c.defaultCacheMemory())
 	c.modesGiven = len(c.AuthorizationModes) > 0
 	if file := c.AdmissionControlConfigFile; file != "" {
@@ -277,6 +294,9 @@ func (c Config) check() error {
 	if (c.KubeletClientCertFile == "") != (c.KubeletClientKeyFile == "") {
 		problem("--kubelet-client-certificate and --kubelet-client-key must be given together")
 	}
+	if c.PeerCAFile != "" && !c.Gates().Enabled(feature.UnknownVersionInteroperabilityProxy) {
+		problem("--peer-ca-file requires UnknownVersionInteroperabilityProxy feature to be turned on")
+	}
 	if c.ShutdownDelay < 0 {
 		problem("--shutdown-delay-duration is %s; it cannot be negative", c.ShutdownDelay)
 	}
@@ -311,8 +331,8 @@ func (c Config) hosts() []string {
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		c.FirstServiceIP().String(),
 	}
-	if name, err := os.Hostname(); err == nil && name != "" {
-		hosts = append(hosts, name)
+	if c.Hostname != "" {
+		hosts = append(hosts, c.Hostname)
 	}
 	for _, addr := range []netip.Addr{c.BindAddress, c.AdvertiseAddress} {
 		if addr.IsValid() && !addr.IsUnspecified() {

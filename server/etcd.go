@@ -23,6 +23,8 @@ func (c Config) etcdConfig() etcd.Config {
 		KeyFile:            c.EtcdTLS.KeyFile,
 		HealthPrefix:       c.EtcdPrefix,
 		CompactionInterval: c.EtcdCompactionInterval,
+		LeaseReuse:         c.EtcdLeaseReuse,
+		SizeInterval:       c.EtcdSizeInterval,
 	}
 }
 

@@ -204,7 +204,10 @@ func (h *Host) open(ctx context.Context) error {
 	}
 	h.env.Backend, h.env.Feed, h.env.Shared = h.backend, h.feed, len(h.config.EtcdServers) > 0
 	h.env.Address, h.env.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
-	h.env.Endpoint, h.env.Port = h.config.endpoint(), h.port()
+	h.env.Endpoint, h.env.Port, h.env.Hostname = h.config.endpoint(), h.port(), h.config.Hostname
+	if err := h.openPeers(); err != nil {
+		return err
+	}
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
 		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.ServingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,

@@ -38,14 +38,22 @@ type running struct {
 	admin *http.Client
 }
 
-// start runs a server on a free port and stops it with the test.
-func start(t testing.TB, config Config) *running {
+// listen listens on a free port.
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Listener = listener
+	return listener
+}
+
+// start runs a server on a free port and stops it with the test.
+func start(t testing.TB, config Config) *running {
+	t.Helper()
+	if config.Listener == nil {
+		config.Listener = listen(t)
+	}
 	if config.DataDir == "" {
 		config.DataDir = t.TempDir()
 	}
@@ -212,7 +220,8 @@ func TestDistrusted(t *testing.T) {
 // what this server does not have.
 const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
 poststarthook/start-apiextensions-informers poststarthook/start-apiextensions-controllers poststarthook/crd-informer-synced
-poststarthook/start-system-namespaces-controller poststarthook/start-cluster-authentication-info-controller poststarthook/storage-readiness
+poststarthook/start-system-namespaces-controller poststarthook/start-cluster-authentication-info-controller
+poststarthook/start-kube-apiserver-identity-lease-controller poststarthook/start-kube-apiserver-identity-lease-garbage-collector poststarthook/storage-readiness
 poststarthook/start-legacy-token-tracking-controller poststarthook/rbac/bootstrap-roles poststarthook/scheduling/bootstrap-system-priority-classes
 poststarthook/priority-and-fairness-config-producer poststarthook/bootstrap-controller poststarthook/start-kubernetes-service-cidr-controller
 poststarthook/aggregator-reload-proxy-client-cert poststarthook/start-kube-aggregator-informers poststarthook/apiservice-status-local-available-controller

@@ -22,6 +22,15 @@ type OpRequest struct {
 	Object codec.Object
 	// TTL, where positive, is how long after the write the object is removed.
 	TTL time.Duration
+	// Unchanged, instead of all that, writes nothing, and requires that an object is
+	// as it was.
+	Unchanged *Version
+}
+
+// Version is an object at a revision.
+type Version struct {
+	Name     types.NamespacedName
+	Revision int64
 }
 
 // Op is a prepared write, to be committed with that of another object: see
@@ -52,6 +61,8 @@ var errOpObject = errors.New("a transaction needs an object to write, or one to 
 func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	o := &Op{}
 	switch {
+	case req.Unchanged != nil:
+		return s.prepareCheck(req.Unchanged)
 	case req.Object != nil:
 		o.name = types.NamespacedName{Namespace: req.Object.GetNamespace(), Name: req.Object.GetName()}
 	case req.Current != nil:
@@ -85,6 +96,15 @@ func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	o.pending = write.pending
 	o.op.Kind, o.op.Value, o.op.Note = kv.OpPut, write.data, write.pending
 	return o, nil
+}
+
+// prepareCheck returns an Op that has no pending record.
+func (s *Store) prepareCheck(of *Version) (*Op, error) {
+	key, err := s.Key(of.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &Op{name: of.Name, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(of.Revision)}}, nil
 }
 
 // commit commits the write of one object and of those with it. Where it is not
@@ -125,6 +145,9 @@ func modified(entry *kv.Entry) kv.Revision {
 func observe(with []*Op, revision kv.Revision) error {
 	var errs []error
 	for _, o := range with {
+		if o.op.Kind == kv.OpCheck {
+			continue
+		}
 		record := o.pending.resolve(revision)
 		switch {
 		case o.observer == nil:

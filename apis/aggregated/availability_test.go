@@ -3,7 +3,6 @@ package aggregated
 import (
 	"context"
 	"errors"
-	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,22 +24,6 @@ func TestNames(t *testing.T) {
 		if got := groupVersionOf(name); got != gv || nameOf(gv) != name {
 			t.Errorf("%s: %v, %s", name, got, nameOf(gv))
 		}
-	}
-}
-
-func TestIdentity(t *testing.T) {
-	t.Parallel()
-	h := http.Header{
-		"X-Remote-User": {"root"}, "x-remote-group": {"gods"}, "X-Remote-Extra-Power": {"all"}, "X-Remote-Anything": {"x"},
-		"Authorization": {"Bearer secret"}, "Impersonate-User": {"root"}, "Accept": {"application/json"},
-	}
-	setIdentity(h, identity{name: "jane", uid: "u-1", groups: []string{"a", "b"}, extra: map[string][]string{"example.com/id%": {"1", "2"}}})
-	want := http.Header{
-		"X-Remote-User": {"jane"}, "X-Remote-Uid": {"u-1"}, "X-Remote-Group": {"a", "b"}, "Accept": {"application/json"},
-		"X-Remote-Extra-Example.com%2fid%25": {"1", "2"},
-	}
-	if diff := cmp.Diff(want, h); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

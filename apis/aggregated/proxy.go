@@ -64,7 +64,7 @@ func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
 	r.Out.URL = &url.URL{Scheme: "https", Host: s.base.Host, Path: r.In.URL.Path, RawQuery: r.In.URL.Query().Encode()}
 	r.Out.Host = s.base.Host
 	r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.Path)
-	setIdentity(r.Out.Header, identityOf(user))
+	proxy.SetUser(r.Out.Header, user)
 }
 
 // redirectBlocked is the body of the response in place of a redirect.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/egress"
+	"mainstay.dev/mainstay/proxy"
+	"mainstay.dev/mainstay/request"
 )
 
 // server is an aggregated server: its transports and a cache of its discovery. It
@@ -115,7 +117,7 @@ func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetched
 	if err != nil {
 		return nil, err
 	}
-	setIdentity(r.Header, identity{name: userName, groups: []string{"system:masters"}})
+	proxy.SetUser(r.Header, &request.User{Name: userName, Groups: []string{request.GroupMasters}})
 	r.Header.Set("Accept", accept)
 	if etag != "" {
 		r.Header.Set("If-None-Match", etag)

@@ -3,8 +3,9 @@
 // configuration of flow control, and the service default/kubernetes with its endpoints.
 //
 // The declarations are in a file per kind. ensure.go creates and updates them, hooks.go
-// schedules that, and endpoints.go publishes the addresses of a cluster's servers. A first
-// start takes most of them from seed.go, as they were once recorded.
+// schedules that, endpoints.go publishes the addresses of a cluster's servers, and
+// identity.go the lease by which each of them is known. A first start takes most of what it
+// creates from seed.go, as it was once recorded.
 //
 // Imports: codec, local, rest, simulation, storage.
 package bootstrap

@@ -52,7 +52,7 @@ func (e *endpoints) publish(ctx context.Context) error {
 	addresses := []string{config.Endpoint.String()}
 	if config.Leases != nil {
 		var err error
-		if err = renewLease(ctx, config.Leases, addresses[0]); err != nil {
+		if err = renewLease(ctx, config.Leases, addresses[0], addressOf(addresses[0])); err != nil {
 			return err
 		}
 		if addresses, err = leased(ctx, config.Leases); err != nil {
@@ -157,10 +157,17 @@ func otherAddressType(existing, wanted codec.Object) bool {
 	return existing.(*discoveryv1.EndpointSlice).AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType
 }
 
+// addressOf makes a lease one of an address.
+func addressOf(address string) func(*corev1.Endpoints) {
+	return func(lease *corev1.Endpoints) {
+		lease.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: address}}}}
+	}
+}
+
 // renewLease extends a lease by leaseTime. A lease is an Endpoints object, as
 // kube-apiserver stores it, so that servers of both kinds can share a store.
-func renewLease(ctx context.Context, leases storage.Interface, address string) error {
-	_, err := leases.Update(ctx, types.NamespacedName{Name: address}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
+func renewLease(ctx context.Context, leases storage.Interface, name string, describe func(*corev1.Endpoints)) error {
+	_, err := leases.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		lease := &corev1.Endpoints{}
 		if current != nil {
 			obj, err := current.Object()
@@ -169,12 +176,12 @@ func renewLease(ctx context.Context, leases storage.Interface, address string) e
 			}
 			lease = obj.(*corev1.Endpoints)
 		}
-		lease.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: address}}}}
+		describe(lease)
 		lease.Generation++ // what does not change is not written, and its time not renewed
 		return lease, storage.WriteOptions{TTL: leaseTime}, nil
 	}, storage.UpdateOptions{})
 	if err != nil {
-		return fmt.Errorf("renew the lease of %s: %w", address, err)
+		return fmt.Errorf("renew the lease of %s: %w", name, err)
 	}
 	return nil
 }

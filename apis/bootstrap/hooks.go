@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// Config configures a Bootstrap. All fields but Endpoint, Leases and Revision are
-// required.
+// Config configures a Bootstrap. All fields but Endpoint, Leases, Identity, PeerLeases and
+// Revision are required.
 type Config struct {
 	// Access is the server's own, to the control plane.
 	Access *local.Access
@@ -35,6 +35,11 @@ type Config struct {
 	// Leases hold the addresses of the servers that share a store; nil: no other
 	// server does.
 	Leases storage.Interface
+	// Identity is what the identity lease of this server tells; nil: it has none.
+	Identity *Identity
+	// PeerLeases hold where other servers reach those that have an
+	// Identity.PeerAddress; nil: no server does.
+	PeerLeases storage.Interface
 	// Revision, where no other server writes to the store, returns its newest
 	// revision: nothing is looked at again until that has changed. nil: others
 	// may write.
@@ -47,6 +52,7 @@ type Bootstrap struct {
 	config    Config
 	hooks     []*Hook
 	endpoints endpoints
+	identity  *identity   // nil: none is kept
 	published atomic.Bool // by the last turn
 	// seen is the revision of the last run.
 	seen atomic.Int64
@@ -97,6 +103,9 @@ const (
 func New(config Config) *Bootstrap {
 	b := &Bootstrap{config: config}
 	b.endpoints.bootstrap = b
+	if config.Identity != nil {
+		b.identity = newIdentity(&b.config)
+	}
 	system := &Hook{Name: "start-system-namespaces-controller", recorded: true, every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }}
 	ranges := &Hook{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR, after: system}
 	b.hooks = []*Hook{
@@ -155,6 +164,7 @@ func (b *Bootstrap) Start(ctx context.Context) {
 // Run runs the hooks that are due until ctx ends.
 func (b *Bootstrap) Run(ctx context.Context) {
 	for n := 1; ; n++ {
+		b.keepIdentity(ctx)
 		wait := runInterval
 		if !b.published.Load() || !b.finished() {
 			wait = retry
@@ -236,11 +246,24 @@ func (b *Bootstrap) publish(ctx context.Context) {
 	}
 }
 
-// Withdraw removes this server's endpoint before it stops. The last endpoint of a cluster
-// stays, so that the service keeps its address over a restart.
-func (b *Bootstrap) Withdraw(ctx context.Context) error {
-	if err := b.endpoints.withdraw(ctx); err != nil {
-		return fmt.Errorf("withdraw the endpoint of this server: %w", err)
+func (b *Bootstrap) keepIdentity(ctx context.Context) {
+	if b.identity == nil {
+		return
 	}
-	return nil
+	if err := b.identity.keep(ctx); err != nil && ctx.Err() == nil {
+		b.config.Logger.Error("keep the identity leases", "err", err)
+	}
+}
+
+// Withdraw removes this server's endpoint and identity lease before it stops. The last
+// endpoint of a cluster stays, so that the service keeps its address over a restart.
+func (b *Bootstrap) Withdraw(ctx context.Context) error {
+	var errs []error
+	if err := b.endpoints.withdraw(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("withdraw the endpoint of this server: %w", err))
+	}
+	if b.identity != nil {
+		errs = append(errs, b.identity.withdraw(ctx))
+	}
+	return errors.Join(errs...)
 }

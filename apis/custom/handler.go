@@ -10,6 +10,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"mainstay.dev/mainstay/codec"
@@ -25,6 +26,7 @@ type handler struct {
 	state    *generationState
 	barrier  *createBarrier
 	name     string // of the definition
+	uid      types.UID
 	plural   string
 	group    schema.GroupResource
 	version  entryVersion
@@ -60,7 +62,7 @@ type openHandler struct {
 // newVersionResources makes the resources of a version, without opening it.
 func newVersionResources(s *Source, e *entry, v *entryVersion) *versionResources {
 	h := &handler{
-		source: s, state: e.state, barrier: e.barrier, name: e.name, plural: e.requested.plural, version: *v, scoped: e.namespaced,
+		source: s, state: e.state, barrier: e.barrier, name: e.name, uid: e.uid, plural: e.requested.plural, version: *v, scoped: e.namespaced,
 		group: schema.GroupResource{Group: e.group, Resource: e.requested.plural},
 		gvk:   e.groupVersion(v.name).WithKind(e.requested.kind),
 	}
@@ -191,6 +193,9 @@ func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the storage of %s: %w", h.group, err)
+	}
+	if h.source.config.Shared {
+		kept = &fenced{kept, h}
 	}
 	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: kept}
 	if h.version.status {

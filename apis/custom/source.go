@@ -36,6 +36,8 @@ type Config struct {
 	// PathShared reports whether a built-in resource stores objects under a path
 	// too: those are not deleted with a definition. nil: none does.
 	PathShared func(path string) bool
+	// Shared: other servers write to the same store.
+	Shared bool
 	// Changed is called with the group versions whose resources have changed. It
 	// is called with a lock held: it may read the Source, but must not wait for
 	// it. It may be nil.

@@ -113,6 +113,9 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.StringVar(&c.EtcdTLS.CertFile, "etcd-certfile", "", "certificate by which etcd knows this server")
 	flags.StringVar(&c.EtcdTLS.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	flags.Var(&zeroIsNever{&c.EtcdCompactionInterval, server.DefaultEtcdCompactionInterval}, "etcd-compaction-interval", "how often history older than that is forgotten in etcd; 0 leaves that to others")
+	flags.Var(&zeroIsNever{&c.ObjectCountInterval, controlplane.DefaultObjectCountInterval}, "etcd-count-metric-poll-period", "for how long the metrics of how many objects are stored, in either store, stay as they are; 0 leaves them out")
+	flags.Var(&zeroIsNever{&c.EtcdSizeInterval, server.DefaultEtcdSizeInterval}, "etcd-db-metric-poll-interval", "for how long the metric apiserver_storage_size_bytes, the size of etcd's database, stays as it is; 0 leaves it out")
+	flags.Var(&zeroSecondsIsNever{seconds{&c.EtcdLeaseReuse, server.DefaultEtcdLeaseReuse}}, "lease-reuse-duration-seconds", "for how long objects that expire share a lease of etcd, by which much later they go; 0: each has its own")
 	flags.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd\" of the store may take")
 	flags.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", controlplane.DefaultStorageCheckTimeout, "time that the check \"etcd-readiness\" of the store may take")
 	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", server.DefaultEtcdPrefix, "prefix of all keys in the store")
@@ -294,6 +297,9 @@ func (f *serveFlags) aggregation(flags *pflag.FlagSet) {
 	flags.StringVar(&c.ProxyClientKeyFile, "proxy-client-key-file", "", "key of --proxy-client-cert-file")
 	flags.Var(opposite(&c.PassRedirects), "aggregator-reject-forwarding-redirect", "refuse answers of aggregated servers that send the client elsewhere")
 	asBool(flags, "aggregator-reject-forwarding-redirect")
+	flags.StringVar(&c.PeerCAFile, "peer-ca-file", "", "CA certificates of the other servers over the same etcd: requests for resources that this server does not have are sent on to one that has them, by the certificate of --proxy-client-cert-file (default: they are not)")
+	flags.StringVar(&c.PeerAdvertiseIP, "peer-advertise-ip", "", "address at which other servers reach this one for that (default: that of --advertise-address)")
+	flags.StringVar(&c.PeerAdvertisePort, "peer-advertise-port", "", "port for that (default: --secure-port)")
 	flags.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", false, "reach services of aggregated servers and webhooks at their endpoints instead of their cluster IPs")
 }
 

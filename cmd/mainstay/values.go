@@ -251,6 +251,22 @@ func (s *seconds) Set(value string) error {
 func (s *seconds) String() string { return strconv.Itoa(int(s.preset / time.Second)) }
 func (s *seconds) Type() string   { return "int" }
 
+// zeroSecondsIsNever is a number of seconds of which 0 means never.
+type zeroSecondsIsNever struct{ seconds }
+
+func (z *zeroSecondsIsNever) Set(value string) error {
+	if err := z.seconds.Set(value); err != nil {
+		return err
+	}
+	switch {
+	case *z.to < 0:
+		return errors.New("it cannot be negative")
+	case *z.to == 0:
+		*z.to = -1
+	}
+	return nil
+}
+
 // tlsVersion is a version of TLS by the name of Go's constant.
 type tlsVersion struct {
 	to   *uint16

@@ -38,6 +38,7 @@ func rooms() []room {
 		{path: "apis/bootstrap", floor: 2},
 		{path: "apis/builtin", floor: 2, beside: []string{"apis/custom", "apis/bootstrap"}}, // the rules of definitions; what is mandatory
 		{path: "apis/custom", floor: 2},
+		{path: "apis/peers", floor: 2},
 		// What keeps objects as they should be.
 		{path: "controllers", floor: 2, beside: []string{"quota", "apis/builtin"}}, // the secrets of pods
 		// What quotas limit.

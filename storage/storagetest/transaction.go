@@ -16,6 +16,7 @@ func transactionTests() []test {
 	return []test{
 		{"Together", testTogether},
 		{"ConflictWritesNothing", testConflictWritesNothing},
+		{"Unchanged", testUnchanged},
 		{"UpdateTogether", testUpdateTogether},
 		{"RemoveTogether", testRemoveTogether},
 		{"TransactionsObserved", testTransactionsObserved},
@@ -93,6 +94,45 @@ func testConflictWritesNothing(e *env) {
 	}
 	if _, err := tickets.Get(e.ctx, key("ns", "free"), storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
 		e.Errorf("the ticket that nobody got: %v", err)
+	}
+}
+
+// testUnchanged: an object is written while another one is as it was, and that one is
+// not.
+func testUnchanged(e *env) {
+	tickets := e.tickets()
+	ticket, err := tickets.Create(e.ctx, Pod("ns", "ticket"), storage.WriteOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	create := func(name string) error {
+		op, err := tickets.Prepare(e.ctx, storage.OpRequest{Unchanged: &storage.Version{Name: key("ns", "ticket"), Revision: ticket.Revision()}})
+		if err != nil {
+			e.Fatal(err)
+		}
+		_, err = e.Create(e.ctx, Pod("ns", name), storage.WriteOptions{With: []*storage.Op{op}})
+		return err
+	}
+	if err := create("a"); err != nil {
+		e.Error(err)
+	}
+	if err := create("a"); !errors.Is(err, storage.ErrExists) {
+		e.Errorf("create of what is there: %v", err)
+	}
+	if now, err := tickets.Get(e.ctx, key("ns", "ticket"), storage.ReadOptions{}); err != nil || now.Revision() != ticket.Revision() {
+		e.Errorf("the ticket has changed (%v)", err)
+	}
+	if _, err := tickets.Update(e.ctx, key("ns", "ticket"), changing(label("by", "another")), storage.UpdateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	if err := create("b"); !errors.As(err, new(*storage.OpConflictError)) {
+		e.Errorf("with a ticket that has changed: %v", err)
+	}
+	if _, err := tickets.Delete(e.ctx, key("ns", "ticket"), nil, storage.UpdateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	if err := create("c"); !errors.As(err, new(*storage.OpConflictError)) {
+		e.Errorf("with a ticket that is gone: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,13 @@ func TestRestartWritesNothing(t *testing.T) {
 	for _, namespace := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		furnished(t, kubernetes.NewForConfigOrDie(srv.RESTConfig()), namespace)
 	}
+	eventually(t, func() error { // what the first start does in the background
+		leases, err := kubernetes.NewForConfigOrDie(srv.RESTConfig()).CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(leases.Items) == 0 {
+			err = errors.New("the server has no identity lease")
+		}
+		return err
+	})
 	before := revision()
 	if err := srv.Restart(t.Context()); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,12 @@ type candidate struct {
 
 func newCandidate(t *testing.T, c *clients, name string, release bool) *candidate {
 	t.Helper()
+	return newPatientCandidate(t, c, name, release, 3*time.Second)
+}
+
+// newPatientCandidate is newCandidate with a lease of its own length.
+func newPatientCandidate(t *testing.T, c *clients, name string, release bool, lease time.Duration) *candidate {
+	t.Helper()
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, c.namespace, "leader", c.kube.CoreV1(), c.kube.CoordinationV1(),
 		resourcelock.ResourceLockConfig{Identity: name})
 	if err != nil {
@@ -36,7 +42,7 @@ func newCandidate(t *testing.T, c *clients, name string, release bool) *candidat
 	run := &candidate{name: name, stop: stop, done: make(chan struct{})}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, ReleaseOnCancel: release,
-		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 100 * time.Millisecond,
+		LeaseDuration: lease, RenewDeadline: lease * 2 / 3, RetryPeriod: 100 * time.Millisecond,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { run.leading.Store(true) },
 			OnStoppedLeading: func() { run.leading.Store(false) },

@@ -7,6 +7,6 @@
 //
 // No controllers are needed: where a behaviour reads what a controller would have written, the test writes it.
 //
-// Imports: egress/selector/selectortest, feature, kubelet, kubelet/kubelettest, pki, proxy, test/extension,
-// test/testserver.
+// Imports: egress/selector/selectortest, feature, kubelet, kubelet/kubelettest, pki, proxy, storage/kv/etcdtest,
+// test/extension, test/testserver.
 package e2e

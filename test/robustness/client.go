@@ -2,6 +2,7 @@ package robustness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,8 @@ type client struct {
 	http *http.Client
 	// padding is put into every object that is written.
 	padding string
+	// patience is how long a request may take; 0: requestTimeout.
+	patience time.Duration
 }
 
 func newClient(config *rest.Config) (*client, error) {
@@ -144,7 +147,7 @@ func (s status) outcome() (outcome, error) {
 // do sends a request and reads the answer into into. An unknown outcome comes with an error, which is errUnavailable
 // where the server is to blame.
 func (c *client) do(ctx context.Context, method, path string, body, into any) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.patience, requestTimeout))
 	defer cancel()
 	resp, err := c.send(ctx, method, path, body)
 	if err != nil {

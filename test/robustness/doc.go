@@ -4,6 +4,7 @@
 //
 //   - linearizability: concurrent reads and writes of a few objects are as if one after another (model.go, checked by
 //     porcupine), over the embedded store, and over an etcd that one or more servers share.
+//   - faults: all of that, and watches, through three servers over three members of etcd, which fail in many ways.
 //   - crashes: what was acknowledged is there after kill -9, nothing else is, and watches go on where they were.
 //   - disk: a disk that is full, or has lost a log, is reported as what it is, and as much is served as can be.
 //   - churn: watches keep their guarantees with slow readers and little history.
@@ -11,8 +12,8 @@
 //
 // The guarantees of watches are predicates with the names that etcd's robustness tests gave them (predicates.go).
 //
-// A run prints its seed; -seed repeats its random choices, though not the timing. -kills and -operations make the
-// suites longer than `go test` does.
+// A run prints its seed; -seed repeats its random choices, though not the timing. -kills, -faults and -operations make
+// the suites longer than `go test` does. docs/robustness.md has the list of what is promised and tried.
 //
 // Imports: storage/kv/etcdtest, test/testserver.
 package robustness

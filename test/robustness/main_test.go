@@ -13,6 +13,7 @@ import (
 var (
 	seedFlag       = flag.Uint64("seed", 0, "seed of the random choices; 0 takes one from the clock")
 	killsFlag      = flag.Int("kills", 0, "how often the server of the crash test is killed; 0 is ten times, or fewer in a minute")
+	faultsFlag     = flag.Int("faults", 5, "how many faults strike in TestFaults, of all kinds by turns")
 	operationsFlag = flag.Int("operations", 2000, "how many requests the history of each linearizability test has")
 )
 

@@ -24,6 +24,8 @@ type watcher struct {
 	rng *rand.Rand
 	// reader, where set, is what the answer is read through.
 	reader func(context.Context, io.Reader) io.Reader
+	// roam, where set, returns whom the next connection is to.
+	roam func() *client
 	// await returns when it makes sense to connect again after the connection or the server broke.
 	await func(context.Context) error
 	// relist goes on from the revision of a list where the watch's has expired.
@@ -41,6 +43,9 @@ func (w *watcher) follow(ctx context.Context, from int64, until func() int64) er
 	for {
 		if end := until(); end > 0 && s.from >= end {
 			return nil
+		}
+		if w.roam != nil {
+			w.client = w.roam()
 		}
 		err := w.connection(ctx, &s, until)
 		w.told.streams = append(w.told.streams, s)

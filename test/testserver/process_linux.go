@@ -6,3 +6,9 @@ import (
 )
 
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+
+// Pause stops the process where it stands.
+func (s *Server) Pause() error { return s.process.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (s *Server) Resume() error { return s.process.cmd.Process.Signal(syscall.SIGCONT) }

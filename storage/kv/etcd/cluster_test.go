@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/etcdtest"
 )
@@ -304,6 +307,80 @@ func TestTLS(t *testing.T) {
 	config.CertFile = filepath.Join(t.TempDir(), "none")
 	if _, err := Open(config); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a certificate that is not there: %v", err)
+	}
+}
+
+// TestRenewedFiles: connections are made with the files as they are by then.
+func TestRenewedFiles(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
+	s := open(t, Config{Endpoints: c.URLs(), CAFile: c.Files.CA, CertFile: c.Files.ClientCert, KeyFile: c.Files.ClientKey})
+	mustPut(t, s, "/a", "x")
+	c.Members[0].Stop()
+	c.RenewFiles(t)
+	c.Members[0].Restart()
+	mustPut(t, s, "/a", "y")
+}
+
+// TestSize: the size of the database is a metric, asked for now and then.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	size := func(r *prometheus.Registry) (string, float64) {
+		t.Helper()
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() == "apiserver_storage_size_bytes" {
+				m := family.Metric[0]
+				return m.Label[0].GetName() + "=" + m.Label[0].GetValue(), m.Gauge.GetValue()
+			}
+		}
+		return "", 0
+	}
+	registry, without := prometheus.NewRegistry(), prometheus.NewRegistry()
+	open(t, Config{Endpoints: c.URLs(), Registerer: registry, SizeInterval: time.Hour})
+	open(t, Config{Endpoints: c.URLs(), Registerer: without, SizeInterval: -1})
+	label, bytes := size(registry)
+	if label != "storage_cluster_id=etcd-0" || bytes < 4096 {
+		t.Errorf("%s: %g bytes", label, bytes)
+	}
+	if label, _ := size(without); label != "" {
+		t.Errorf("without: %s", label)
+	}
+	c.Members[0].Stop()
+	if _, again := size(registry); again != bytes {
+		t.Errorf("%g bytes, and then %g", bytes, again)
+	}
+}
+
+// TestLeaseReuse: keys share leases for as long as the config says.
+func TestLeaseReuse(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	for _, tt := range []struct {
+		reuse  time.Duration
+		leases int
+		lasts  int64
+	}{{0, 1, 3600 + 60}, {10 * time.Second, 1, 3610}, {time.Hour, 1, 3600 + 180}, {-1, 3, 3600}} {
+		s := open(t, Config{Endpoints: c.URLs(), LeaseReuse: tt.reuse})
+		ids := map[int64]bool{}
+		for range 3 {
+			id, err := s.lease(t.Context(), time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[id] = true
+			granted, err := s.client.TimeToLive(t.Context(), clientv3.LeaseID(id))
+			if err != nil || granted.GrantedTTL != tt.lasts {
+				t.Errorf("reused for %s: a lease of %d s, %v", tt.reuse, granted.GrantedTTL, err)
+			}
+		}
+		if len(ids) != tt.leases {
+			t.Errorf("reused for %s: %d leases", tt.reuse, len(ids))
+		}
 	}
 }
 

@@ -2,14 +2,11 @@ package etcd
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +19,8 @@ const (
 	DefaultDialTimeout        = 5 * time.Second
 	DefaultCompactionInterval = 5 * time.Minute // kube-apiserver's
 	DefaultHealthPrefix       = "/registry"
+	DefaultLeaseReuse         = time.Minute      // kube-apiserver's
+	DefaultSizeInterval       = 30 * time.Second // kube-apiserver's
 )
 
 // Config says where etcd is. Endpoints are required.
@@ -32,7 +31,7 @@ type Config struct {
 	// that the operating system trusts.
 	CAFile string
 	// CertFile and KeyFile are this client's certificate, given together or not
-	// at all. They are read anew for each connection.
+	// at all. All three files are read anew for each connection.
 	CertFile, KeyFile string
 	// HealthPrefix is a prefix that this client may read; health checks ask for
 	// the key "health" below it. "": /registry.
@@ -48,6 +47,13 @@ type Config struct {
 	CompactionInterval time.Duration
 	// Dial connects to etcd; nil does directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// LeaseReuse is for how long the lease of a key is used for others that live as
+	// long: how much longer than asked for they may live. 0: 60s;
+	// less: each key has its own.
+	LeaseReuse time.Duration
+	// SizeInterval is for how long the size of etcd's database, a metric, is taken to
+	// be what it was. 0: 30s; less: it is not asked for.
+	SizeInterval time.Duration
 	// Logger receives what an operator should know; nil discards.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
@@ -63,6 +69,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = DefaultRequestTimeout
+	}
+	if c.LeaseReuse == 0 {
+		c.LeaseReuse = DefaultLeaseReuse
+	}
+	if c.SizeInterval == 0 {
+		c.SizeInterval = DefaultSizeInterval
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -98,38 +110,6 @@ func (c Config) Check() error {
 		errs = append(errs, errors.New("a timeout for etcd is negative"))
 	}
 	return errors.Join(errs...)
-}
-
-// tls returns nil where etcd is http.
-func (c Config) tls() (*tls.Config, error) {
-	if u, err := url.Parse(c.Endpoints[0]); err != nil || u.Scheme != "https" {
-		return nil, err
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		bundle, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the authority of etcd: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(bundle) {
-			return nil, fmt.Errorf("read the authority of etcd: %s holds no PEM certificate", c.CAFile)
-		}
-	}
-	if c.CertFile != "" {
-		load := func() (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-			if err != nil {
-				return nil, fmt.Errorf("read the client certificate for etcd: %w", err)
-			}
-			return &pair, nil
-		}
-		if _, err := load(); err != nil {
-			return nil, err
-		}
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
-	}
-	return config, nil
 }
 
 // dialOptions has gRPC connect by Dial, if there is one.

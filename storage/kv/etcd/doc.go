@@ -6,8 +6,9 @@
 //
 // The concepts, each in the file of its name:
 //
-//   - config: where etcd is, and how to be let in.
-//   - store: life of the backend: open, await, health, close.
+//   - config: where etcd is, and how to be let in; transport: certificates.
+//   - store: life of the backend: open, await, health, close; alarms: what etcd
+//     refuses to do.
 //   - call: how long a request may take, when it is repeated, what its error is
 //     called.
 //   - revision: the newest revision, asked for once by all who wait for it.

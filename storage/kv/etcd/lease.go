@@ -12,10 +12,9 @@ import (
 
 // A lease is expensive for etcd and a key on one is not, so keys share leases,
 // by kube-apiserver's rules: a key may live longer than asked for by the
-// twentieth part of that, and no more than a minute, and no lease is for more
-// than a thousand keys (when it ends they go in one transaction).
+// twentieth part of that, and no more than Config.LeaseReuse, and no lease is for
+// more than a thousand keys (when it ends they go in one transaction).
 const (
-	maxLeaseSlack  = 60 // seconds
 	leaseSlackPart = 20
 	maxLeaseKeys   = 1000
 )
@@ -84,7 +83,7 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	if id := s.leases.take(want); id != 0 {
 		return id, nil
 	}
-	lasts := want + min(want/leaseSlackPart, maxLeaseSlack)
+	lasts := want + max(0, min(want/leaseSlackPart, int64(s.config.LeaseReuse/time.Second)))
 	began := time.Now()
 	// A lease that was granted twice belongs to no key and ends.
 	a := callSpec{name: "lease", timeout: s.config.RequestTimeout, attempt: s.config.RequestTimeout * 2 / 5, repeat: repeatRead}

@@ -41,6 +41,9 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "oldest_hold_seconds", Help: "Age of the oldest of them."},
 			func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),
 	}
+	if s.config.SizeInterval > 0 {
+		m.collectors = append(m.collectors, newSizeMetric(s))
+	}
 	if r == nil {
 		return m, nil
 	}

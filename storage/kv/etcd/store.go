@@ -1,8 +1,8 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/history"
@@ -37,7 +38,7 @@ const maxSend = 16 << 20
 type Store struct {
 	config  Config
 	log     *slog.Logger
-	tls     *tls.Config // nil for http
+	secure  credentials.TransportCredentials
 	metrics *metrics
 	client  *clientv3.Client
 	// rpc is what client.KV stands on: its requests carry bytes, not strings,
@@ -58,6 +59,10 @@ type Store struct {
 	failing atomic.Int64
 	// full is true since etcd refused a write for want of space.
 	full atomic.Bool
+	// alarm is what etcd's alarms mean, nil while there are none, and alarmsAt when that
+	// was, in Unix nanoseconds.
+	alarm    atomic.Pointer[error]
+	alarmsAt atomic.Int64
 
 	mu struct {
 		sync.Mutex
@@ -86,7 +91,7 @@ func Open(config Config) (*Store, error) {
 	s.leases.init()
 	s.holds = history.NewHolds()
 	var err error
-	if s.tls, err = s.config.tls(); err != nil {
+	if s.secure, err = s.config.credentials(); err != nil {
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -113,14 +118,13 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 	connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = 100*time.Millisecond, maxConnectDelay
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
-		TLS:                  s.tls,
 		DialTimeout:          s.config.DialTimeout,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallSendMsgSize:   maxSend,
 		MaxUnaryRetries:      1, // call decides
 		DialOptions: append(s.config.dialOptions(),
-			grpc.WithConnectParams(connect),
+			grpc.WithConnectParams(connect), grpc.WithTransportCredentials(s.secure),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(maxSend)),
 		),
 		Logger: zap.NewNop(),
@@ -137,13 +141,17 @@ const (
 	awaitReport = 5 * time.Second
 )
 
-// Await waits until etcd answers. When ctx ends first, or etcd refuses this
-// client, it returns why etcd could not be used.
+// Await waits until etcd answers, be it that it only reads. When ctx ends first, or
+// etcd refuses this client, it returns why etcd could not be used.
 func (s *Store) Await(ctx context.Context) error {
 	var last error
 	var reported time.Time
 	for {
 		err := s.Health(ctx)
+		if errors.Is(err, kv.ErrNoSpace) {
+			s.log.Error("etcd takes no writes", "servers", s.config.Endpoints, "err", err)
+			return nil
+		}
 		if err == nil || !errors.Is(err, kv.ErrUnavailable) && ctx.Err() == nil {
 			return err
 		}
@@ -167,25 +175,13 @@ func (s *Store) Await(ctx context.Context) error {
 
 // Health implements kv.Backend.
 func (s *Store) Health(ctx context.Context) error {
-	if _, err := s.newest(ctx); err != nil {
+	_, err := s.newest(ctx)
+	if err != nil && !errors.Is(err, kv.ErrCorrupt) {
 		return fmt.Errorf("check etcd: %w", err)
 	}
-	if !s.full.Load() {
-		return nil
-	}
-	// Space may have been made meanwhile; the alarms say so.
-	alarms, err := call(ctx, s, callSpec{name: "alarms", timeout: s.config.RequestTimeout, repeat: repeatRead}, func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.AlarmResponse, error) {
-		return s.client.AlarmList(ctx)
-	})
-	if err != nil {
+	if err = cmp.Or(s.checkAlarms(ctx), err); err != nil {
 		return fmt.Errorf("check etcd: %w", err)
 	}
-	for _, alarm := range alarms.Alarms {
-		if alarm.Alarm == pb.AlarmType_NOSPACE {
-			return fmt.Errorf("check etcd: %w", kv.ErrNoSpace)
-		}
-	}
-	s.full.Store(false)
 	return nil
 }
 

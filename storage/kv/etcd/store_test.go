@@ -180,10 +180,33 @@ func TestCompactPeriodically(t *testing.T) {
 	})
 }
 
+// TestCorrupt: that members have different data is said by name, until it is mended.
+func TestCorrupt(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	s := open(t, Config{Endpoints: c.URLs()})
+	if err := c.Members[0].Corrupt(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(t.Context(), kv.Op{Key: "a", Value: []byte("x")}); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("a write: %v", err)
+	}
+	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "has other data than the others") {
+		t.Errorf("health: %v", err)
+	}
+	if err := c.Members[0].Mend(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Health(t.Context()); err != nil {
+		t.Errorf("health afterwards: %v", err)
+	}
+}
+
 // TestFull: a database at its quota takes no writes, and says so.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{QuotaBytes: 1 << 20}).URLs()})
+	c := etcdtest.Start(t, etcdtest.Options{QuotaBytes: 1 << 20})
+	s := open(t, Config{Endpoints: c.URLs()})
 	var err error
 	// etcd looks at the size of what it has written to its file, which it does
 	// ten times a second: how many writes get in before is a matter of speed.
@@ -201,6 +224,13 @@ func TestFull(t *testing.T) {
 	if _, _, err := s.Get(t.Context(), "0", 0); err != nil {
 		t.Errorf("read from a full store: %v", err)
 	}
+	another := open(t, Config{Endpoints: c.URLs()}) // to which no write was refused
+	if err := another.Await(t.Context()); err != nil {
+		t.Errorf("a server that is started: %v", err)
+	}
+	if err := another.Health(t.Context()); !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), "compact, defragment, and disarm the alarm") {
+		t.Errorf("its health: %v", err)
+	}
 	// Space is made as an operator makes it.
 	if _, err := s.Commit(t.Context(), kv.Op{Key: "0", Kind: kv.OpDelete, Expect: kv.AnyRevision}); err != nil {
 		t.Errorf("delete in a full store: %v", err)
@@ -208,8 +238,10 @@ func TestFull(t *testing.T) {
 	if _, err := s.client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Health(t.Context()); err != nil {
-		t.Errorf("health after the alarm: %v", err)
+	for _, s := range []*Store{s, another} {
+		if err := s.Health(t.Context()); err != nil {
+			t.Errorf("health after the alarm: %v", err)
+		}
 	}
 }
 

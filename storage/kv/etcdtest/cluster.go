@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -110,6 +111,16 @@ func Start(t testing.TB, opts Options) *Cluster {
 		shared.own(c.Members[i].peers, c.Members[i].id)
 	}
 	return c
+}
+
+// RenewFiles replaces the certificates by others of a new authority. Members use them
+// once they are started anew.
+func (c *Cluster) RenewFiles(t testing.TB) {
+	t.Helper()
+	c.Files.write(t)
+	for _, m := range c.Members {
+		m.status.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLSConfig(t)}
+	}
 }
 
 // URLs are those of the members, for clients.
@@ -228,18 +239,52 @@ type memberStatus struct {
 	Leader string `json:"leader"`
 }
 
-// askStatus asks the member itself, not through its proxy.
-func (m *Member) askStatus() (memberStatus, error) {
-	var status memberStatus
-	resp, err := m.status.Post(m.scheme+"://"+m.clients.to()+"/v3/maintenance/status", "application/json", strings.NewReader("{}"))
+func (m *Member) askStatus() (status memberStatus, err error) {
+	return status, m.maintain("status", "{}", &status)
+}
+
+// maintain calls a method of etcd's maintenance API, of the member itself and not
+// through its proxy.
+func (m *Member) maintain(method, request string, answer any) error {
+	resp, err := m.status.Post(m.scheme+"://"+m.clients.to()+"/v3/maintenance/"+method, "application/json", strings.NewReader(request))
 	if err != nil {
-		return status, err
+		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
-		return status, fmt.Errorf("read the status of %s: %w", m.name, err)
+	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+		return fmt.Errorf("read the %s of %s: %w", method, m.name, err)
 	}
-	return status, nil
+	return nil
+}
+
+// Fill raises the alarm that a member raises whose database has reached its quota.
+// Until Drain, the cluster takes no writes but deletions.
+func (m *Member) Fill() error { return m.alarm("ACTIVATE", "NOSPACE") }
+
+// Drain ends Fill.
+func (m *Member) Drain() error { return m.alarm("DEACTIVATE", "NOSPACE") }
+
+// Corrupt raises the alarm that is raised for a member whose data are not those of the
+// others. Until Mend, the cluster takes no writes.
+func (m *Member) Corrupt() error { return m.alarm("ACTIVATE", "CORRUPT") }
+
+// Mend ends Corrupt.
+func (m *Member) Mend() error { return m.alarm("DEACTIVATE", "CORRUPT") }
+
+func (m *Member) alarm(action, alarm string) error {
+	id, err := strconv.ParseUint(m.id, 16, 64)
+	if err != nil {
+		return err
+	}
+	var answer struct{ Message string }
+	err = m.maintain("alarm", fmt.Sprintf(`{"action":%q,"memberID":"%d","alarm":%q}`, action, id, alarm), &answer)
+	if err == nil && answer.Message != "" {
+		err = errors.New(answer.Message)
+	}
+	if err != nil {
+		return fmt.Errorf("%s the alarm %s of %s: %w", action, alarm, m.name, err)
+	}
+	return nil
 }
 
 // Leads reports whether the member is the leader.

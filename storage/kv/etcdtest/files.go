@@ -26,6 +26,12 @@ func newFiles(t testing.TB) Files {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	f := Files{CA: path("ca.pem"), ServerCert: path("server.pem"), ServerKey: path("server.key"), ClientCert: path("client.pem"), ClientKey: path("client.key")}
+	f.write(t)
+	return f
+}
+
+func (f Files) write(t testing.TB) {
+	t.Helper()
 	ca := template("etcd-ca")
 	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
 	caKey := sign(t, ca, ca, nil, f.CA, "")
@@ -36,7 +42,6 @@ func newFiles(t testing.TB) Files {
 	client := template("mainstay")
 	client.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	sign(t, client, ca, caKey, f.ClientCert, f.ClientKey)
-	return f
 }
 
 func template(name string) *x509.Certificate {

@@ -1,4 +1,4 @@
-package aggregated
+package proxy
 
 import (
 	"net/http"
@@ -8,19 +8,8 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-// identity is the user that a proxied request is made for.
-type identity struct {
-	name, uid string
-	groups    []string
-	extra     map[string][]string
-}
-
-func identityOf(user *request.User) identity {
-	return identity{name: user.Name, uid: user.UID, groups: user.Groups, extra: user.Extra}
-}
-
-// Request headers that carry the user to aggregated servers, which accept them
-// from clients with the front proxy's certificate.
+// Request headers that carry the user to other servers, which accept them from
+// clients with the front proxy's certificate.
 const (
 	userHeader        = "X-Remote-User"
 	uidHeader         = "X-Remote-Uid"
@@ -28,23 +17,23 @@ const (
 	extraHeaderPrefix = "X-Remote-Extra-"
 )
 
-// setIdentity sets the headers of a user. It removes credentials, impersonation
-// and X-Remote- headers that the client sent.
-func setIdentity(h http.Header, who identity) {
+// SetUser sets the headers that say for whom a request is made. It removes credentials,
+// impersonation and X-Remote- headers that the client sent.
+func SetUser(h http.Header, user *request.User) {
 	for name := range h {
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		if strings.HasPrefix(canonical, "X-Remote-") || strings.HasPrefix(canonical, "Impersonate-") || canonical == "Authorization" {
 			delete(h, name)
 		}
 	}
-	h.Set(userHeader, who.name)
-	if who.uid != "" {
-		h.Set(uidHeader, who.uid)
+	h.Set(userHeader, user.Name)
+	if user.UID != "" {
+		h.Set(uidHeader, user.UID)
 	}
-	for _, group := range who.groups {
+	for _, group := range user.Groups {
 		h.Add(groupHeader, group)
 	}
-	for key, values := range who.extra {
+	for key, values := range user.Extra {
 		for _, value := range values {
 			h.Add(extraHeaderPrefix+escapeHeaderKey(key), value)
 		}
