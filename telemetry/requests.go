@@ -213,14 +213,14 @@ type series struct {
 	duration, sli, size prometheus.Observer
 }
 
-// Done counts an answered request: its status, how long it took and the bytes
-// of its body.
-func (m *Requests) Done(d Request, code int, took time.Duration, size int64) {
+// Done counts an answered request: its status, how long it took, for how long of that
+// it waited for its turn, and the bytes of its body.
+func (m *Requests) Done(d Request, code int, took, waited time.Duration, size int64) {
 	s := m.find(seriesKey{d, code})
 	s.total.Inc()
 	s.duration.Observe(took.Seconds())
 	if s.sli != nil {
-		s.sli.Observe(took.Seconds())
+		s.sli.Observe((took - waited).Seconds())
 	}
 	if s.size != nil {
 		s.size.Observe(float64(size))

@@ -65,6 +65,17 @@ func flowSchemas() []*flowcontrolv1.FlowSchema {
 	}
 }
 
+// MandatoryFlowSchemas returns the flow schemas that must be as they are declared here.
+func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
+	return []*flowcontrolv1.FlowSchema{exemptSchema(), catchAllSchema()}
+}
+
+// MandatoryPriorityLevels returns the priority levels that must be as they are declared
+// here, but for what administrators may set of exempt.
+func MandatoryPriorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
+	return []*flowcontrolv1.PriorityLevelConfiguration{exemptLevel(flowcontrolv1.PriorityLevelConfigurationNameExempt), catchAllLevel()}
+}
+
 // MandatoryFlowSchema returns the flow schema of a name that must be as it is declared
 // here, and nil for other names.
 func MandatoryFlowSchema(name string) *flowcontrolv1.FlowSchema {

@@ -42,6 +42,7 @@ type Flow struct {
 	NoAccommodation                   uint64 // times that the next request found too few seats
 	ExecutingRequests, ExecutingSeats int
 	WaitingRequests, WaitingSeats     int
+	Queued                            uint64 // requests that had to wait
 }
 
 // Reason is why a request is rejected.

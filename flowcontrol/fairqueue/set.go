@@ -118,9 +118,9 @@ const (
 )
 
 // Start gives a request its seats, or has it wait, or rejects it, which is for the
-// Reason then.
-func (s *Set) Start(r *Request) (Outcome, Reason) {
-	s.lock(time.Now())
+// Reason then. now is the time of the call.
+func (s *Set) Start(now time.Time, r *Request) (Outcome, Reason) {
+	s.lock(now)
 	defer s.mu.Unlock()
 	r.arrived, r.arrivalR = s.now, s.progress
 	if s.config.Queues == 0 {
@@ -147,6 +147,7 @@ func (s *Set) Start(r *Request) (Outcome, Reason) {
 	if r.state == isExecuting {
 		return Executing, 0
 	}
+	r.Flow.Queued++
 	r.decided = make(chan struct{})
 	s.setTimer()
 	return Waiting, 0
@@ -192,9 +193,9 @@ func (s *Set) Leave(r *Request, why Reason) Outcome {
 }
 
 // Finish ends an executing request, and returns how long it was executed. Its seats
-// are free after its AdditionalLatency.
-func (s *Set) Finish(r *Request) time.Duration {
-	s.lock(time.Now())
+// are free after its AdditionalLatency. now is the time of the call.
+func (s *Set) Finish(now time.Time, r *Request) time.Duration {
+	s.lock(now)
 	defer s.mu.Unlock()
 	if r.state != isExecuting {
 		panic("fairqueue: a request that is not executed is finished")

@@ -70,7 +70,7 @@ func run(t *testing.T, s *Set, seats int, length time.Duration, clients []client
 					note(c.work.InitialSeats)
 					time.Sleep(c.duration)
 					note(-c.work.InitialSeats)
-					s.Finish(r)
+					s.Finish(time.Now(), r)
 					mu.Lock()
 					results[i].done++
 					results[i].seatTime += time.Duration(c.work.InitialSeats) * c.duration
@@ -90,7 +90,7 @@ func run(t *testing.T, s *Set, seats int, length time.Duration, clients []client
 
 // pass reports whether a request has got its seats.
 func pass(ctx context.Context, s *Set, r *Request) bool {
-	outcome, _ := s.Start(r)
+	outcome, _ := s.Start(time.Now(), r)
 	for outcome == Waiting {
 		outcome = s.Wait(ctx, r, time.Now().Add(time.Minute))
 	}
@@ -212,7 +212,7 @@ func randomRequests(t *testing.T, random *rand.Rand) {
 			r := &Request{Flow: flow, Hash: hash, Work: work}
 			if pass(ctx, s, r) {
 				time.Sleep(duration)
-				s.Finish(r)
+				s.Finish(time.Now(), r)
 			}
 		})
 		switch random.IntN(40) {
@@ -269,14 +269,14 @@ func TestWithoutQueues(t *testing.T) {
 	s, flow := newSet(0, 0, 2), &Flow{}
 	start := func(seats int) (Outcome, *Request) {
 		r := &Request{Flow: flow, Work: Work{InitialSeats: seats}}
-		outcome, _ := s.Start(r)
+		outcome, _ := s.Start(time.Now(), r)
 		return outcome, r
 	}
 	_, wide := start(9) // wider than there are seats: alone
 	if got, _ := start(1); got != Rejected {
 		t.Errorf("beside a request with all seats: %v", got)
 	}
-	s.Finish(wide)
+	s.Finish(time.Now(), wide)
 	_, first := start(1)
 	_, second := start(1)
 	if got, _ := start(1); got != Rejected {
@@ -288,7 +288,7 @@ func TestWithoutQueues(t *testing.T) {
 		if r.state != isExecuting {
 			t.Errorf("in state %d", r.state)
 		}
-		s.Finish(r)
+		s.Finish(time.Now(), r)
 	}
 	if got := s.FlowCounts(flow); got.Dispatched != 4 || got.Rejected != [reasons]uint64{ConcurrencyLimit: 2} || !s.Idle() {
 		t.Errorf("%+v", got)
@@ -305,7 +305,7 @@ func TestLingering(t *testing.T) {
 		if !pass(t.Context(), s, first) {
 			t.Fatal("rejected")
 		}
-		s.Finish(first)
+		s.Finish(time.Now(), first)
 		second := &Request{Flow: flow, Work: Work{InitialSeats: 1}}
 		if !pass(t.Context(), s, second) {
 			t.Fatal("rejected")
@@ -313,7 +313,7 @@ func TestLingering(t *testing.T) {
 		if waited := time.Since(start); waited != 10*time.Millisecond {
 			t.Errorf("waited for %v", waited)
 		}
-		s.Finish(second)
+		s.Finish(time.Now(), second)
 		checkEmpty(t, s, flow)
 	})
 }
@@ -362,7 +362,7 @@ func TestMeasured(t *testing.T) {
 		r := &Request{Flow: flow, Work: Work{InitialSeats: 1}}
 		_ = pass(t.Context(), s, r)
 		time.Sleep(3 * time.Second)
-		s.Finish(r)
+		s.Finish(time.Now(), r)
 		got := s.Measured().Seats
 		if got.Count != 4e9 || got.Sum != 1.5e9 || !maps.Equal(got.Buckets, map[float64]uint64{0: 1e9, 0.5: 4e9, 1: 4e9}) {
 			t.Errorf("%+v", got)
@@ -382,7 +382,7 @@ func BenchmarkUncontended(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r := Request{Flow: flow, Hash: 0x1234567890abcdef, Work: Work{InitialSeats: 1}}
-		_, _ = s.Start(&r)
-		s.Finish(&r)
+		_, _ = s.Start(time.Now(), &r)
+		s.Finish(time.Now(), &r)
 	}
 }

@@ -1,0 +1,135 @@
+package flowcontrol
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/flowcontrol/fairqueue"
+	"mainstay.dev/mainstay/request"
+)
+
+// Metrics are the metrics of flow control, with kube-apiserver's names, labels and buckets. All
+// Controls of a process share one. What a Control has counted anyhow is read when
+// metrics are (collect.go); the others are observed here.
+type Metrics struct {
+	execution, waiting, queueLength, watches, seats *prometheus.HistogramVec
+	families                                        families
+
+	mu       sync.Mutex
+	controls map[*Control]struct{}
+}
+
+// Names of labels.
+const (
+	levelLabel  = "priority_level"
+	schemaLabel = "flow_schema"
+)
+
+// NewMetrics registers the metrics. It fails where they are registered already.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	seconds := []float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
+	m := &Metrics{
+		families: newFamilies(), controls: map[*Control]struct{}{},
+		execution: histogram("request_execution_seconds",
+			"[ALPHA] Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the API Priority and Fairness subsystem", seconds, "type"),
+		waiting:     histogram("request_wait_duration_seconds", "[BETA] Length of time a request spent waiting in its queue", seconds, "execute"),
+		queueLength: histogram("request_queue_length_after_enqueue", "[ALPHA] Length of queue in the API Priority and Fairness subsystem, as seen by each request after it is enqueued", []float64{0, 10, 25, 50, 100, 250, 500, 1000}),
+		watches:     histogram("watch_count_samples", "[ALPHA] count of watchers for mutating requests in API Priority and Fairness", []float64{0, 1, 10, 100, 1000, 10000}),
+		seats:       histogram("work_estimated_seats", "[ALPHA] Number of estimated seats (maximum of initial and final seats) associated with requests in API Priority and Fairness", []float64{1, 2, 4, 10}),
+	}
+	for _, c := range []prometheus.Collector{m.execution, m.waiting, m.queueLength, m.watches, m.seats, m} {
+		if err := registerer.Register(c); err != nil {
+			return nil, fmt.Errorf("register the metrics of flow control: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: metricPrefix + name, Help: help, Buckets: buckets},
+		append([]string{levelLabel, schemaLabel}, labels...))
+}
+
+func (m *Metrics) add(c *Control) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.controls[c] = struct{}{}
+}
+
+func (m *Metrics) remove(c *Control) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.controls, c)
+}
+
+// flowMetrics are the histograms of one flow, each made when it is first needed.
+type flowMetrics struct {
+	regular, watch, executed, rejected, queueLength, watches, seats func() prometheus.Observer
+}
+
+func (m *Metrics) flow(level, schema string) *flowMetrics {
+	of := func(v *prometheus.HistogramVec, labels ...string) func() prometheus.Observer {
+		return sync.OnceValue(func() prometheus.Observer {
+			return v.WithLabelValues(append([]string{level, schema}, labels...)...)
+		})
+	}
+	return &flowMetrics{
+		regular: of(m.execution, "regular"), watch: of(m.execution, "watch"),
+		executed: of(m.waiting, strconv.FormatBool(true)), rejected: of(m.waiting, strconv.FormatBool(false)),
+		queueLength: of(m.queueLength), watches: of(m.watches), seats: of(m.seats),
+	}
+}
+
+// forgetFlow and forgetLevel drop the histograms of what is not configured any more.
+func (m *Metrics) forgetFlow(level, schema string) {
+	m.drop(prometheus.Labels{levelLabel: level, schemaLabel: schema})
+}
+
+func (m *Metrics) forgetLevel(level string) { m.drop(prometheus.Labels{levelLabel: level}) }
+
+func (m *Metrics) drop(labels prometheus.Labels) {
+	for _, v := range []*prometheus.HistogramVec{m.execution, m.waiting, m.queueLength, m.watches, m.seats} {
+		v.DeletePartialMatch(labels)
+	}
+}
+
+func (f *flowMetrics) estimated(seats int, info *request.Info, watches int) {
+	f.seats().Observe(float64(seats))
+	switch info.Verb {
+	case "create", "update", "patch", "delete":
+		if info.IsResource {
+			f.watches().Observe(float64(watches))
+		}
+	}
+}
+
+func (f *flowMetrics) queued(length int) { f.queueLength().Observe(float64(length)) }
+
+func (f *flowMetrics) waited(admitted bool, d time.Duration) {
+	if admitted {
+		f.executed().Observe(d.Seconds())
+		return
+	}
+	f.rejected().Observe(d.Seconds())
+}
+
+func (f *flowMetrics) ended(info *request.Info, took time.Duration) {
+	if info.IsResource && info.Verb == "watch" {
+		f.watch().Observe(took.Seconds())
+		return
+	}
+	f.regular().Observe(took.Seconds())
+}
+
+// meterBounds are the buckets of what is measured over time.
+func meterBounds() fairqueue.Bounds {
+	return fairqueue.Bounds{
+		Seats:    []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1},
+		Requests: []float64{0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1},
+		Demand:   []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 1.7, 2, 2.8, 4, 6},
+	}
+}
