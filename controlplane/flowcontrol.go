@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	"golang.org/x/sync/errgroup"
 
 	"mainstay.dev/mainstay/apis/bootstrap"
 	"mainstay.dev/mainstay/codec"
@@ -40,7 +39,8 @@ func (o Options) checkFlowControl() error {
 	return nil
 }
 
-// openFlowControl creates what gives requests their turns, and what keeps it up to date.
+// openFlowControl creates what gives requests their turns. Rows that are built after it
+// report to it.
 func (i *instance) openFlowControl() error {
 	if i.options.WithoutPriorityAndFairness {
 		return nil
@@ -53,6 +53,17 @@ func (i *instance) openFlowControl() error {
 		ByCount: !i.options.Gates().Enabled(feature.SizeBasedListCostEstimate),
 		Metrics: i.env.Metrics.FlowControl, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})
+	for path, handler := range i.flow.Dumps() {
+		i.paths.handle(path, handler)
+	}
+	return nil
+}
+
+// openFlowReflectors creates what keeps flow control up to date.
+func (i *instance) openFlowReflectors() error {
+	if i.flow == nil {
+		return nil
+	}
 	for resource := range i.flow.Resources() {
 		stored, err := i.uncached(resource)
 		if err != nil {
@@ -63,9 +74,6 @@ func (i *instance) openFlowControl() error {
 			return err
 		}
 		i.flowReflectors = append(i.flowReflectors, follow)
-	}
-	for path, handler := range i.flow.Dumps() {
-		i.paths.handle(path, handler)
 	}
 	return nil
 }
