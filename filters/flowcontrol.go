@@ -25,7 +25,9 @@ func FlowControl(by *flowcontrol.Control, metrics *telemetry.Requests, onError E
 				return
 			}
 			turn := by.Take(r)
-			request.SetQueueWait(ctx, turn.Waited())
+			if turn.Waits() {
+				waitFor(turn, r, queuedMark(metrics, info))
+			}
 			turn.SetHeaders(w.Header())
 			switch {
 			case !turn.Admitted():
@@ -39,6 +41,20 @@ func FlowControl(by *flowcontrol.Control, metrics *telemetry.Requests, onError E
 			}
 		})
 	}
+}
+
+func queuedMark(metrics *telemetry.Requests, info *request.Info) *telemetry.Watermark {
+	if mutating(info) {
+		return metrics.QueuedMutating()
+	}
+	return metrics.QueuedReadOnly()
+}
+
+func waitFor(turn *flowcontrol.Turn, r *http.Request, mark *telemetry.Watermark) {
+	mark.Begin()
+	defer mark.End()
+	turn.Wait(r.Context())
+	request.SetQueueWait(r.Context(), turn.Waited())
 }
 
 // serveWatch ends the turn of a watch when it is initialized, or at its end. Nothing

@@ -27,7 +27,7 @@ func occupy(t *testing.T, c *Control, name string, requests int) (end func()) {
 	var all []*fairqueue.Request
 	for i := range requests {
 		r := &fairqueue.Request{Flow: flow, Hash: uint64(i), Work: fairqueue.Work{InitialSeats: 1}}
-		if outcome, _ := l.set.Start(time.Now(), r); outcome != fairqueue.Rejected {
+		if l.set.Start(time.Now(), r) != fairqueue.Rejected {
 			all = append(all, r)
 		}
 	}
@@ -114,7 +114,7 @@ func TestWaitingBorrows(t *testing.T) {
 		c := newControl(t, 10, limited("a", 10, 100, queuing(1, 1)), limited("b", 90, 100, queuing(1, 1)), flowSchema("a", "a", 10, user("jane")))
 		turns := make(chan *Turn)
 		for range 20 {
-			go func() { turns <- c.Take(requestOf(t, "jane", "GET", "/version")) }()
+			go func() { turns <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		}
 		synctest.Wait()
 		time.Sleep(14 * time.Second) // of 15 that each may wait

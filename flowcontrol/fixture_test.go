@@ -120,3 +120,12 @@ func requestOf(t testing.TB, name, method, url string) *http.Request {
 	request.SetUser(r.Context(), &request.User{Name: name, Groups: []string{"system:authenticated"}})
 	return r
 }
+
+// take waits for the turn of a request.
+func take(c *Control, r *http.Request) *Turn {
+	turn := c.Take(r)
+	if turn.Waits() {
+		turn.Wait(r.Context())
+	}
+	return turn
+}

@@ -19,7 +19,8 @@ type Turn struct {
 	distinguisher string
 	user          *request.User
 	info          *request.Info
-	admitted      bool
+	outcome       fairqueue.Outcome
+	taken         time.Time
 	waited        time.Duration
 	ended         atomic.Bool
 }
@@ -27,14 +28,13 @@ type Turn struct {
 // maxWait is the longest that a request waits for its turn.
 const maxWait = time.Minute
 
-// Take returns the turn of a request. It waits for it: for a quarter of the time that the
-// request has, at most. If the turn is admitted, End must follow; if not, the request
-// must be refused.
+// Take returns the turn of a request. If it Waits, Wait must follow. If the turn is
+// Admitted then, End must follow; if not, the request must be refused.
 func (c *Control) Take(r *http.Request) *Turn {
 	ctx := r.Context()
 	user, info := request.UserFrom(ctx), request.InfoFrom(ctx)
 	f := c.configured().find(user, info)
-	t := &Turn{control: c, flow: f, user: user, info: info}
+	t := &Turn{control: c, flow: f, user: user, info: info, taken: time.Now()}
 	t.distinguisher = f.distinguish(user, info)
 	t.queued.Flow, t.queued.About = f.counted, t
 	if f.queues {
@@ -43,26 +43,33 @@ func (c *Control) Take(r *http.Request) *Turn {
 	var watches int
 	t.queued.Work, watches = c.estimate(f, r.URL, info)
 	f.metrics.estimated(t.queued.Work.Seats(), info, watches)
-
-	now := time.Now()
-	c.tick(now)
-	outcome, _ := f.level.set.Start(now, &t.queued)
-	if outcome == fairqueue.Waiting {
-		outcome = t.wait(ctx, now)
-	}
-	t.admitted = outcome == fairqueue.Executing
-	if !f.exempt {
-		f.metrics.waited(t.admitted, t.waited)
-	}
+	c.tick(t.taken)
+	t.decided(f.level.set.Start(t.taken, &t.queued))
 	return t
 }
 
+// decided takes up what has become of the request.
+func (t *Turn) decided(outcome fairqueue.Outcome) {
+	t.outcome = outcome
+	if outcome != fairqueue.Waiting && !t.flow.exempt {
+		t.flow.metrics.waited(t.Admitted(), t.waited)
+	}
+}
+
+// Waits reports whether others are before the request.
+func (t *Turn) Waits() bool { return t.outcome == fairqueue.Waiting }
+
+// Wait waits for the turn: for a quarter of the time that the request has, at most.
+func (t *Turn) Wait(ctx context.Context) {
+	t.flow.metrics.queued(t.flow.level.set.QueueLength(&t.queued))
+	outcome := t.wait(ctx, t.taken.Add(t.control.patience(ctx, t.taken)))
+	t.waited = time.Since(t.taken)
+	t.decided(outcome)
+}
+
 // wait waits for the turn, and helps that levels lend to each other meanwhile.
-func (t *Turn) wait(ctx context.Context, now time.Time) fairqueue.Outcome {
+func (t *Turn) wait(ctx context.Context, deadline time.Time) fairqueue.Outcome {
 	c, set := t.control, t.flow.level.set
-	t.flow.metrics.queued(set.QueueLength(&t.queued))
-	deadline := now.Add(c.patience(ctx, now))
-	defer func() { t.waited = time.Since(now) }()
 	for {
 		until := c.nextAdjustment()
 		if until.After(deadline) {
@@ -92,7 +99,7 @@ func (c *Control) patience(ctx context.Context, now time.Time) time.Duration {
 }
 
 // Admitted reports whether the request may be executed.
-func (t *Turn) Admitted() bool { return t.admitted }
+func (t *Turn) Admitted() bool { return t.outcome == fairqueue.Executing }
 
 // Waited returns for how long the request has waited.
 func (t *Turn) Waited() time.Duration { return t.waited }
@@ -100,7 +107,7 @@ func (t *Turn) Waited() time.Duration { return t.waited }
 // End ends the turn: of a watch when it has sent its first events, of another request
 // when it is done. It may be called again.
 func (t *Turn) End() {
-	if !t.admitted || t.ended.Swap(true) {
+	if !t.Admitted() || t.ended.Swap(true) {
 		return
 	}
 	now := time.Now()

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -50,7 +51,7 @@ func TestPatience(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				c := newControl(t, 2, oneSeat()...)
-				first := c.Take(requestOf(t, "jane", "GET", "/api/v1/nodes/n"))
+				first := take(c, requestOf(t, "jane", "GET", "/api/v1/nodes/n"))
 				defer first.End()
 				r := requestOf(t, "jane", "GET", "/api/v1/nodes/n")
 				if tt.timeout > 0 {
@@ -61,7 +62,7 @@ func TestPatience(t *testing.T) {
 					time.AfterFunc(tt.cancel, cancel)
 					r = r.WithContext(ctx)
 				}
-				turn := c.Take(r)
+				turn := take(c, r)
 				if turn.Admitted() || turn.Waited() != tt.want {
 					t.Errorf("admitted: %v after %v, want %v", turn.Admitted(), turn.Waited(), tt.want)
 				}
@@ -80,7 +81,7 @@ func TestPatience(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 2, oneSeat()...)
-	turn := c.Take(requestOf(t, "jane", "GET", "/version"))
+	turn := take(c, requestOf(t, "jane", "GET", "/version"))
 	header := http.Header{}
 	turn.SetHeaders(header)
 	if got := header.Get("X-Kubernetes-PF-FlowSchema-UID") + " " + header.Get("X-Kubernetes-PF-PriorityLevel-UID"); got != "narrow-uid narrow-uid" {
@@ -100,9 +101,9 @@ func TestLevelGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newControl(t, 2, oneSeat()...)
-		first := c.Take(requestOf(t, "jane", "GET", "/version"))
+		first := take(c, requestOf(t, "jane", "GET", "/version"))
 		waiting := make(chan *Turn)
-		go func() { waiting <- c.Take(requestOf(t, "jane", "GET", "/version")) }()
+		go func() { waiting <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		synctest.Wait()
 		c.removeLevel("narrow")
 		if got := c.made["narrow"]; got == nil || !got.quiescing.Load() {
@@ -111,7 +112,7 @@ func TestLevelGoes(t *testing.T) {
 		if !strings.Contains(body(c, "dump_priority_levels"), "true,        1,               1,") {
 			t.Errorf("dumped as\n%s", body(c, "dump_priority_levels"))
 		}
-		other := c.Take(requestOf(t, "jane", "GET", "/version"))
+		other := take(c, requestOf(t, "jane", "GET", "/version"))
 		if other.flow.schema != "catch-all" || !other.Admitted() {
 			t.Errorf("a new one is of %s", other.flow.schema)
 		}
@@ -135,7 +136,7 @@ func TestMoreSeats(t *testing.T) {
 		c := newControl(t, 10, limited("narrow", 1, 0, queuing(1, 1)), limited("wide", 94, 0, nil), flowSchema("narrow", "narrow", 10, user("jane")))
 		turns := make(chan *Turn)
 		for range 5 {
-			go func() { turns <- c.Take(requestOf(t, "jane", "GET", "/version")) }()
+			go func() { turns <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		}
 		first := <-turns
 		synctest.Wait()
@@ -164,7 +165,7 @@ func TestChangesUnderLoad(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(n), 1))
 			for range 400 {
 				r := requestOf(t, []string{"jane", "joe", "jack"}[random.IntN(3)], []string{"GET", "POST"}[random.IntN(2)], "/api/v1/pods")
-				turn := c.Take(within(t, r, 100*time.Millisecond))
+				turn := take(c, within(t, r, 100*time.Millisecond))
 				turn.SetHeaders(http.Header{})
 				if !turn.Admitted() {
 					_ = turn.Refuse()
@@ -214,9 +215,9 @@ func TestDumps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newControl(t, 2, oneSeat()...)
-		turn := c.Take(requestOf(t, "jane", "DELETE", "/apis/apps/v1/namespaces/a/deployments/d/scale"))
+		turn := take(c, requestOf(t, "jane", "DELETE", "/apis/apps/v1/namespaces/a/deployments/d/scale"))
 		waiting := make(chan *Turn)
-		go func() { waiting <- c.Take(requestOf(t, "jane", "GET", "/version")) }()
+		go func() { waiting <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		synctest.Wait()
 		for dump, want := range map[string]string{
 			"dump_priority_levels": `
@@ -260,7 +261,7 @@ func TestMetrics(t *testing.T) {
 		c.config.Metrics = metrics
 		metrics.add(c)
 		for range 2 {
-			defer c.Take(requestOf(t, "jane", "GET", "/version")).End()
+			defer take(c, requestOf(t, "jane", "GET", "/version")).End()
 		}
 	}
 	value := func(name string) float64 {
@@ -302,10 +303,55 @@ func BenchmarkTurn(b *testing.B) {
 			header := http.Header{}
 			b.ReportAllocs()
 			for b.Loop() {
-				turn := c.Take(r)
+				turn := take(c, r)
 				turn.SetHeaders(header)
 				turn.End()
 			}
 		})
+	}
+}
+
+// TestMetricFamilies: names, types, labels and help are kube-apiserver's.
+func TestMetricFamilies(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	metrics, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newControl(t, 100)
+	c.config.Metrics = metrics
+	metrics.add(c)
+	take(c, requestOf(t, "jane", "POST", "/api/v1/namespaces/a/pods")).End()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, f := range families {
+		var labels []string
+		for _, label := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, label.GetName())
+		}
+		got[f.GetName()] = strings.Join([]string{f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ","), f.GetHelp()}, "\t")
+	}
+	upstream, err := os.ReadFile("../telemetry/testdata/metrics.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for line := range strings.Lines(string(upstream)) {
+		line = strings.TrimSuffix(line, "\n")
+		name, _, _ := strings.Cut(line, "\t")
+		if !strings.HasPrefix(name, metricPrefix) || name == metricPrefix+"read_vs_write_current_requests" {
+			continue
+		}
+		compared++
+		if got[name] != line {
+			t.Errorf("%s\nwant %s", got[name], line)
+		}
+	}
+	if compared < 20 {
+		t.Errorf("only %d families were compared", compared)
 	}
 }

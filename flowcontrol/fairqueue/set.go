@@ -117,40 +117,40 @@ const (
 	Waiting
 )
 
-// Start gives a request its seats, or has it wait, or rejects it, which is for the
-// Reason then. now is the time of the call.
-func (s *Set) Start(now time.Time, r *Request) (Outcome, Reason) {
+// Start gives a request its seats, or has it wait, or rejects it. now is the time of the
+// call.
+func (s *Set) Start(now time.Time, r *Request) Outcome {
 	s.lock(now)
 	defer s.mu.Unlock()
 	r.arrived, r.arrivalR = s.now, s.progress
 	if s.config.Queues == 0 {
 		if !s.fits(r.Work.Seats()) {
 			s.reject(r, ConcurrencyLimit)
-			return Rejected, ConcurrencyLimit
+			return Rejected
 		}
 		s.execute(r)
-		return Executing, 0
+		return Executing
 	}
 	q := s.choose(r.Hash)
 	if s.waiting == 0 && s.seatsInUse < s.limits.Seats && s.fits(r.Work.Seats()) {
 		s.begin(q)
 		r.queue = q
 		s.executeFrom(q, r)
-		return Executing, 0
+		return Executing
 	}
 	if q.waiting.length >= s.config.QueueLengthLimit {
 		s.reject(r, QueueFull)
-		return Rejected, QueueFull
+		return Rejected
 	}
 	s.enqueue(q, r)
 	s.dispatch()
 	if r.state == isExecuting {
-		return Executing, 0
+		return Executing
 	}
 	r.Flow.Queued++
 	r.decided = make(chan struct{})
 	s.setTimer()
-	return Waiting, 0
+	return Waiting
 }
 
 // QueueLength returns how many requests wait in the queue of one that waits.

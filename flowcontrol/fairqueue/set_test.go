@@ -90,7 +90,7 @@ func run(t *testing.T, s *Set, seats int, length time.Duration, clients []client
 
 // pass reports whether a request has got its seats.
 func pass(ctx context.Context, s *Set, r *Request) bool {
-	outcome, _ := s.Start(time.Now(), r)
+	outcome := s.Start(time.Now(), r)
 	for outcome == Waiting {
 		outcome = s.Wait(ctx, r, time.Now().Add(time.Minute))
 	}
@@ -269,7 +269,7 @@ func TestWithoutQueues(t *testing.T) {
 	s, flow := newSet(0, 0, 2), &Flow{}
 	start := func(seats int) (Outcome, *Request) {
 		r := &Request{Flow: flow, Work: Work{InitialSeats: seats}}
-		outcome, _ := s.Start(time.Now(), r)
+		outcome := s.Start(time.Now(), r)
 		return outcome, r
 	}
 	_, wide := start(9) // wider than there are seats: alone
@@ -382,7 +382,7 @@ func BenchmarkUncontended(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r := Request{Flow: flow, Hash: 0x1234567890abcdef, Work: Work{InitialSeats: 1}}
-		_, _ = s.Start(time.Now(), &r)
+		_ = s.Start(time.Now(), &r)
 		s.Finish(time.Now(), &r)
 	}
 }
