@@ -77,7 +77,7 @@ func (c *Control) configureLevels() {
 		}
 		l := c.made[object.Name]
 		if l == nil {
-			l = newLevel(object.Name)
+			l = newLevel(object.Name, &c.config.Metrics.bounds)
 			c.made[object.Name] = l
 		}
 		l.configure(object)

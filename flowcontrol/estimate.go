@@ -38,19 +38,20 @@ type Stats struct {
 	AverageBytes int64
 }
 
-// estimate returns what a request is expected to take, and how many watches it wakes.
+// estimate returns what a request is expected to take, and how many watches it wakes; -1:
+// it is none that wakes watches.
 func (c *Control) estimate(f *flow, u *url.URL, info *request.Info) (work fairqueue.Work, watches int) {
 	if !info.IsResource {
-		return fairqueue.Work{InitialSeats: 1}, 0
+		return fairqueue.Work{InitialSeats: 1}, -1
 	}
 	switch info.Verb {
 	case "list", "watch":
-		return fairqueue.Work{InitialSeats: c.listSeats(f, u, info)}, 0
+		return fairqueue.Work{InitialSeats: c.listSeats(f, u, info)}, -1
 	case "create", "update", "patch", "delete":
 		watches = c.watches.woken(info)
 		return mutatingWork(watches, boundSeats(f, maxMutatingSeats)), watches
 	}
-	return fairqueue.Work{InitialSeats: 1}, 0
+	return fairqueue.Work{InitialSeats: 1}, -1
 }
 
 // boundSeats returns the most seats that a request of a flow may take.

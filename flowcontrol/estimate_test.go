@@ -87,8 +87,8 @@ func TestMutatingWork(t *testing.T) {
 		{"POST", "/api/v1/namespaces/a/pods", 9, fairqueue.Work{InitialSeats: 1}},
 		{"DELETE", "/api/v1/namespaces/a/pods/p", 25, fairqueue.Work{InitialSeats: 1, FinalSeats: 3, AdditionalLatency: 5 * time.Millisecond}},
 		{"PATCH", "/apis/apps/v1/namespaces/a/deployments/d", 1000, fairqueue.Work{InitialSeats: 1, FinalSeats: 10, AdditionalLatency: 50 * time.Millisecond}},
-		{"GET", "/apis/apps/v1/namespaces/a/deployments/d", 0, fairqueue.Work{InitialSeats: 1}},
-		{"POST", "/version", 0, fairqueue.Work{InitialSeats: 1}},
+		{"GET", "/apis/apps/v1/namespaces/a/deployments/d", -1, fairqueue.Work{InitialSeats: 1}},
+		{"POST", "/version", -1, fairqueue.Work{InitialSeats: 1}},
 	}
 	for _, tt := range tests {
 		r := requestOf(t, "jane", tt.method, tt.url)

@@ -6,6 +6,7 @@ import (
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 
+	"mainstay.dev/mainstay/flowcontrol/fairqueue"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -84,7 +85,7 @@ func TestOrder(t *testing.T) {
 func TestDistinguish(t *testing.T) {
 	t.Parallel()
 	seed := maphash.MakeSeed()
-	l := newLevel("l")
+	l := newLevel("l", &fairqueue.Bounds{})
 	l.configure(limited("l", 1, 0, queuing(8, 2)))
 	s := flowSchema("s", "l", 1)
 	info := &request.Info{Namespace: "ns"}

@@ -35,8 +35,8 @@ type level struct {
 	demand                     demandStats
 }
 
-func newLevel(name string) *level {
-	return &level{name: name, set: fairqueue.New(meterBounds()), flows: map[string]*flow{}}
+func newLevel(name string, bounds *fairqueue.Bounds) *level {
+	return &level{name: name, set: fairqueue.New(bounds), flows: map[string]*flow{}}
 }
 
 // configure takes up the object of the level.

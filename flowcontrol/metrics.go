@@ -2,8 +2,8 @@ package flowcontrol
 
 import (
 	"fmt"
-	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +18,7 @@ import (
 type Metrics struct {
 	execution, waiting, queueLength, watches, seats *prometheus.HistogramVec
 	families                                        families
+	bounds                                          fairqueue.Bounds // of what is measured over time
 
 	mu       sync.Mutex
 	controls map[*Control]struct{}
@@ -33,7 +34,7 @@ const (
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	seconds := []float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
 	m := &Metrics{
-		families: newFamilies(), controls: map[*Control]struct{}{},
+		families: newFamilies(), bounds: meterBounds(), controls: map[*Control]struct{}{},
 		execution: histogram("request_execution_seconds",
 			"[ALPHA] Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the API Priority and Fairness subsystem", seconds, "type"),
 		waiting:     histogram("request_wait_duration_seconds", "[BETA] Length of time a request spent waiting in its queue", seconds, "execute"),
@@ -66,22 +67,55 @@ func (m *Metrics) remove(c *Control) {
 	delete(m.controls, c)
 }
 
-// flowMetrics are the histograms of one flow, each made when it is first needed.
+// flowMetrics are the histograms of one flow. Each is made when it is first needed.
 type flowMetrics struct {
-	regular, watch, executed, rejected, queueLength, watches, seats func() prometheus.Observer
+	of            *Metrics
+	level, schema string
+	observers     [observed]atomic.Pointer[prometheus.Observer]
 }
 
+// What is observed of a flow.
+const (
+	executedRegular = iota
+	executedWatch
+	waitedExecuted
+	waitedRejected
+	queuedLength
+	wokenWatches
+	estimatedSeats
+	observed
+)
+
 func (m *Metrics) flow(level, schema string) *flowMetrics {
-	of := func(v *prometheus.HistogramVec, labels ...string) func() prometheus.Observer {
-		return sync.OnceValue(func() prometheus.Observer {
-			return v.WithLabelValues(append([]string{level, schema}, labels...)...)
-		})
+	return &flowMetrics{of: m, level: level, schema: schema}
+}
+
+func (f *flowMetrics) observe(what int, value float64) {
+	observer := f.observers[what].Load()
+	if observer == nil {
+		made := f.make(what)
+		observer = &made
+		f.observers[what].Store(observer)
 	}
-	return &flowMetrics{
-		regular: of(m.execution, "regular"), watch: of(m.execution, "watch"),
-		executed: of(m.waiting, strconv.FormatBool(true)), rejected: of(m.waiting, strconv.FormatBool(false)),
-		queueLength: of(m.queueLength), watches: of(m.watches), seats: of(m.seats),
+	(*observer).Observe(value)
+}
+
+func (f *flowMetrics) make(what int) prometheus.Observer {
+	switch what {
+	case executedRegular:
+		return f.of.execution.WithLabelValues(f.level, f.schema, "regular")
+	case executedWatch:
+		return f.of.execution.WithLabelValues(f.level, f.schema, "watch")
+	case waitedExecuted:
+		return f.of.waiting.WithLabelValues(f.level, f.schema, "true")
+	case waitedRejected:
+		return f.of.waiting.WithLabelValues(f.level, f.schema, "false")
+	case queuedLength:
+		return f.of.queueLength.WithLabelValues(f.level, f.schema)
+	case wokenWatches:
+		return f.of.watches.WithLabelValues(f.level, f.schema)
 	}
+	return f.of.seats.WithLabelValues(f.level, f.schema)
 }
 
 // forgetFlow and forgetLevel drop the histograms of what is not configured any more.
@@ -97,32 +131,31 @@ func (m *Metrics) drop(labels prometheus.Labels) {
 	}
 }
 
-func (f *flowMetrics) estimated(seats int, info *request.Info, watches int) {
-	f.seats().Observe(float64(seats))
-	switch info.Verb {
-	case "create", "update", "patch", "delete":
-		if info.IsResource {
-			f.watches().Observe(float64(watches))
-		}
+// estimated observes the seats of a request, and the watches that it wakes: those of a
+// request that wakes none in any case are below 0.
+func (f *flowMetrics) estimated(seats, watches int) {
+	f.observe(estimatedSeats, float64(seats))
+	if watches >= 0 {
+		f.observe(wokenWatches, float64(watches))
 	}
 }
 
-func (f *flowMetrics) queued(length int) { f.queueLength().Observe(float64(length)) }
+func (f *flowMetrics) queued(length int) { f.observe(queuedLength, float64(length)) }
 
 func (f *flowMetrics) waited(admitted bool, d time.Duration) {
 	if admitted {
-		f.executed().Observe(d.Seconds())
+		f.observe(waitedExecuted, d.Seconds())
 		return
 	}
-	f.rejected().Observe(d.Seconds())
+	f.observe(waitedRejected, d.Seconds())
 }
 
 func (f *flowMetrics) ended(info *request.Info, took time.Duration) {
 	if info.IsResource && info.Verb == "watch" {
-		f.watch().Observe(took.Seconds())
+		f.observe(executedWatch, took.Seconds())
 		return
 	}
-	f.regular().Observe(took.Seconds())
+	f.observe(executedRegular, took.Seconds())
 }
 
 // meterBounds are the buckets of what is measured over time.

@@ -42,7 +42,7 @@ func (c *Control) Take(r *http.Request) *Turn {
 	}
 	var watches int
 	t.queued.Work, watches = c.estimate(f, r.URL, info)
-	f.metrics.estimated(t.queued.Work.Seats(), info, watches)
+	f.metrics.estimated(t.queued.Work.Seats(), watches)
 	c.tick(t.taken)
 	t.decided(f.level.set.Start(t.taken, &t.queued))
 	return t

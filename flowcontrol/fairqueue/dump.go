@@ -42,6 +42,9 @@ func (s *Set) Dump(requests bool) Dump {
 		d.Rejected += n
 	}
 	for _, q := range s.queues {
+		if q == nil {
+			q = &queue{}
+		}
 		if q.waiting.length > 0 {
 			d.ActiveQueues++
 		}
@@ -66,6 +69,9 @@ func (s *Set) dumpRequests() []RequestDump {
 		all = append(all, RequestDump{Queue: queue, Position: position, Arrived: r.arrived, Started: r.started, Work: r.Work, About: r.About})
 	}
 	for index, q := range s.queues {
+		if q == nil {
+			continue
+		}
 		position := 0
 		for r := q.waiting.first; r != nil; r = r.next {
 			add(r, index, position)

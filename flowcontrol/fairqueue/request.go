@@ -111,7 +111,8 @@ type queue struct {
 	work                SeatSeconds
 }
 
-func (q *queue) active() bool { return q.waiting.length > 0 || q.executing > 0 }
+// active reports whether something happens in a queue, which may be nil.
+func (q *queue) active() bool { return q != nil && (q.waiting.length > 0 || q.executing > 0) }
 
 func (q *queue) push(r *Request) {
 	q.waiting.push(r)

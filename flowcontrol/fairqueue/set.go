@@ -35,7 +35,7 @@ type Set struct {
 	// What follows is guarded by mu.
 	config Config
 	limits Limits
-	queues []*queue // those beyond config.Queues are left to run empty
+	queues []*queue // nil: never used; those beyond config.Queues are left to run empty
 	robin  int      // the queue that was served last
 	deals  int      // how many requests were dealt a hand
 	active int      // queues that are
@@ -71,7 +71,7 @@ type lingering struct {
 }
 
 // New returns a Set without seats.
-func New(bounds Bounds) *Set {
+func New(bounds *Bounds) *Set {
 	return &Set{now: time.Now(), meters: Meters{
 		Seats: newMeter(bounds.Seats), Executing: newMeter(bounds.Requests), Waiting: newMeter(bounds.Requests), Demand: newMeter(bounds.Demand),
 	}}
@@ -85,8 +85,8 @@ func (s *Set) Configure(config Config) {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
 	s.config = config
-	for len(s.queues) < config.Queues {
-		s.queues = append(s.queues, &queue{})
+	if more := config.Queues - len(s.queues); more > 0 {
+		s.queues = append(s.queues, make([]*queue, more)...)
 	}
 	s.trim()
 	s.meters.Waiting.setDenominator(max(config.QueueLengthLimit, 1) * max(config.Queues, 1))
@@ -293,8 +293,11 @@ func (s *Set) choose(hash uint64) *queue {
 	offset := s.deals % len(hand)
 	var least *queue
 	for i := range hand {
-		q := s.queues[hand[(offset+i)%len(hand)]]
-		if least == nil || q.work < least.work {
+		at := &s.queues[hand[(offset+i)%len(hand)]]
+		if *at == nil {
+			*at = &queue{}
+		}
+		if q := *at; least == nil || q.work < least.work {
 			least = q
 		}
 	}
@@ -387,7 +390,7 @@ func (s *Set) next() int {
 	for i := range s.queues {
 		index := (s.robin + 1 + i) % len(s.queues)
 		q := s.queues[index]
-		if q.waiting.first == nil {
+		if q == nil || q.waiting.first == nil {
 			continue
 		}
 		if at := q.nextDispatchR + q.waiting.first.Work.total(); best < 0 || at < finish {
