@@ -22,6 +22,9 @@ const NoMemoryLimit = -1
 type MemoryConfig struct {
 	// Limit is in bytes; 0 means DefaultMemoryLimit, NoMemoryLimit none.
 	Limit int64
+	// Pressed reports whether the process is short of memory: then half of what is
+	// remembered is forgotten after each garbage collection. nil: it never is.
+	Pressed func() bool
 	// Registerer registers the metrics; nil has none.
 	Registerer prometheus.Registerer
 }
@@ -39,7 +42,8 @@ type MemoryConfig struct {
 // encoding, but no code knows when the last reference to a record goes: caches,
 // snapshots, pages, watches and answers all share it.
 type Memory struct {
-	limit int64
+	limit   int64
+	pressed func() bool // nil: never
 	// bytes is what the queue accounts for.
 	bytes atomic.Int64
 	// collected: there was a garbage collection since the queue was swept.
@@ -92,7 +96,7 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if cfg.Limit < NoMemoryLimit {
 		return nil, fmt.Errorf("memory of encodings: Limit %d must not be negative", cfg.Limit)
 	}
-	m := &Memory{limit: cfg.Limit}
+	m := &Memory{limit: cfg.Limit, pressed: cfg.Pressed}
 	if cfg.Registerer != nil {
 		if err := m.register(cfg.Registerer); err != nil {
 			return nil, err
@@ -253,6 +257,19 @@ func (m *Memory) sweep() {
 	}
 }
 
+// relieve forgets half of what is remembered, where the process is short of memory.
+func (m *Memory) relieve() {
+	if m.pressed == nil || !m.pressed() {
+		return
+	}
+	m.sweep()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for target := m.bytes.Load() / 2; m.bytes.Load() > target; {
+		m.evictLocked()
+	}
+}
+
 // watchCollections lets every garbage collection be noted, as long as the
 // Memory itself is not collected: by an object that dies in each.
 func (m *Memory) watchCollections() {
@@ -260,6 +277,7 @@ func (m *Memory) watchCollections() {
 	runtime.AddCleanup(canary, func(held weak.Pointer[Memory]) {
 		if m := held.Value(); m != nil {
 			m.collected.Store(true)
+			m.relieve()
 			m.watchCollections()
 		}
 	}, weak.Make(m))

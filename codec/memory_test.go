@@ -146,6 +146,36 @@ func TestMemoryForgetsTheDead(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
+// TestMemoryGivesBack: while the process is short of memory, encodings go with each
+// collection, though their records live.
+func TestMemoryGivesBack(t *testing.T) {
+	t.Parallel()
+	var pressed atomic.Bool
+	kind := podKind()
+	var err error
+	if kind.Memory, err = codec.NewMemory(codec.MemoryConfig{Pressed: pressed.Load}); err != nil {
+		t.Fatal(err)
+	}
+	records := storedPods(t, kind, 50)
+	for _, r := range records {
+		tailOf(t, r)
+	}
+	all := kind.Memory.Bytes()
+	runtime.GC()
+	if got := kind.Memory.Bytes(); got != all {
+		t.Errorf("%d of %d bytes are left though nobody needs the memory", got, all)
+	}
+	pressed.Store(true)
+	for kind.Memory.Bytes() > all/4 {
+		runtime.GC() // which is over before its cleanups are
+		runtime.Gosched()
+	}
+	if got, want := tailOf(t, records[0]), tailOf(t, storedPods(t, podKind(), 1)[0]); !bytes.Equal(got, want) {
+		t.Errorf("the encoding after that is %s, want %s", got, want)
+	}
+	runtime.KeepAlive(records)
+}
+
 func TestMemoryMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()

@@ -42,7 +42,7 @@ type Record struct {
 type decoded struct {
 	Object
 	// asWritten: it is the object passed to storage, which may differ from what
-	// is read back (an empty list is kept). Only selectors and encoders may
+	// is read back (an empty list is kept). Only encoders, and callers of AsWritten, may
 	// use it, to which that makes no difference.
 	asWritten bool
 }
@@ -129,6 +129,27 @@ func (r *Record) Shared() (Object, error) {
 	return r.decode()
 }
 
+// AsWritten is Shared for those to whom a list that is empty and one that is absent are the
+// same: where the object that was passed to storage is still at hand, nothing is decoded.
+func (r *Record) AsWritten() (Object, error) {
+	if d := r.object.Load(); d != nil {
+		return d.Object, nil
+	}
+	return r.Shared()
+}
+
+// UID returns the object's uid: from the stored value where it can be found in it.
+func (r *Record) UID() (types.UID, error) {
+	if uid, ok := storedUIDOf(r.value); ok {
+		return types.UID(uid), nil
+	}
+	obj, err := r.AsWritten()
+	if err != nil {
+		return "", err
+	}
+	return obj.GetUID(), nil
+}
+
 // SharedAs is Shared of a record whose Go type is known. That it is another one is an
 // error.
 func SharedAs[T Object](r *Record) (T, error) {
@@ -137,9 +158,23 @@ func SharedAs[T Object](r *Record) (T, error) {
 	if err != nil {
 		return none, err
 	}
+	return typed[T](r, obj)
+}
+
+// AsWrittenAs is AsWritten of a record whose Go type is known, as SharedAs is Shared.
+func AsWrittenAs[T Object](r *Record) (T, error) {
+	var none T
+	obj, err := r.AsWritten()
+	if err != nil {
+		return none, err
+	}
+	return typed[T](r, obj)
+}
+
+func typed[T Object](r *Record, obj Object) (T, error) {
 	typed, ok := obj.(T)
 	if !ok {
-		return none, fmt.Errorf("%s is a %T", r.Name(), obj)
+		return typed, fmt.Errorf("%s is a %T", r.Name(), obj)
 	}
 	return typed, nil
 }

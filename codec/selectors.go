@@ -76,7 +76,7 @@ func (r *Record) labelSet() (labels.Labels, error) {
 	if known := r.labels.Load(); known != nil {
 		return known, nil
 	}
-	obj, err := r.look()
+	obj, err := r.AsWritten()
 	if err != nil {
 		return nil, err
 	}
@@ -115,21 +115,13 @@ func (r *Record) kindFields() (pairs, error) {
 	if known := r.fields.Load(); known != nil {
 		return *known, nil
 	}
-	obj, err := r.look()
+	obj, err := r.AsWritten()
 	if err != nil {
 		return nil, err
 	}
 	known := pairsOf(r.kind.Fields(obj))
 	r.fields.Store(&known)
 	return known, nil
-}
-
-// look returns the object, maybe as it was written: selectors see no difference.
-func (r *Record) look() (Object, error) {
-	if d := r.object.Load(); d != nil {
-		return d.Object, nil
-	}
-	return r.Shared()
 }
 
 // recordFields is a record as fields.Fields. err is the error of a field that could

@@ -10,6 +10,7 @@ import (
 const (
 	tagMetadata        = 1<<3 | 2
 	tagName            = 1<<3 | 2
+	tagUID             = 5<<3 | 2
 	tagResourceVersion = 6<<3 | 2
 	tagLabels          = 11<<3 | 2
 )
@@ -97,6 +98,24 @@ func (s *splice) append(dst []byte) []byte {
 	dst = append(dst, s.revision[:s.digits]...)
 	dst = append(dst, s.meta[s.at:]...)
 	return append(dst, s.rest...)
+}
+
+// storedUIDOf returns the uid in the metadata of a stored protobuf value. It is false where
+// the value does not look like what EncodeStored writes.
+func storedUIDOf(value []byte) (uid []byte, ok bool) {
+	message, ok := storedMessage(value)
+	if !ok {
+		return nil, false
+	}
+	meta, _, ok := cutField(message, tagMetadata)
+	for tag := byte(tagName); ok && tag < tagUID; tag += 1 << 3 {
+		_, meta, ok = cutField(meta, tag)
+	}
+	if !ok {
+		return nil, false
+	}
+	uid, _, ok = cutField(meta, tagUID)
+	return uid, ok
 }
 
 // storedLabels are the labels in the metadata of a stored protobuf value, read

@@ -87,6 +87,11 @@ func again(t *testing.T, kind *codec.Kind, body []byte) []byte {
 
 func checkSelectors(t *testing.T, gvk schema.GroupVersionKind, written, read *codec.Record, obj codec.Object) {
 	t.Helper()
+	for _, r := range []*codec.Record{written, read} {
+		if uid, err := r.UID(); err != nil || uid != obj.GetUID() {
+			t.Errorf("%s: uid %q, %v; want %q", gvk, uid, err, obj.GetUID())
+		}
+	}
 	selectors := []labels.Selector{labels.SelectorFromSet(labels.Set{"absent": ""})}
 	for key, value := range obj.GetLabels() {
 		selectors = append(selectors, labels.SelectorFromSet(labels.Set{key: value}), labels.SelectorFromSet(labels.Set{key: value + "x"}))

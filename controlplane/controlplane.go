@@ -15,8 +15,8 @@
 // controllers/rootca, controllers/serviceaccounts, controllers/storageprotection,
 // controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
 // feature, filters, filters/authn, filters/authz, filters/authz/abac,
-// filters/authz/node, filters/authz/rbac, flowcontrol, kubelet, local, openapi,
-// proxy, quota, registry, request, rest, route, serviceaccount, storage,
+// filters/authz/node, filters/authz/rbac, flowcontrol, kubelet, local, memory,
+// openapi, proxy, quota, registry, request, rest, route, serviceaccount, storage,
 // storage/cache, storage/factory, storage/kv, storage/reflector, telemetry,
 // webhook.
 package controlplane

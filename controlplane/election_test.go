@@ -51,7 +51,7 @@ func TestElection(t *testing.T) {
 	stops := map[string]func(){"a": run("a"), "b": run("b"), "c": run("c")}
 	for n := range int32(3) {
 		var holder string
-		testserver.Eventually(t, 20*time.Second, func() error {
+		testserver.Eventually(t, 2*time.Minute, func() error {
 			lease, err := leases.Get(t.Context(), name)
 			if err != nil {
 				return err

@@ -24,6 +24,7 @@ import (
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/flowcontrol"
+	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
@@ -48,6 +49,8 @@ type Env struct {
 	Transformer func(schema.GroupResource) storage.Transformer
 	// Encodings bounds the memory for encoded objects; nil sets no bound.
 	Encodings *codec.Memory
+	// Memory bounds what large requests hold; nil sets no bound.
+	Memory *memory.Budget
 	// TypeConverter is that of built-in kinds.
 	TypeConverter managedfields.TypeConverter
 	// Limiter limits how many validations that take milliseconds run at a time;

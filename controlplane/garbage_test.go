@@ -169,7 +169,7 @@ func TestCollectorModel(t *testing.T) {
 					c.open()
 				}
 			}
-			testserver.Eventually(t, 30*time.Second, c.settled)
+			testserver.Eventually(t, 2*time.Minute, c.settled)
 			c.justified(from + 1)
 		})
 	}

@@ -33,6 +33,7 @@ func (i *instance) installAPI() error {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
 		ControllerRuns: i.controllerRuns,
+		Memory:         i.env.Memory,
 		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		Logger:         i.env.Logger,
 	})

@@ -4,8 +4,8 @@
 // (package route); what may be done with it is the storage's affair.
 //
 // Imports: admission, authorizer, codec, codec/jsonpatch, codec/jsontext,
-// endpoints/apply, endpoints/mergepatch, endpoints/strategic, request, rest,
-// telemetry.
+// endpoints/apply, endpoints/mergepatch, endpoints/strategic, memory, request,
+// rest, telemetry.
 package endpoints
 
 import (
@@ -24,6 +24,7 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/endpoints/apply"
+	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
@@ -51,6 +52,8 @@ type Config struct {
 	TypeConverter managedfields.TypeConverter
 	// MaxBodyBytes is the largest request body; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
+	// Memory bounds what large bodies take together; nil: it is not bounded.
+	Memory *memory.Budget
 	// MinWatchTimeout is how long a watch without timeoutSeconds lasts at
 	// least; it ends between once and twice that. 0 means 30 minutes.
 	MinWatchTimeout time.Duration
@@ -93,11 +96,14 @@ type call struct {
 	operation
 	w http.ResponseWriter
 	r *http.Request
+	// held is the memory that the request's body takes.
+	held memory.Hold
 }
 
 // Serve answers a request for a resource of the catalogue.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
-	c := &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r}
+	c := &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r, held: a.config.Memory.Hold()}
+	defer c.held.Release()
 	var err error
 	if asksWhy(r) {
 		err = c.explain()

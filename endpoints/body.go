@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -23,9 +24,12 @@ func (c *call) readBody() ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	reader := io.LimitReader(c.r.Body, limit+1)
-	body, err := readAll(reader, c.r.ContentLength)
+	room := func(bytes int) error { return c.held.Body(c.r.Context(), bytes) }
+	body, err := readAll(reader, c.r.ContentLength, room)
 	var maxBytes *http.MaxBytesError
 	switch {
+	case errors.Is(err, memory.ErrExhausted):
+		return nil, apierrors.NewTooManyRequests("the server has no memory for a request of this size at present, please try again later", exhaustedRetryAfter)
 	case errors.As(err, &maxBytes), int64(len(body)) > limit:
 		return nil, tooLarge(limit)
 	case err != nil:
@@ -34,31 +38,48 @@ func (c *call) readBody() ([]byte, error) {
 	return body, nil
 }
 
-// firstBodyBuffer is what a body that announces at least as much is read into
-// first: nearly all bodies fit.
-const firstBodyBuffer = 32 << 10
+const (
+	// firstBodyBuffer is what a body that announces at least as much is read into
+	// first: nearly all bodies fit. smallBodyBuffer is that of a body that does not say
+	// how long it is.
+	firstBodyBuffer = 32 << 10
+	smallBodyBuffer = 512
+	// exhaustedRetryAfter is after how many seconds a client is to try again for which
+	// there was no memory.
+	exhaustedRetryAfter = 1
+)
 
 // readAll reads all of r, which is to have length bytes, or as many as there are if
 // length is not positive.
 // Memory grows with what has come, and not with what was announced, which costs a
-// client nothing.
-func readAll(r io.Reader, length int64) ([]byte, error) {
-	if length <= 0 {
-		return io.ReadAll(r)
+// client nothing; room is asked before it grows.
+func readAll(r io.Reader, length int64, room func(bytes int) error) ([]byte, error) {
+	size := int64(smallBodyBuffer)
+	if length > 0 {
+		size = min(length, firstBodyBuffer)
 	}
-	body := make([]byte, 0, min(length, firstBodyBuffer))
-	for int64(len(body)) < length {
+	body := make([]byte, 0, size)
+	for length <= 0 || int64(len(body)) < length {
 		if len(body) == cap(body) {
-			grown := make([]byte, len(body), min(length, 2*int64(cap(body))))
+			size := 2 * int64(cap(body))
+			if length > 0 {
+				size = min(length, size)
+			}
+			if err := room(int(size)); err != nil {
+				return body, err
+			}
+			grown := make([]byte, len(body), size)
 			copy(grown, body)
 			body = grown
 		}
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
-		case int64(len(body)) == length:
-		case err == io.EOF:
+		case length > 0 && int64(len(body)) == length:
+		case err == io.EOF && length > 0:
 			return body, io.ErrUnexpectedEOF
+		case err == io.EOF:
+			return body, nil
 		case err != nil:
 			return body, err
 		}

@@ -8,6 +8,8 @@ import (
 	"testing/iotest"
 )
 
+func unbounded(int) error { return nil }
+
 func TestReadAll(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, firstBodyBuffer - 1, firstBodyBuffer, firstBodyBuffer + 1, 3 << 20} {
@@ -25,7 +27,7 @@ func TestReadAll(t *testing.T) {
 				"at once": bytes.NewReader(sent), "with its end": iotest.DataErrReader(bytes.NewReader(sent)),
 				"in halves": iotest.HalfReader(bytes.NewReader(sent)),
 			} {
-				got, err := readAll(r, int64(tt.length))
+				got, err := readAll(r, int64(tt.length), unbounded)
 				if !bytes.Equal(got, sent) || !errors.Is(err, tt.err) {
 					t.Errorf("%d bytes, %s, %s: %d bytes, %v", size, tt.name, name, len(got), err)
 				}
@@ -39,10 +41,29 @@ func TestReadAllMemory(t *testing.T) {
 	result := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			_, _ = readAll(bytes.NewReader(make([]byte, 100)), DefaultMaxBodyBytes)
+			_, _ = readAll(bytes.NewReader(make([]byte, 100)), DefaultMaxBodyBytes, unbounded)
 		}
 	})
 	if got := result.AllocedBytesPerOp(); got > 2*firstBodyBuffer {
 		t.Errorf("100 bytes of a body that announced %d took %d bytes of memory", DefaultMaxBodyBytes, got)
+	}
+}
+
+// TestReadAllRoom: room is asked for all that a body takes, before it takes it.
+func TestReadAllRoom(t *testing.T) {
+	t.Parallel()
+	full := errors.New("full")
+	for _, length := range []int64{3 << 20, -1} {
+		asked := 0
+		room := func(bytes int) error {
+			if asked = bytes; bytes > 1<<20 {
+				return full
+			}
+			return nil
+		}
+		body, err := readAll(bytes.NewReader(make([]byte, 3<<20)), length, room)
+		if !errors.Is(err, full) || len(body) > 1<<20 || asked > 2<<20 {
+			t.Errorf("announced %d: %d bytes, asked for %d, %v", length, len(body), asked, err)
+		}
 	}
 }

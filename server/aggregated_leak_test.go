@@ -48,7 +48,7 @@ func TestAggregatedLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		left = proxying()
 		return left == "", nil
 	})

@@ -101,7 +101,7 @@ func (o *orchard) register(t *testing.T, change func(spec map[string]any)) {
 func (o *orchard) await(t *testing.T, reason string) {
 	t.Helper()
 	seen := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		service, err := o.client.Resource(apiServicesGVR).Get(ctx, applesService, metav1.GetOptions{})
 		if err != nil {
 			return false, err
@@ -550,7 +550,7 @@ func TestLocalAPIServices(t *testing.T) {
 	establish(t, c, crd)
 	awaitNames := func(why, name string, want bool) {
 		t.Helper()
-		err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 			return slices.Contains(names(), name) == want, nil
 		})
 		if err != nil {

@@ -48,7 +48,7 @@ func TestClusterAuthentication(t *testing.T) {
 	if err := maps.Delete(t.Context(), clusterAuthName.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		return published()["requestheader-client-ca-file"] == string(bundle), nil
 	})
 	if err != nil {

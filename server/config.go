@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/registry"
 )
 
@@ -125,8 +126,15 @@ type Config struct {
 	EncryptionConfigFile   string
 	EncryptionConfigReload bool
 	WithoutWatchCache      bool
+	// MemoryLimit is how much memory the server is to use, in bytes: what large requests
+	// hold together is bounded by it. 0: any amount. The garbage collector has
+	// to be told, too, which belongs to the process.
+	MemoryLimit int64
+	// MemoryPressed reports whether the process is short of memory: then caches give
+	// back. nil: it never is.
+	MemoryPressed func() bool
 	// CacheMemoryLimit bounds the cached encodings of objects, in bytes.
-	// 0: 256 MiB, NoLimit: no bound.
+	// 0: 256 MiB, or an eighth of MemoryLimit where that is less; NoLimit: no bound.
 	CacheMemoryLimit int64
 	// HistoryRetention is how long old revisions are kept, from which watches can
 	// start. 0: 5m; less: for ever.
@@ -187,7 +195,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.SecurePort, DefaultSecurePort)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)
-	setDefault(&c.CacheMemoryLimit, DefaultCacheMemoryLimit)
+	setDefault(&c.CacheMemoryLimit, c.defaultCacheMemory())
 	c.modesGiven = len(c.AuthorizationModes) > 0
 	if file := c.AdmissionControlConfigFile; file != "" {
 		read, err := config.Read(file)
@@ -224,6 +232,14 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// defaultCacheMemory is what cached encodings may take where nothing is said.
+func (c Config) defaultCacheMemory() int64 {
+	if c.MemoryLimit > 0 {
+		return min(DefaultCacheMemoryLimit, c.MemoryLimit/8)
+	}
+	return DefaultCacheMemoryLimit
+}
+
 // check returns all errors of a config with defaults, by flag.
 func (c Config) check() error {
 	var errs []error
@@ -242,6 +258,9 @@ func (c Config) check() error {
 	}
 	if c.ShutdownDelay < 0 {
 		problem("--shutdown-delay-duration is %s; it cannot be negative", c.ShutdownDelay)
+	}
+	if c.MemoryLimit != 0 && c.MemoryLimit < memory.MinLimit {
+		problem("--memory-limit is %d bytes; the least is %dMi", c.MemoryLimit, memory.MinLimit>>20)
 	}
 	if c.CacheMemoryLimit < NoLimit {
 		problem("--cache-memory-limit is %d; it cannot be negative", c.CacheMemoryLimit)

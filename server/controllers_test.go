@@ -138,7 +138,7 @@ func (r *running) create(t *testing.T, path, body string) string {
 func (r *running) awaitConfigMap(t *testing.T, namespace, name string, fits func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	t.Helper()
 	var m corev1.ConfigMap
-	testserver.Eventually(t, 10*time.Second, func() error {
+	testserver.Eventually(t, 2*time.Minute, func() error {
 		m = corev1.ConfigMap{}
 		code, body := r.do(t, "GET", "/api/v1/namespaces/"+namespace+"/configmaps/"+name, "")
 		if err := json.Unmarshal([]byte(body), &m); err != nil || code != 200 || !fits(&m) {
@@ -156,7 +156,7 @@ func (r *running) awaitAccount(t *testing.T, namespace string) {
 
 func (r *running) awaitCode(t *testing.T, path string, want int) {
 	t.Helper()
-	testserver.Eventually(t, 15*time.Second, func() error {
+	testserver.Eventually(t, 2*time.Minute, func() error {
 		if code, body := r.do(t, "GET", path, ""); code != want {
 			return fmt.Errorf("%d %s", code, body)
 		}
@@ -232,7 +232,7 @@ func (r *running) unheld(t *testing.T, path string) string {
 
 func (r *running) awaitConditions(t *testing.T, namespace string, want ...string) {
 	t.Helper()
-	testserver.Eventually(t, 10*time.Second, func() error {
+	testserver.Eventually(t, 2*time.Minute, func() error {
 		var ns corev1.Namespace
 		r.read(t, "/api/v1/namespaces/"+namespace, &ns)
 		var got []string
@@ -274,7 +274,7 @@ func TestControllersOfSeveralServers(t *testing.T) {
 func (r *running) holder(t *testing.T) string {
 	t.Helper()
 	var lease coordinationv1.Lease
-	testserver.Eventually(t, 10*time.Second, func() error {
+	testserver.Eventually(t, 2*time.Minute, func() error {
 		lease = coordinationv1.Lease{}
 		r.read(t, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/mainstay-controllers", &lease)
 		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {

@@ -67,7 +67,7 @@ func establish(t testing.TB, c dynamic.Interface, crd *unstructured.Unstructured
 
 func awaitCondition(t testing.TB, c dynamic.Interface, name, kind, status string) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		crd, err := c.Resource(definitionsGVR).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
@@ -275,7 +275,7 @@ func TestDefinitionDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitGone(t, c.Resource(definitionsGVR), crd.GetName())
-	err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		code, _ := fetch(t, r.admin, r.URL+"/apis/gone.example.com")
 		return code == http.StatusNotFound, nil
 	})
@@ -286,7 +286,7 @@ func TestDefinitionDeleted(t *testing.T) {
 
 func awaitGone(t testing.TB, c dynamic.ResourceInterface, name string) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 2*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, err := c.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil

@@ -6,9 +6,9 @@
 //
 // Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints,
 // feature, filters, filters/authn, filters/authn/oidc, filters/authz,
-// filters/authz/abac, filters/authz/webhook, http2, openapi, pki, registry,
-// request, serviceaccount, storage/cache, storage/encryption, storage/kv,
-// storage/kv/embedded, storage/kv/etcd, telemetry.
+// filters/authz/abac, filters/authz/webhook, http2, memory, openapi, pki,
+// registry, request, serviceaccount, storage/cache, storage/encryption,
+// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (
@@ -30,6 +30,7 @@ import (
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authn/oidc"
 	"mainstay.dev/mainstay/filters/authz/webhook"
+	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/serviceaccount"
@@ -100,7 +101,11 @@ func New(config Config) (*Host, error) {
 		return nil, err
 	}
 	registry := telemetry.NewRegistry(controlplane.Build(config.Version))
-	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Registerer: registry})
+	encodings, err := codec.NewMemory(codec.MemoryConfig{Limit: config.CacheMemoryLimit, Pressed: config.MemoryPressed, Registerer: registry})
+	if err != nil {
+		return nil, err
+	}
+	budget, err := memory.NewBudget(config.MemoryLimit, registry)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +124,7 @@ func New(config Config) (*Host, error) {
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
-		Encodings: encodings, TypeConverter: openapi.NewTypeConverter(),
+		Encodings: encodings, Memory: budget, TypeConverter: openapi.NewTypeConverter(),
 		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
 		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),

@@ -70,7 +70,7 @@ func (h *Host) startFeed() error {
 	if h.config.WithoutWatchCache {
 		return nil
 	}
-	feed, err := cache.NewFeed(cache.FeedConfig{Backend: h.backend, Prefix: h.feedPrefix(), Logger: h.logger, Registerer: h.registry})
+	feed, err := cache.NewFeed(cache.FeedConfig{Backend: h.backend, Prefix: h.feedPrefix(), Logger: h.logger, Registerer: h.registry, Pressed: h.config.MemoryPressed})
 	if err != nil {
 		return fmt.Errorf("start the watch cache: %w", err)
 	}

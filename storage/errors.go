@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/codec"
 )
 
 // Errors of an Interface.
@@ -103,17 +106,22 @@ func (e *InvalidOptionError) Status() metav1.Status {
 	}
 }
 
-// CheckPreconditions returns a *PreconditionError unless UID and resourceVersion of
-// the object are those of the preconditions. nil requires nothing.
-func CheckPreconditions(preconditions *metav1.Preconditions, obj metav1.Object) error {
-	if preconditions == nil {
-		return nil
+// checkPreconditions returns a *PreconditionError unless UID and resourceVersion of
+// the object are those of the preconditions.
+func checkPreconditions(preconditions *metav1.Preconditions, current *codec.Record) error {
+	if want := preconditions.UID; want != nil {
+		uid, err := current.UID()
+		if err != nil {
+			return err
+		}
+		if *want != uid {
+			return &PreconditionError{Field: "UID", Want: string(*want), Got: string(uid)}
+		}
 	}
-	if uid := preconditions.UID; uid != nil && *uid != obj.GetUID() {
-		return &PreconditionError{Field: "UID", Want: string(*uid), Got: string(obj.GetUID())}
-	}
-	if rv := preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
-		return &PreconditionError{Field: "ResourceVersion", Want: *rv, Got: obj.GetResourceVersion()}
+	if want := preconditions.ResourceVersion; want != nil {
+		if version := strconv.FormatInt(current.Revision(), 10); *want != version {
+			return &PreconditionError{Field: "ResourceVersion", Want: *want, Got: version}
+		}
 	}
 	return nil
 }

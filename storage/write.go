@@ -246,11 +246,7 @@ func (st *objState) check(preconditions *metav1.Preconditions) error {
 	if preconditions == nil || st.record == nil {
 		return nil
 	}
-	current, err := st.record.Shared()
-	if err != nil {
-		return err
-	}
-	return CheckPreconditions(preconditions, current)
+	return checkPreconditions(preconditions, st.record)
 }
 
 // dryUpdate completes a dry run, once st is the newest state.

@@ -117,6 +117,7 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "follow --encryption-provider-config when it changes")
 	flags.Var(&only{value: "application/vnd.kubernetes.protobuf"}, "storage-media-type", "encoding of built-in kinds in the store; no other one is supported yet")
 	flags.Var(opposite(&c.WithoutWatchCache), "watch-cache", "answer reads and watches from memory")
+	flags.Var(&bytesOrNoLimit{&c.MemoryLimit, ""}, "memory-limit", "memory that the server is to use, as 512Mi or 2Gi: near it, large requests wait or are answered with 429, and caches give back; 0 is any amount (default GOMEMLIMIT, or what the control group or the machine has)")
 	flags.Var(&bytesOrNoLimit{&c.CacheMemoryLimit, "256Mi"}, "cache-memory-limit", "memory for objects as JSON or protobuf that are kept to be sent again, as 512Mi or 2Gi; 0 is any amount")
 	flags.DurationVar(&c.EventTTL, "event-ttl", controlplane.DefaultEventTTL, "how long events are kept")
 	asBool(flags, "watch-cache")

@@ -101,6 +101,7 @@ func (r *runner) run(args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
+	limitMemory(&config, heapFloor)
 	if r.dir, err = os.MkdirTemp("", "mainstay-run-"); err != nil {
 		return fmt.Errorf("make a temporary folder: %w", err)
 	}

@@ -83,6 +83,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 			logger.Debug("the code of the start stays mapped", "err", err)
 		}
 	}
+	limitMemory(&config, heapFloor)
 	config.Expensive = newProcessors(calm)
 	s, err := server.New(config)
 	if err != nil {

@@ -130,6 +130,7 @@ func (w *collection) ownersOf(ctx context.Context, p *present) (found owners, er
 			found.dangling = append(found.dangling, owner)
 			continue
 		}
+		since := w.living.since()
 		meta, revision, err := w.stored(ctx, resource, namespace, owner.Name)
 		switch {
 		case err != nil:
@@ -141,6 +142,7 @@ func (w *collection) ownersOf(ctx context.Context, p *present) (found owners, er
 			found.waiting = append(found.waiting, owner)
 		default:
 			found.solid = append(found.solid, owner)
+			w.living.add(owner, p.name.Namespace, since)
 		}
 	}
 	return found, nil

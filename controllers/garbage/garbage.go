@@ -66,6 +66,7 @@ type collection struct {
 	graph  *graph
 	queue  *work.Queue[object]
 	absent absentOwners
+	living livingOwners
 	// synced: all objects have been seen. Before that, the graph may lack dependents,
 	// and what is to be looked at waits. They belong to the feed's goroutine.
 	synced  bool
@@ -83,6 +84,7 @@ func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
 // Reset implements changes.Subscriber.
 func (w *collection) Reset() {
 	w.graph.reset()
+	w.living.reset()
 	w.synced, w.waiting = false, nil
 }
 
@@ -108,6 +110,7 @@ func (w *collection) Changed(c *changes.Change) {
 	old, err := changes.MetaOf(c.Prev)
 	if err != nil {
 		old = changes.Meta{} // it was said when it was new
+		w.living.reset()     // whose end it is, if it is one, nobody knows
 	}
 	now, err := changes.MetaOf(c.Value)
 	if err != nil {
@@ -118,7 +121,7 @@ func (w *collection) Changed(c *changes.Change) {
 		return // most objects
 	}
 	o := w.graph.object(c.Path, c.Namespace, c.Name)
-	w.ownersChanged(o, others(&old), others(&now))
+	w.ownersChanged(o, c.Namespace, others(&old), others(&now))
 	if c.Value == nil {
 		w.gone(o, uidOf(old.UID))
 		return
@@ -137,7 +140,7 @@ func others(m *changes.Meta) []changes.Owner {
 
 // ownersChanged updates the edges of a dependent, looks at it if it has other owners
 // now, and at owners that waited for it.
-func (w *collection) ownersChanged(o object, old, now []changes.Owner) {
+func (w *collection) ownersChanged(o object, namespace string, old, now []changes.Owner) {
 	if slices.Equal(old, now) {
 		return
 	}
@@ -153,13 +156,14 @@ func (w *collection) ownersChanged(o object, old, now []changes.Owner) {
 	for _, owner := range now {
 		w.graph.add(uidOf(owner.UID), owner.Blocks, o) // again, where the same owner stood twice
 	}
-	if len(now) > 0 {
+	if len(now) > 0 && !w.living.all(now, namespace) {
 		w.add(o)
 	}
 }
 
 // gone looks at the dependents of an object that does not exist any more.
 func (w *collection) gone(o object, u uid) {
+	w.living.forget(u)
 	w.graph.setDying(u, o, false)
 	for _, dependent := range w.graph.dependents(u) {
 		w.add(dependent)
@@ -174,6 +178,7 @@ func (w *collection) policyChanged(o object, old, now *changes.Meta) {
 		return
 	}
 	u := uidOf(now.UID)
+	w.living.forget(u)
 	w.graph.setDying(u, o, policy != "")
 	if policy == "" {
 		return

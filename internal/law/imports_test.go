@@ -53,6 +53,7 @@ func rooms() []room {
 		{path: "rest", floor: 0, beside: []string{"codec"}},
 		{path: "telemetry", floor: 0, beside: []string{"request"}},
 		{path: "codec", floor: 0},
+		{path: "memory", floor: 0},
 		{path: "request", floor: 0},
 		{path: "authorizer", floor: 0, beside: []string{"request"}},
 		{path: "audit", floor: 0, beside: []string{"authorizer", "egress"}},

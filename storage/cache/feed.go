@@ -38,6 +38,9 @@ type FeedConfig struct {
 	Registerer prometheus.Registerer
 	// Idle is how long an unread cache is kept; 0 means DefaultIdle.
 	Idle time.Duration
+	// Pressed reports whether the process is short of memory: then an unread cache is
+	// dropped when it is next looked at. nil: it never is.
+	Pressed func() bool
 	// Log limits the recent changes that each cache keeps.
 	Log LogLimits
 }
@@ -48,6 +51,9 @@ const stopped = -1
 // DefaultIdle is how long an unread cache is kept.
 const DefaultIdle = 5 * time.Minute
 
+// pressedIdle is how long an unread cache is kept where the process is short of memory.
+const pressedIdle = 5 * time.Second
+
 // Feed is the one watch of everything that a server stores. It dispatches each
 // event to the caches of its key. While it does not run, Cachers read the backend.
 type Feed struct {
@@ -56,6 +62,7 @@ type Feed struct {
 	log     *slog.Logger
 	metrics *metrics
 	idle    time.Duration
+	pressed func() bool
 	limits  LogLimits
 
 	// dispatched: every event up to this revision has been dispatched. It is
@@ -96,7 +103,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	}
 	f := &Feed{
 		backend: cfg.Backend, prefix: keyPrefix(cfg.Prefix),
-		log: cfg.Logger, metrics: metrics, idle: cfg.Idle, limits: cfg.Log.withDefaults(),
+		log: cfg.Logger, metrics: metrics, idle: cfg.Idle, pressed: cfg.Pressed, limits: cfg.Log.withDefaults(),
 	}
 	f.dispatched.Store(stopped)
 	if f.log == nil {
@@ -104,6 +111,9 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	}
 	if f.idle == 0 {
 		f.idle = DefaultIdle
+	}
+	if f.pressed == nil {
+		f.pressed = func() bool { return false }
 	}
 	return f, nil
 }
@@ -224,9 +234,13 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 			from = max(from, batch.Revision)
 			f.advance(from)
 		case now := <-tidy.C:
+			idle := f.idle
+			if f.pressed() {
+				idle = min(idle, pressedIdle)
+			}
 			f.detachFunc(func(s *watchCache) bool {
 				s.expire(now)
-				return s.idleSince(now.Add(-f.idle))
+				return s.idleSince(now.Add(-idle))
 			})
 		case <-ctx.Done():
 			return from, ctx.Err()

@@ -277,7 +277,7 @@ func (w *world) mustChange(t *testing.T, name string, edit func(*apiextensionsv1
 // with the last one after half a minute.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
-	testserver.Eventually(t, 30*time.Second, condition)
+	testserver.Eventually(t, 2*time.Minute, condition)
 }
 
 // awaitGone waits until an object is no more.

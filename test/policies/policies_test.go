@@ -116,7 +116,7 @@ func (c *client) try(t *testing.T, namespace string, objects []*unstructured.Uns
 			continue
 		}
 		made := obj.DeepCopy()
-		testserver.Eventually(t, 10*time.Second, func() error { return c.create(t, namespace, made) }) // a definition is served a little later
+		testserver.Eventually(t, 2*time.Minute, func() error { return c.create(t, namespace, made) }) // a definition is served a little later
 		if strings.HasSuffix(obj.GetKind(), "Binding") {
 			t.Cleanup(func() { c.remove(t, obj) })
 		}

@@ -42,7 +42,7 @@ func follow[T codec.Object, R any](a *Authorizer, c *Config, name string, read f
 	return reflector.NewFollower(reflector.FollowerConfig[R]{
 		Name: name, Logger: c.Logger, Metrics: c.Metrics, Lock: &a.mu,
 		Read: func(record *codec.Record) (R, error) {
-			obj, err := codec.SharedAs[T](record)
+			obj, err := codec.AsWrittenAs[T](record)
 			if err != nil {
 				var none R
 				return none, err

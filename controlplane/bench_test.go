@@ -1,0 +1,128 @@
+package controlplane
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// benchPod is a pod as a Deployment's are; NAME, N and OWNER are replaced.
+const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"NAME","namespace":"bench","labels":{"app":"web","n":"N"},
+"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"web","uid":"OWNER","controller":true,"blockOwnerDeletion":true}]},
+"spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.2.3","ports":[{"containerPort":8080,"protocol":"TCP"}],
+"env":[{"name":"A","value":"1"},{"name":"B","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}],
+"resources":{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"256Mi"}},
+"livenessProbe":{"httpGet":{"path":"/healthz","port":8080},"periodSeconds":10},
+"volumeMounts":[{"name":"config","mountPath":"/etc/web"}]}],
+"volumes":[{"name":"config","configMap":{"name":"web"}}]}}`
+
+// discarded is an answer that nobody reads.
+type discarded struct {
+	header http.Header
+	code   int
+}
+
+func (d *discarded) Header() http.Header         { return d.header }
+func (d *discarded) WriteHeader(code int)        { d.code = code }
+func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discarded) FlushError() error           { return nil }
+
+// BenchmarkPodWrites are writes of a pod from the request to the answer, without a network,
+// over a store in memory: "bare" without rights, admission and controllers, "default" with
+// those that a server has by default. What they come to is the ratio of the two.
+func BenchmarkPodWrites(b *testing.B) {
+	bare := Options{AuthorizationModes: []string{"AlwaysAllow"}, DisableAdmissionPlugins: AdmissionPlugins(), Controllers: []string{"-namespace-controller"}}
+	for _, write := range []struct {
+		name, method, path, contentType string
+		body                            func(of benchedPod, n int) string
+		code                            int
+	}{
+		{"create", "POST", "", "application/json", func(of benchedPod, n int) string { return of.manifest(fmt.Sprint("p", n), n) }, http.StatusCreated},
+		{"update", "PUT", "/p", "application/json", func(of benchedPod, n int) string { return of.whole(n) }, http.StatusOK},
+		{"patch", "PATCH", "/p", "application/merge-patch+json", func(_ benchedPod, n int) string { return fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, n) }, http.StatusOK},
+		{"apply", "PATCH", "/p?fieldManager=bench&force=true", "application/apply-patch+yaml", func(of benchedPod, n int) string { return of.manifest("p", n) }, http.StatusOK},
+	} {
+		for _, server := range []struct {
+			name    string
+			options Options
+		}{{"bare", bare}, {"default", Options{}}} {
+			b.Run(write.name+"/"+server.name, func(b *testing.B) {
+				plane, err := New(newEnv(b), "/registry", server.options)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer plane.Close()
+				of := createBenchPod(b, plane)
+				b.ReportAllocs()
+				n, before := 0, processorTime(b)
+				for b.Loop() {
+					n++
+					r := httptest.NewRequest(write.method, benchPods+write.path, strings.NewReader(write.body(of, n)))
+					r.Header.Set("Content-Type", write.contentType)
+					w := &discarded{header: http.Header{}}
+					if plane.ServeHTTP(w, r); w.code != write.code {
+						b.Fatalf("%s %s: %d", write.method, r.URL, w.code)
+					}
+				}
+				b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(n), "CPU-µs/op")
+			})
+		}
+	}
+}
+
+const benchPods = "/api/v1/namespaces/bench/pods"
+
+// benchedPod is the owner of benchPods, and the pod "p" as it was stored first.
+type benchedPod struct{ owner, stored string }
+
+// manifest is what a pod is made of.
+func (of benchedPod) manifest(name string, n int) string {
+	return strings.NewReplacer("NAME", name, `"N"`, fmt.Sprintf(`"%d"`, n), "OWNER", of.owner).Replace(benchPod)
+}
+
+// whole is the pod "p" with another label, of any version.
+func (of benchedPod) whole(n int) string {
+	return strings.Replace(of.stored, `"n":"0"`, fmt.Sprintf(`"n":"%d"`, n), 1)
+}
+
+// createBenchPod creates the pod "p" once its namespace is ready for it.
+func createBenchPod(b *testing.B, plane *ControlPlane) benchedPod {
+	b.Helper()
+	create := func(path, body string) (int, string) {
+		return send(b, plane, "POST", path, body)
+	}
+	create("/api/v1/namespaces", `{"metadata":{"name":"bench"}}`)
+	_, owner := create("/api/v1/namespaces/bench/configmaps", `{"metadata":{"name":"web"}}`)
+	of := benchedPod{owner: valueOf(owner, "uid")}
+	for {
+		code, body := create(benchPods, of.manifest("p", 0))
+		if code == http.StatusCreated {
+			of.stored = strings.Replace(body, `"resourceVersion":"`+valueOf(body, "resourceVersion")+`",`, "", 1)
+			return of
+		}
+		if code != http.StatusForbidden { // its account is yet to come
+			b.Fatal(body)
+		}
+	}
+}
+
+// processorTime is what the process has used, on all processors.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// valueOf returns the text of a field in JSON.
+func valueOf(object, field string) string {
+	_, value, _ := strings.Cut(object, `"`+field+`":"`)
+	value, _, _ = strings.Cut(value, `"`)
+	return value
+}

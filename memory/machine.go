@@ -1,0 +1,133 @@
+package memory
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Limits of control groups below this many bytes are limits; above it they stand for none.
+const unlimited = math.MaxInt64 / 2
+
+// OfMachine returns how much memory the process may use, in bytes: what its control groups
+// allow, or else what the machine has. It is 0 where the root, that of a Linux file system,
+// does not say.
+func OfMachine(root fs.FS) (int64, error) {
+	total, err := memTotal(root)
+	if err != nil {
+		return 0, fmt.Errorf("find out how much memory the machine has: %w", err)
+	}
+	allowed, err := ofControlGroups(root)
+	if err != nil {
+		return 0, fmt.Errorf("find out how much memory the control group has: %w", err)
+	}
+	if allowed > 0 && (total == 0 || allowed < total) {
+		return allowed, nil
+	}
+	return total, nil
+}
+
+// memTotal reads proc(5)'s meminfo.
+func memTotal(root fs.FS) (int64, error) {
+	text, err := readIfThere(root, "proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		fields := strings.Fields(string(line))
+		if len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil || kib < 0 || kib > unlimited>>10 {
+				return 0, fmt.Errorf("/proc/meminfo says %q", strings.TrimSpace(string(line)))
+			}
+			return kib << 10, nil
+		}
+	}
+	return 0, nil
+}
+
+// ofControlGroups returns the least limit of the process's control groups, of either
+// version; 0 where there is none.
+func ofControlGroups(root fs.FS) (int64, error) {
+	text, err := readIfThere(root, "proc/self/cgroup")
+	if err != nil {
+		return 0, err
+	}
+	var least int64
+	for line := range bytes.Lines(text) {
+		// hierarchy:controllers:path
+		fields := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
+		if len(fields) < 3 {
+			continue
+		}
+		base, file := "", ""
+		switch {
+		case fields[1] == "":
+			base, file = "sys/fs/cgroup", "memory.max"
+		case fields[1] == "memory":
+			base, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		limit, err := leastOf(root, base, fields[2], file)
+		if err != nil {
+			return 0, err
+		}
+		if limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+	}
+	return least, nil
+}
+
+// leastOf returns the least limit of a group and all above it. A container may see only its
+// own group, as if it were the top.
+func leastOf(root fs.FS, base, group, file string) (int64, error) {
+	var least int64
+	for at := path.Join("/", group); ; at = path.Dir(at) {
+		limit, err := groupLimit(root, path.Join(base, at, file))
+		if err != nil {
+			return 0, err
+		}
+		if limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+		if at == "/" {
+			return least, nil
+		}
+	}
+}
+
+func groupLimit(root fs.FS, name string) (int64, error) {
+	text, err := readIfThere(root, name)
+	if err != nil || len(text) == 0 {
+		return 0, err
+	}
+	value := strings.TrimSpace(string(text))
+	if value == "max" {
+		return 0, nil
+	}
+	limit, err := strconv.ParseUint(value, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("/%s says %q", name, value)
+	}
+	if limit >= unlimited {
+		return 0, nil
+	}
+	return int64(limit), nil
+}
+
+// readIfThere returns the content of a file; none where it is not there, or not for this
+// process to see.
+func readIfThere(root fs.FS, name string) ([]byte, error) {
+	text, err := fs.ReadFile(root, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid) {
+		return nil, nil
+	}
+	return text, err
+}
