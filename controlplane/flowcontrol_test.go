@@ -207,3 +207,22 @@ func TestWithoutFlowControl(t *testing.T) {
 	close(release)
 	list.Wait()
 }
+
+// TestRetiredFlowSchemas: what an older version has declared goes, what administrators
+// have made or taken over stays.
+func TestRetiredFlowSchemas(t *testing.T) {
+	t.Parallel()
+	c := newRBACPlane(t)
+	body := func(name, automatic string) string {
+		return fmt.Sprintf(`{"apiVersion":"flowcontrol.apiserver.k8s.io/v1","kind":"FlowSchema","metadata":{"name":%q,"annotations":{"apf.kubernetes.io/autoupdate-spec":%q}},
+			"spec":{"priorityLevelConfiguration":{"name":"system"}}}`, name, automatic)
+	}
+	as(t, c, "admin", "POST", flowSchemasPath, body("retired", "true"), 201, "")
+	as(t, c, "admin", "POST", flowSchemasPath, body("taken-over", "false"), 201, "")
+	as(t, c, "admin", "POST", flowSchemasPath, flowSchemaBody("own", "system"), 201, "")
+	c.opened.Load().cluster.Start(t.Context())
+	as(t, c, "admin", "GET", flowSchemasPath+"/retired", "", 404, "")
+	for _, name := range []string{"taken-over", "own", "exempt", "global-default"} {
+		as(t, c, "admin", "GET", flowSchemasPath+"/"+name, "", 200, "")
+	}
+}

@@ -2,7 +2,7 @@
 // kube-apiserver v1.37 creates them: namespaces, the RBAC defaults, priority classes, the
 // configuration of flow control, and the service default/kubernetes with its endpoints.
 //
-// The declarations are in a file per kind. ensure.go creates and updates them, hooks.go
+// The declarations are in a file per kind. ensure.go creates, updates and retires them, hooks.go
 // schedules that, and endpoints.go publishes the addresses of a cluster's servers.
 //
 // Imports: codec, local, rest, storage.
