@@ -77,7 +77,6 @@ func New(config Config) *Control {
 	}
 	c.adjustAt.Store(int64(adjustmentPeriod))
 	c.Followers = c.newFollowers()
-	config.Metrics.add(c)
 	return c
 }
 
@@ -89,6 +88,7 @@ func (c *Control) configured() *configuration {
 	if current := c.current.Load(); current != nil {
 		return current
 	}
+	c.config.Metrics.add(c) // before the lock, which comes after that of Metrics
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current.Load() == nil {

@@ -101,7 +101,7 @@ func TestDistinguish(t *testing.T) {
 	if byUser.hash(seed, byUser.distinguish(jane, info)) == byUser.hash(seed, byUser.distinguish(joe, info)) {
 		t.Error("two users are one flow")
 	}
-	if byUser.hash(seed, "x") != byUser.hash(seed, "x") || byUser.hash(seed, "x") == byUser.hash(maphash.MakeSeed(), "x") {
+	if first, again := byUser.hash(seed, "x"), byUser.hash(seed, "x"); first != again || first == byUser.hash(maphash.MakeSeed(), "x") {
 		t.Error("a flow is told by its seed and nothing else")
 	}
 	l.configure(limited("l", 1, 0, queuing(1, 1)))

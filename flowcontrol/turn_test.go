@@ -259,7 +259,6 @@ func TestMetrics(t *testing.T) {
 	a, b := newControl(t, 100), newControl(t, 100)
 	for _, c := range []*Control{a, b} {
 		c.config.Metrics = metrics
-		metrics.add(c)
 		for range 2 {
 			defer take(c, requestOf(t, "jane", "GET", "/version")).End()
 		}
@@ -280,7 +279,6 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	b.Close()
-	metrics.remove(b)
 	if got := value("dispatched_requests_total"); got != 2 {
 		t.Errorf("%v", got)
 	}
@@ -321,7 +319,6 @@ func TestMetricFamilies(t *testing.T) {
 	}
 	c := newControl(t, 100)
 	c.config.Metrics = metrics
-	metrics.add(c)
 	take(c, requestOf(t, "jane", "POST", "/api/v1/namespaces/a/pods")).End()
 	families, err := registry.Gather()
 	if err != nil {
