@@ -114,14 +114,22 @@ func (c *ControlPlane) Close() {
 func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	opened := c.opened.Load()
 	if opened == nil {
-		if err := c.Open(r.Context()); err != nil {
-			c.env.Logger.Error("a control plane cannot be opened", "prefix", c.prefix, "err", err)
-			endpoints.WriteStatus(w, r, endpoints.StatusOf(apierrors.NewServiceUnavailable("the control plane cannot be opened now")))
+		if opened = c.openFor(w, r); opened == nil {
 			return
 		}
-		opened = c.opened.Load()
 	}
 	opened.handler.ServeHTTP(w, r)
+}
+
+// openFor opens the control plane for a request, which it answers where that fails: then
+// it returns nil.
+func (c *ControlPlane) openFor(w http.ResponseWriter, r *http.Request) *instance {
+	if err := c.Open(r.Context()); err != nil {
+		c.env.Logger.Error("a control plane cannot be opened", "prefix", c.prefix, "err", err)
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(apierrors.NewServiceUnavailable("the control plane cannot be opened now")))
+		return nil
+	}
+	return c.opened.Load()
 }
 
 // Withdraw removes this process from the endpoints of default/kubernetes, before it

@@ -121,29 +121,38 @@ func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *call) serve() error {
+	handle, err := c.handle()
+	if err != nil {
+		return err
+	}
+	return handle()
+}
+
+// handle returns what serves the request, or why nothing does.
+func (c *call) handle() (func() error, error) {
 	if strings.ContainsRune(c.info.Namespace+c.info.Name, 0) {
-		return apierrors.NewBadRequest("Name parameter invalid: may not contain a zero byte")
+		return nil, apierrors.NewBadRequest("Name parameter invalid: may not contain a zero byte")
 	}
 	if c.info.NameInPath {
 		if problems := path.IsValidPathSegmentName(c.info.Name); len(problems) > 0 {
-			return apierrors.NewBadRequest("Name parameter invalid: " + quoteProblem(c.info.Name, problems[0]))
+			return nil, apierrors.NewBadRequest("Name parameter invalid: " + quoteProblem(c.info.Name, problems[0]))
 		}
 	}
 	if connecter, ok := c.resource.Storage.(rest.Connecter); ok {
-		return c.connect(connecter)
+		return func() error { return c.connect(connecter) }, nil
 	}
 	if c.info.Tail != "" {
-		return notFoundResource()
+		return nil, notFoundResource()
 	}
 	handle := c.handler()
 	if handle == nil {
-		return methodNotAllowed()
+		return nil, methodNotAllowed()
 	}
 	if c.resource.Warning != "" {
 		request.AddWarning(c.r.Context(), c.resource.Warning)
 		c.annotateDeprecated()
 	}
-	return handle()
+	return handle, nil
 }
 
 // annotateDeprecated says in the audit event that the API is deprecated. The request

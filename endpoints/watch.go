@@ -22,30 +22,56 @@ import (
 // watch answers a request to follow a collection. Each batch of events that is
 // at hand goes out in one write.
 func (c *call) watch(s rest.Watcher) error {
-	t, err := c.negotiate(forWatch)
+	f, err := c.follow(s)
 	if err != nil {
 		return err
+	}
+	defer f.close()
+	if isWebSocket(c.r) {
+		return c.serveWebSocket(f)
+	}
+	return c.streamEvents(f)
+}
+
+// following is a watch under way.
+type following struct {
+	rest.Watch
+	ctx    context.Context // ends when the watch is to end
+	cancel context.CancelFunc
+	framer *framer
+}
+
+// follow begins a watch.
+func (c *call) follow(s rest.Watcher) (*following, error) {
+	t, err := c.negotiate(forWatch)
+	if err != nil {
+		return nil, err
 	}
 	options, raw, err := c.listOptions()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	framer, err := c.newFramer(t)
-	if err != nil {
-		return err
+	f := &following{}
+	if f.framer, err = c.newFramer(t); err != nil {
+		return nil, err
 	}
-	ctx, cancel := c.watchContext(raw.TimeoutSeconds)
-	defer cancel()
-	defer request.WatchInitialized(ctx) // at the latest: it may end before
-	w, err := s.Watch(ctx, c.namespace(), options)
-	if err != nil {
-		return err
+	f.ctx, f.cancel = c.watchContext(raw.TimeoutSeconds)
+	if f.Watch, err = s.Watch(f.ctx, c.namespace(), options); err != nil {
+		f.end()
+		return nil, err
 	}
-	defer func() { _ = w.Close() }()
-	if isWebSocket(c.r) {
-		return c.serveWebSocket(ctx, w, framer, t)
-	}
-	return c.streamEvents(ctx, w, framer, t)
+	return f, nil
+}
+
+// end ends what waits for the watch or with it.
+func (f *following) end() {
+	request.WatchInitialized(f.ctx) // at the latest: it may end before
+	f.cancel()
+}
+
+func (f *following) close() {
+	_ = f.Close()
+	f.end()
 }
 
 // watchContext ends when the request does (the client is gone, the server stops)
@@ -60,9 +86,9 @@ func (c *call) watchContext(seconds *int64) (context.Context, context.CancelFunc
 	return context.WithTimeout(c.r.Context(), timeout)
 }
 
-func (c *call) streamEvents(ctx context.Context, w rest.Watch, framer *framer, t target) error {
+func (c *call) streamEvents(f *following) error {
 	contentType := codec.JSONType
-	if t.media == codec.Protobuf {
+	if f.framer.target.media == codec.Protobuf {
 		contentType = codec.ProtobufType + ";stream=watch"
 	}
 	flusher := http.NewResponseController(c.w)
@@ -73,8 +99,8 @@ func (c *call) streamEvents(ctx context.Context, w rest.Watch, framer *framer, t
 	}
 	request.Release(c.r)
 	for {
-		events, err := w.Next(ctx)
-		if done := c.sendEvents(framer, flusher, events, err); done {
+		events, err := f.Next(f.ctx)
+		if done := c.sendEvents(f.framer, flusher, events, err); done {
 			return nil
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
-	"mainstay.dev/mainstay/rest"
 )
 
 func isWebSocket(r *http.Request) bool {
@@ -29,25 +28,25 @@ func headerHas(h http.Header, name, token string) bool {
 
 // serveWebSocket sends each event as one message: text for JSON, binary for
 // protobuf.
-func (c *call) serveWebSocket(ctx context.Context, w rest.Watch, framer *framer, t target) error {
+func (c *call) serveWebSocket(f *following) error {
 	server := websocket.Server{
 		// Authentication decides who may connect; an Origin says nothing of
 		// clients that are no browsers.
 		Handshake: func(*websocket.Config, *http.Request) error { return nil },
 		Handler: func(conn *websocket.Conn) {
-			if t.media == codec.Protobuf {
+			if f.framer.target.media == codec.Protobuf {
 				conn.PayloadType = websocket.BinaryFrame
 			}
-			c.sendMessages(ctx, conn, w, framer)
+			c.sendMessages(conn, f)
 		},
 	}
 	server.ServeHTTP(c.w, c.r)
 	return nil
 }
 
-func (c *call) sendMessages(ctx context.Context, conn *websocket.Conn, w rest.Watch, framer *framer) {
+func (c *call) sendMessages(conn *websocket.Conn, f *following) {
 	request.Release(c.r)
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	go func() {
 		// Whatever the client sends is dropped; the end of it ends the watch.
@@ -61,17 +60,17 @@ func (c *call) sendMessages(ctx context.Context, conn *websocket.Conn, w rest.Wa
 	}()
 	defer func() { _ = conn.Close() }()
 	for {
-		events, err := w.Next(ctx)
+		events, err := f.Next(ctx)
 		for i := range events {
-			frame, done := framer.appendBatch(nil, events[i:i+1], nil)
-			if _, err := conn.Write(framer.message(frame)); err != nil || done {
+			frame, done := f.framer.appendBatch(nil, events[i:i+1], nil)
+			if _, err := conn.Write(f.framer.message(frame)); err != nil || done {
 				return
 			}
 			c.countEvents(1, len(frame))
 		}
 		if err != nil {
-			if frame, _ := framer.appendBatch(nil, nil, err); len(frame) > 0 {
-				_, _ = conn.Write(framer.message(frame))
+			if frame, _ := f.framer.appendBatch(nil, nil, err); len(frame) > 0 {
+				_, _ = conn.Write(f.framer.message(frame))
 			}
 			return
 		}

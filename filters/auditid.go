@@ -19,17 +19,21 @@ const (
 // the ID.
 func AuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(auditIDHeader)
-		if id == "" {
-			id = uuid.NewString()
-		}
-		if len(id) > maxAuditIDLength {
-			id = strings.Clone(id[:maxAuditIDLength]) // and not all of it, for as long as a watch lives
-		}
 		response := wrap(w)
-		response.Header()[auditIDHeader] = []string{id}
+		response.Header()[auditIDHeader] = []string{newAuditID(r.Header)}
 		next.ServeHTTP(response, r)
 	})
+}
+
+func newAuditID(header http.Header) string {
+	id := header.Get(auditIDHeader)
+	if id == "" {
+		return uuid.NewString()
+	}
+	if len(id) > maxAuditIDLength {
+		return strings.Clone(id[:maxAuditIDLength]) // and not all of it, for as long as a watch lives
+	}
+	return id
 }
 
 // auditIDOf returns the ID that AuditID set.

@@ -30,30 +30,29 @@ type AuthenticateConfig struct {
 // not good are answered with 401 even where none would have been needed.
 func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			began := time.Now()
-			found, err := config.Authenticator.Authenticate(r)
-			if found == nil && err == nil && config.Anonymous(r.URL.Path) {
-				found = anonymous
+	authenticated := func(w http.ResponseWriter, r *http.Request) bool {
+		began := time.Now()
+		found, err := config.Authenticator.Authenticate(r)
+		if found == nil && err == nil && config.Anonymous(r.URL.Path) {
+			found = anonymous
+		}
+		config.Metrics.Observe(found, err, time.Since(began))
+		if found == nil {
+			if err != nil {
+				config.Logger.LogAttrs(r.Context(), telemetry.Verbosity(2), "unable to authenticate the request",
+					slog.Any("err", err), slog.String("audit-ID", request.AuditID(r.Context())))
 			}
-			config.Metrics.Observe(found, err, time.Since(began))
-			if found == nil {
-				if err != nil {
-					config.Logger.LogAttrs(r.Context(), telemetry.Verbosity(2), "unable to authenticate the request",
-						slog.Any("err", err), slog.String("audit-ID", request.AuditID(r.Context())))
-				}
-				if config.CloseHTTP2 && r.ProtoMajor == 2 {
-					w.Header().Set("Connection", "close")
-				}
-				config.OnError(w, r, apierrors.NewUnauthorized("Unauthorized"))
-				return
+			if config.CloseHTTP2 && r.ProtoMajor == 2 {
+				w.Header().Set("Connection", "close")
 			}
-			// Later handlers, such as the proxy to an aggregated server, must not
-			// see the client's credentials.
-			r.Header.Del("Authorization")
-			request.SetAuthentication(r.Context(), found)
-			next.ServeHTTP(w, r)
-		})
+			config.OnError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+			return false
+		}
+		// Later handlers, such as the proxy to an aggregated server, must not
+		// see the client's credentials.
+		r.Header.Del("Authorization")
+		request.SetAuthentication(r.Context(), found)
+		return true
 	}
+	return passing(authenticated)
 }

@@ -14,30 +14,29 @@ import (
 
 // Authorize lets pass what the authorizer allows and answers all else with 403.
 func Authorize(by authorizer.Authorizer, logger *slog.Logger, onError ErrorWriter) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := r.Context()
-			attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
-			decision, reason, err := by.Authorize(ctx, &attributes)
-			if decision == authorizer.DecisionAllow {
-				annotate(ctx, "allow", reason)
-				next.ServeHTTP(w, r)
-				return
+	authorized := func(w http.ResponseWriter, r *http.Request) bool {
+		ctx := r.Context()
+		attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
+		decision, reason, err := by.Authorize(ctx, &attributes)
+		if decision == authorizer.DecisionAllow {
+			annotate(ctx, "allow", reason)
+			return true
+		}
+		if err != nil {
+			logger.LogAttrs(ctx, slog.LevelError, "authorize the request", slog.Any("err", err), slog.String("audit-ID", request.AuditID(ctx)))
+			if decision != authorizer.DecisionDeny {
+				_ = request.Annotate(ctx, reasonAnnotation, "internal error") // or there is no room for it
+				onError(w, r, apierrors.NewInternalError(err))
+				return false
 			}
-			if err != nil {
-				logger.LogAttrs(ctx, slog.LevelError, "authorize the request", slog.Any("err", err), slog.String("audit-ID", request.AuditID(ctx)))
-				if decision != authorizer.DecisionDeny {
-					_ = request.Annotate(ctx, reasonAnnotation, "internal error") // or there is no room for it
-					onError(w, r, apierrors.NewInternalError(err))
-					return
-				}
-			}
-			annotate(ctx, "forbid", reason)
-			logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.String("reason", reason))
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			onError(w, r, authorizer.Forbidden(&attributes, reason))
-		})
+		}
+		annotate(ctx, "forbid", reason)
+		logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.String("reason", reason))
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		onError(w, r, authorizer.Forbidden(&attributes, reason))
+		return false
 	}
+	return passing(authorized)
 }
 
 // Audit annotations of a decision.

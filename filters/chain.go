@@ -17,6 +17,25 @@ import (
 // Filter wraps a handler in one concern.
 type Filter func(http.Handler) http.Handler
 
+// passing returns the filter that passes on the requests for which the function returns
+// true; it has answered all others. What it needs on the stack is free again while the
+// request is served, which matters to watches: there are many, and they wait.
+func passing(pass func(http.ResponseWriter, *http.Request) bool) Filter {
+	return func(next http.Handler) http.Handler { return &passer{pass, next} }
+}
+
+type passer struct {
+	pass func(http.ResponseWriter, *http.Request) bool
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (p *passer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.pass(w, r) {
+		p.next.ServeHTTP(w, r)
+	}
+}
+
 // Chain returns a handler that passes a request through filters in the order
 // given and then to final.
 func Chain(final http.Handler, filters ...Filter) http.Handler {

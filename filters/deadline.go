@@ -47,23 +47,28 @@ func Deadline(config DeadlineConfig) Filter {
 				next.ServeHTTP(w, r)
 				return
 			}
-			timeout, err := timeoutOf(r.URL, config.Max)
-			if err != nil {
-				config.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
-				return
-			}
-			ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))
-			defer cancel()
-			timed := r.WithContext(ctx)
-			k := &waker{config: &config, request: timed, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
-			k.response.withGuard(&k.guard)
-			stop := context.AfterFunc(ctx, k.wake)
-			defer k.end(false) // if the handler panics
-			next.ServeHTTP(k.response, timed)
-			stop()
-			k.finish()
+			config.serve(next, w, r)
 		})
 	}
+}
+
+// serve serves a request that is not long-running.
+func (c *DeadlineConfig) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	timeout, err := timeoutOf(r.URL, c.Max)
+	if err != nil {
+		c.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
+		return
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))
+	defer cancel()
+	timed := r.WithContext(ctx)
+	k := &waker{config: c, request: timed, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
+	k.response.withGuard(&k.guard)
+	stop := context.AfterFunc(ctx, k.wake)
+	defer k.end(false) // if the handler panics
+	next.ServeHTTP(k.response, timed)
+	stop()
+	k.finish()
 }
 
 // ErrTimeout is the answer to a request that took too long.

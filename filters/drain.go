@@ -98,29 +98,45 @@ func (d *Drain) closeIdleLocked() {
 func (d *Drain) Filter(onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			info := request.InfoFrom(r.Context())
-			if d.retry.Load() && !probe(info) {
-				w.Header().Set("Connection", "close")
-				w.Header().Set("Retry-After", "5")
-				onError(w, r, apierrors.NewTooManyRequests("The apiserver is shutting down, please try again later.", 5))
-				return
-			}
-			if !d.begin() {
-				w.Header().Set("Connection", "close")
-				w.Header().Set("Retry-After", "1")
-				onError(w, r, apierrors.NewServiceUnavailable("apiserver is shutting down"))
+			if err := d.admit(w.Header(), r); err != nil {
+				onError(w, r, err)
 				return
 			}
 			defer d.end()
 			if request.LongRunning(r.Context()) {
-				ctx, cancel := context.WithCancelCause(r.Context())
-				defer cancel(nil)
-				defer context.AfterFunc(d.stopping, func() { cancel(ErrStopping) })()
-				r = r.WithContext(ctx)
+				untilStop, release := d.untilStop(r)
+				defer release()
+				r = untilStop
 			}
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// untilStop returns a request whose context ends when the server begins to stop. release must
+// be called after it.
+func (d *Drain) untilStop(r *http.Request) (_ *http.Request, release func()) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	stop := context.AfterFunc(d.stopping, func() { cancel(ErrStopping) })
+	return r.WithContext(ctx), func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// admit begins a request, or returns why not.
+func (d *Drain) admit(answer http.Header, r *http.Request) error {
+	if d.retry.Load() && !probe(request.InfoFrom(r.Context())) {
+		answer.Set("Connection", "close")
+		answer.Set("Retry-After", "5")
+		return apierrors.NewTooManyRequests("The apiserver is shutting down, please try again later.", 5)
+	}
+	if !d.begin() {
+		answer.Set("Connection", "close")
+		answer.Set("Retry-After", "1")
+		return apierrors.NewServiceUnavailable("apiserver is shutting down")
+	}
+	return nil
 }
 
 // probe reports whether a request is a health check or the like, which are served

@@ -7,20 +7,18 @@ import "net/http"
 // the connection. A field takes several times its bytes in memory. Our HTTP/2
 // counts fields while it reads them; for what net/http reads it is done here.
 func HeaderLimit(max int) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fields := len(r.Trailer) // announced in the header, one name each
-			for _, values := range r.Header {
-				fields += len(values)
-			}
-			if fields > max {
-				w.Header().Set("Connection", "close")
-				http.Error(w, "431 Request Header Fields Too Large", http.StatusRequestHeaderFieldsTooLarge)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
+	return passing(func(w http.ResponseWriter, r *http.Request) bool {
+		fields := len(r.Trailer) // announced in the header, one name each
+		for _, values := range r.Header {
+			fields += len(values)
+		}
+		if fields > max {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "431 Request Header Fields Too Large", http.StatusRequestHeaderFieldsTooLarge)
+			return false
+		}
+		return true
+	})
 }
 
 // CloseChunked ends an HTTP/1.1 connection with the answer to a request whose body
@@ -29,10 +27,10 @@ func HeaderLimit(max int) Filter {
 // the request ends (RFC 9112, 6.1). net/http removes that header without a word,
 // and clients of an API hardly ever send chunks.
 func CloseChunked(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return passing(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 		}
-		next.ServeHTTP(w, r)
-	})
+		return true
+	})(next)
 }

@@ -14,25 +14,23 @@ import (
 // without revalidation: rights to see an object can change at any time.
 func CacheControl(next http.Handler) http.Handler {
 	value := []string{"no-cache, private"}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return passing(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header()["Cache-Control"] = value
-		next.ServeHTTP(w, r)
-	})
+		return true
+	})(next)
 }
 
 // HSTS sends Strict-Transport-Security with the directives given. Without
 // directives it does nothing.
 func HSTS(directives []string) Filter {
 	value := strings.Join(directives, "; ")
-	return func(next http.Handler) http.Handler {
-		if value == "" {
-			return next
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Strict-Transport-Security", value)
-			next.ServeHTTP(w, r)
-		})
+	if value == "" {
+		return func(next http.Handler) http.Handler { return next }
 	}
+	return passing(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Strict-Transport-Security", value)
+		return true
+	})
 }
 
 // CheckHSTS returns what is wrong with directives.

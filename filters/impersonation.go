@@ -39,29 +39,27 @@ type ImpersonateConfig struct {
 // nobody who comes later can take them for more than they are.
 func Impersonate(config ImpersonateConfig) Filter {
 	modes := newImpersonationModes(config.Authorizer, config.Constrained)
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := r.Context()
-			wanted, err := takeImpersonated(r.Header)
-			if err != nil {
-				config.OnError(w, r, err)
-				return
-			}
-			if wanted == nil {
-				next.ServeHTTP(w, r)
-				return
-			}
-			attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
-			impersonation, err := modes.impersonate(ctx, wanted, &attributes)
-			if err != nil {
-				config.Logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.Any("err", err))
-				config.OnError(w, r, err)
-				return
-			}
-			request.SetImpersonation(ctx, impersonation)
-			next.ServeHTTP(w, r)
-		})
+	impersonated := func(w http.ResponseWriter, r *http.Request) bool {
+		ctx := r.Context()
+		wanted, err := takeImpersonated(r.Header)
+		if err != nil {
+			config.OnError(w, r, err)
+			return false
+		}
+		if wanted == nil {
+			return true
+		}
+		attributes := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
+		impersonation, err := modes.impersonate(ctx, wanted, &attributes)
+		if err != nil {
+			config.Logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.Any("err", err))
+			config.OnError(w, r, err)
+			return false
+		}
+		request.SetImpersonation(ctx, impersonation)
+		return true
 	}
+	return passing(impersonated)
 }
 
 // takeImpersonated removes the impersonated user from a header. It is nil where the

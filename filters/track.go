@@ -29,19 +29,8 @@ func Track(config TrackConfig) Filter {
 	level := telemetry.Verbosity(3)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			t := tracked{config: &config, response: wrap(w), info: request.InfoFrom(r.Context()), start: time.Now()}
-			t.line = lineOf(r, config.Logger.Enabled(r.Context(), level))
-			t.labels = telemetry.Describe(r, t.info, config.Known != nil && config.Known(t.info))
-			t.longRunning = request.LongRunning(r.Context())
-			if t.longRunning {
-				defer config.Metrics.LongRunning(t.labels)()
-			} else {
-				ctx, trace := telemetry.NewTrace(r.Context(), t.start)
-				r, t.trace = r.WithContext(ctx), trace
-				mark := t.inFlight()
-				mark.Begin()
-				defer mark.End()
-			}
+			t := newTracked(&config, w, r, config.Logger.Enabled(r.Context(), level))
+			r = t.begin(r)
 			defer t.done(r.Context(), level) // also when the handler panics
 			next.ServeHTTP(t.response, r)
 			t.returned = true
@@ -59,6 +48,31 @@ type tracked struct {
 	start                 time.Time
 	longRunning, returned bool
 	line                  line
+	// What is to be ended: a long-running request has an end, others have a mark.
+	end  func()
+	mark *telemetry.Watermark
+}
+
+func newTracked(config *TrackConfig, w http.ResponseWriter, r *http.Request, userAgent bool) *tracked {
+	info := request.InfoFrom(r.Context())
+	return &tracked{
+		config: config, response: wrap(w), info: info, start: time.Now(), line: lineOf(r, userAgent),
+		labels:      telemetry.Describe(r, info, config.Known != nil && config.Known(info)),
+		longRunning: request.LongRunning(r.Context()),
+	}
+}
+
+// begin counts the request among those under way, and returns it with its trace, if it
+// gets one.
+func (t *tracked) begin(r *http.Request) *http.Request {
+	if t.longRunning {
+		t.end = t.config.Metrics.LongRunning(t.labels)
+		return r
+	}
+	ctx, trace := telemetry.NewTrace(r.Context(), t.start)
+	t.trace, t.mark = trace, t.inFlight()
+	t.mark.Begin()
+	return r.WithContext(ctx)
 }
 
 // line is the part of a request that is logged. The request itself must not be kept
@@ -96,6 +110,11 @@ func mutating(info *request.Info) bool {
 }
 
 func (t *tracked) done(ctx context.Context, level slog.Level) {
+	if t.longRunning {
+		defer t.end()
+	} else {
+		defer t.mark.End()
+	}
 	status := t.response.status
 	switch {
 	case status == 0 && t.returned:

@@ -29,9 +29,11 @@ type conn struct {
 	net      net.Conn
 	tls      *tls.ConnectionState
 	remote   string
-	handler  http.Handler
-	ctx      context.Context // of the connection; those of requests derive from it
-	began    time.Time
+	// general is net/http's handler, which knows requests for no path and servers without
+	// a handler. Others go to the server's own: what general would add to them is there.
+	general http.Handler
+	ctx     context.Context // of the connection; those of requests derive from it
+	began   time.Time
 
 	// Of the goroutine that reads.
 	framer  *h2.Framer
@@ -65,7 +67,7 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 		net:        nc,
 		tls:        state,
 		remote:     nc.RemoteAddr().String(),
-		handler:    h,
+		general:    h,
 		ctx:        ctx,
 		began:      time.Now(),
 		framer:     h2.NewFramer(nil, nc),

@@ -42,9 +42,13 @@ func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	s.in.avail = c.settings.window
 	s.body = body{stream: s, empty: ended, declared: r.length, needsContinue: r.expectsContinue}
 	s.response = response{stream: s, header: make(http.Header), declared: -1, head: r.request.Method == http.MethodHead}
-	s.handler = c.handler
-	if r.refusal != nil {
+	switch {
+	case r.refusal != nil:
 		s.handler = r.refusal
+	case c.hs.Handler == nil || r.request.RequestURI == "*":
+		s.handler = c.general
+	default:
+		s.handler = c.hs.Handler
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	s.cancel = cancel

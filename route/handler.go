@@ -24,29 +24,34 @@ type Handler struct {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	info := request.InfoFrom(r.Context())
-	if aggregated := h.aggregated(info); aggregated != nil {
-		aggregated.ServeHTTP(w, r)
+	resource, other := h.find(request.InfoFrom(r.Context()))
+	if resource != nil {
+		h.API.Serve(w, r, resource)
 		return
+	}
+	other.ServeHTTP(w, r)
+}
+
+// find returns the resource that a request is for, or else what answers it.
+func (h *Handler) find(info *request.Info) (*rest.Resource, http.Handler) {
+	if aggregated := h.aggregated(info); aggregated != nil {
+		return nil, aggregated
 	}
 	if info == nil || !info.IsResource {
-		h.NonResource.ServeHTTP(w, r)
-		return
+		return nil, h.NonResource
 	}
 	if info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/") {
-		http.NotFound(w, r) // the core group is below /api alone
-		return
+		return nil, http.NotFoundHandler() // the core group is below /api alone
 	}
 	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
 	resource := h.Catalog.Find(gv, info.Resource, info.Subresource)
 	switch {
 	case resource != nil && fits(resource, info):
-		h.API.Serve(w, r, resource)
+		return resource, nil
 	case info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
-		http.NotFound(w, r) // as kube-apiserver: for other groups not even a Status
-	default:
-		h.API.WriteNotFound(w, r)
+		return nil, http.NotFoundHandler() // as kube-apiserver: for other groups not even a Status
 	}
+	return nil, http.HandlerFunc(h.API.WriteNotFound)
 }
 
 // aggregated returns the handler of the aggregated group version that a request's
