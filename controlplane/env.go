@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -116,8 +117,10 @@ type Identity struct {
 	TokenWebhook *authn.WebhookTokens
 	// Anonymous says which requests need no credentials; nil: Options.ClosedToPublic.
 	Anonymous *authn.AnonymousConfig
-	// TokenKeys sign and verify service account tokens.
-	TokenKeys *serviceaccount.Keys
+	// TokenKeys sign and verify service account tokens, which may last as long as
+	// MaxTokenLifetime; 0: any time.
+	TokenKeys        serviceaccount.Keys
+	MaxTokenLifetime time.Duration
 }
 
 // Metrics are the metrics of control planes. All of a host share one.

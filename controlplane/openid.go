@@ -7,9 +7,11 @@ import (
 	"net/url"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/serviceaccount"
 )
 
 // Paths of service account issuer discovery, for verifying tokens without a
@@ -30,35 +32,28 @@ type openIDConfiguration struct {
 
 // installOpenID serves the issuer and the public keys of service account tokens, if
 // others can find them: the issuer has to be an https URL.
-func (i *instance) installOpenID() error {
+func (i *instance) installOpenID() {
 	issuer := i.options.ServiceAccountIssuers[0]
 	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" {
 		i.env.Logger.Warn("OpenID discovery is not served, as the issuer of service account tokens is no https URL", "issuer", issuer)
-		return nil
-	}
-	keys, err := i.env.Identity.TokenKeys.Document()
-	if err != nil {
-		return fmt.Errorf("publish the keys of service account tokens: %w", err)
+		return
 	}
 	uri := i.options.ServiceAccountJWKSURI
 	if uri == "" {
 		uri = i.env.PublicURL + openIDKeysPath
 	}
-	configuration, err := json.Marshal(openIDConfiguration{
-		Issuer: issuer, KeysURI: uri, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"},
-		Algorithms: i.env.Identity.TokenKeys.Algorithms(),
-	})
-	if err != nil {
-		return fmt.Errorf("publish the issuer of service account tokens: %w", err)
+	configuration := func(keys serviceaccount.Published) ([]byte, error) {
+		return json.Marshal(openIDConfiguration{
+			Issuer: issuer, KeysURI: uri, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"}, Algorithms: keys.Algorithms(),
+		})
 	}
-	i.paths.handle(openIDConfigurationPath, openIDHandler("application/json", configuration))
-	i.paths.handle(openIDKeysPath, openIDHandler("application/jwk-set+json", keys))
-	return nil
+	i.paths.handle(openIDConfigurationPath, i.openIDHandler("application/json", configuration))
+	i.paths.handle(openIDKeysPath, i.openIDHandler("application/jwk-set+json", serviceaccount.Published.Document))
 }
 
-// openIDHandler serves a document of one media type, and 406 to clients that do not
-// accept it.
-func openIDHandler(contentType string, body []byte) http.Handler {
+// openIDHandler serves a document about the keys as they are, of one media type, and 406 to
+// clients that do not accept it.
+func (i *instance) openIDHandler(contentType string, document func(serviceaccount.Published) ([]byte, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !accepts(r.Header.Get("Accept"), contentType) {
 			endpoints.WriteStatus(w, r, &metav1.Status{
@@ -67,8 +62,14 @@ func openIDHandler(contentType string, body []byte) http.Handler {
 			})
 			return
 		}
+		keys := i.env.Identity.TokenKeys.Published()
+		body, err := document(keys)
+		if err != nil {
+			i.api.WriteError(w, r, apierrors.NewInternalError(fmt.Errorf("publish the keys of service account tokens: %w", err)))
+			return
+		}
 		w.Header().Set("Content-Type", contentType)
-		w.Header().Set("Cache-Control", "public, max-age=3600")
+		w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.MaxAge.Seconds())))
 		_, _ = w.Write(body) // the client is gone
 	})
 }

@@ -28,9 +28,13 @@ const (
 
 // issuer issues tokens of service accounts.
 func (i *instance) issuer() *serviceaccount.Issuer {
+	expiration, lifetime := i.options.ServiceAccountMaxTokenExpiration, i.env.Identity.MaxTokenLifetime
+	if lifetime > 0 && (expiration == 0 || expiration > lifetime) {
+		expiration = lifetime
+	}
 	return &serviceaccount.Issuer{
 		Keys: i.env.Identity.TokenKeys, Name: i.options.ServiceAccountIssuers[0], Audiences: i.options.APIAudiences,
-		MaxExpiration: i.options.ServiceAccountMaxTokenExpiration, Extend: !i.options.WithoutTokenExtension,
+		MaxExpiration: expiration, MaxLifetime: lifetime, Extend: !i.options.WithoutTokenExtension,
 	}
 }
 
@@ -42,8 +46,9 @@ func (i *instance) openTokens() error {
 		Accounts:      local.For[*corev1.ServiceAccount](i.local, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
 		Pods:          local.For[*corev1.Pod](i.local, corev1.SchemeGroupVersion.WithResource("pods")),
 		Secrets:       secrets,
+		UsedSecrets:   secrets,
 		Nodes:         local.For[*corev1.Node](i.local, corev1.SchemeGroupVersion.WithResource("nodes")),
-		WithoutLookup: i.options.WithoutTokenLookup, Metrics: i.env.Metrics.Tokens,
+		WithoutLookup: i.options.WithoutTokenLookup, Metrics: i.env.Metrics.Tokens, Logger: i.env.Logger,
 	})
 	add := func(user func(context.Context, string) (*request.User, error)) {
 		if user != nil {

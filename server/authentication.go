@@ -80,6 +80,12 @@ func (c Config) checkAuthentication() error {
 	if c.AuthenticationConfigFile != "" && c.OIDC.isSet() {
 		errs = append(errs, errors.New("--authentication-config and the oidc-* flags are mutually exclusive"))
 	}
+	if c.ServiceAccountSigningEndpoint != "" && c.ServiceAccountSigningKeyFile != "" {
+		errs = append(errs, errors.New("service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive and cannot be set at the same time"))
+	}
+	if c.ServiceAccountSigningEndpoint != "" && len(c.ServiceAccountKeyFiles) > 0 {
+		errs = append(errs, errors.New("service-account-key-file and service-account-signing-endpoint are mutually exclusive and cannot be set at the same time"))
+	}
 	if version := c.TokenWebhookVersion; version != "v1" && version != "v1beta1" {
 		errs = append(errs, fmt.Errorf("--authentication-token-webhook-version is %q; it must be v1 or v1beta1", version))
 	}

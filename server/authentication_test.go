@@ -99,13 +99,13 @@ func TestOIDCFlags(t *testing.T) {
 		t.Errorf("without a claim that is required: %q", got)
 	}
 	for want, config := range map[string]OIDCConfig{
-		"must be specified together":     {IssuerURL: "https://x"},
-		`"HS256" is not supported`:       {IssuerURL: "https://x", ClientID: "c", SigningAlgs: []string{"HS256"}},
-		"URL scheme must be https":       {IssuerURL: "http://x", ClientID: "c"},
-		"must not overlap with":          {IssuerURL: "https://kubernetes.default.svc.cluster.local", ClientID: "c"},
-		"--oidc-ca-file: ":               {IssuerURL: "https://x", ClientID: "c", CAFile: "nowhere"},
-		"are mutually exclusive":         {IssuerURL: "https://x", ClientID: "c"},
-		"the CA bundle has no certifica": {IssuerURL: "https://x", ClientID: "c", CAFile: writeFile(t, "ca.pem", "nonsense")},
+		"must be specified together":                                {IssuerURL: "https://x"},
+		`"HS256" is not supported`:                                  {IssuerURL: "https://x", ClientID: "c", SigningAlgs: []string{"HS256"}},
+		"URL scheme must be https":                                  {IssuerURL: "http://x", ClientID: "c"},
+		"must not overlap with":                                     {IssuerURL: "https://kubernetes.default.svc.cluster.local", ClientID: "c"},
+		"--oidc-ca-file: ":                                          {IssuerURL: "https://x", ClientID: "c", CAFile: "nowhere"},
+		"are mutually exclusive":                                    {IssuerURL: "https://x", ClientID: "c"},
+		"data does not contain any valid RSA or ECDSA certificates": {IssuerURL: "https://x", ClientID: "c", CAFile: writeFile(t, "ca.pem", "nonsense")},
 	} {
 		whole := Config{DataDir: t.TempDir(), OIDC: config}
 		if strings.Contains(want, "exclusive") {

@@ -4,9 +4,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // certificates selects the serving certificate of a connection. It is safe for
@@ -51,11 +55,8 @@ func (c *certificates) setOwn(cert tls.Certificate) {
 
 // get is tls.Config.GetCertificate.
 func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	for _, sni := range c.sni {
-		cert := sni.file.get()
-		if matchesSNI(hello.ServerName, sni.names, cert.Leaf) {
-			return cert, nil
-		}
+	if cert := c.named(hello.ServerName); cert != nil {
+		return cert, nil
 	}
 	if c.file != nil {
 		return c.file.get(), nil
@@ -65,24 +66,44 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return &c.main, nil
 }
 
-func matchesSNI(host string, names []string, leaf *x509.Certificate) bool {
-	if host == "" {
-		return false
+// named returns the first certificate for a host name; nil: there is none. A whole name
+// comes before one with *, and names of the flag come before those of certificates.
+func (c *certificates) named(host string) *tls.Certificate {
+	if host == "" || len(c.sni) == 0 {
+		return nil
 	}
-	if len(names) == 0 {
-		return leaf != nil && leaf.VerifyHostname(host) == nil
-	}
-	for _, name := range names {
-		if strings.EqualFold(name, host) {
-			return true
-		}
-		if suffix, ok := strings.CutPrefix(name, "*"); ok {
-			if _, rest, found := strings.Cut(host, "."); found && strings.EqualFold("."+rest, suffix) {
-				return true
+	_, rest, _ := strings.Cut(host, ".")
+	for _, name := range []string{host, "*." + rest} {
+		for _, ofFlag := range []bool{true, false} {
+			for i := range c.sni {
+				if sni := &c.sni[i]; (len(sni.names) > 0) == ofFlag && sni.has(name) {
+					return sni.file.get()
+				}
 			}
 		}
 	}
-	return false
+	return nil
+}
+
+// has reports whether a certificate is for a name, in which the first label may be *.
+func (s *sniCertificate) has(name string) bool {
+	names := s.names
+	if len(names) == 0 {
+		names = s.file.now.Load().names
+	}
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+// hostNames returns the host names that a certificate is for. The common name is one, if
+// it can be.
+func hostNames(leaf *x509.Certificate) []string {
+	names := leaf.DNSNames
+	name := leaf.Subject.CommonName
+	isHost := len(validation.IsDNS1123Subdomain(strings.TrimPrefix(name, "*."))) == 0
+	if _, err := netip.ParseAddr(name); err != nil && isHost {
+		names = append([]string{name}, names...)
+	}
+	return names
 }
 
 // certificateFile is a certificate and its key in two files. While they cannot be
@@ -91,7 +112,8 @@ type certificateFile struct{ now atomic.Pointer[certificate] }
 
 type certificate struct {
 	tls.Certificate
-	pem []byte // with its chain
+	pem   []byte   // with its chain
+	names []string // that it is for
 }
 
 func openCertificateFile(reloader *fileReloader, flag, certFile, keyFile string) (*certificateFile, error) {
@@ -101,7 +123,7 @@ func openCertificateFile(reloader *fileReloader, flag, certFile, keyFile string)
 		if err != nil {
 			return fmt.Errorf("with the key %s: %w", keyFile, err)
 		}
-		f.now.Store(&certificate{cert, contents[0]})
+		f.now.Store(&certificate{cert, contents[0], hostNames(cert.Leaf)})
 		return nil
 	}, certFile, keyFile)
 }

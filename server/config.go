@@ -87,6 +87,9 @@ type Config struct {
 	// directory's own. ServiceAccountKeyFiles verify more of them.
 	ServiceAccountSigningKeyFile string
 	ServiceAccountKeyFiles       []string
+	// ServiceAccountSigningEndpoint is the socket of a program that does both instead; "":
+	// there is none.
+	ServiceAccountSigningEndpoint string
 	// TokenAuthFile lists bearer tokens; "": there are none.
 	TokenAuthFile string
 	// OpenID Connect providers are those of AuthenticationConfigFile, or the one of
@@ -164,6 +167,8 @@ type TLSConfig struct {
 	SNI          []SNICertificate
 	MinVersion   uint16   // of crypto/tls; 0: TLS 1.2
 	CipherSuites []uint16 // of crypto/tls, for TLS 1.2; none: Go's
+	// CurvePreferences are the key exchanges that are possible; none: Go's.
+	CurvePreferences []tls.CurveID
 }
 
 // EtcdTLSConfig configures TLS of connections to etcd.

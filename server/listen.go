@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -97,13 +98,24 @@ func (h *Host) publicURL() string {
 	return h.url()
 }
 
+// warnOfCiphers logs which of the configured cipher suites are not safe.
+func (h *Host) warnOfCiphers() {
+	for _, insecure := range tls.InsecureCipherSuites() {
+		if slices.Contains(h.config.TLS.CipherSuites, insecure.ID) {
+			h.logger.Warn(fmt.Sprintf("Use of insecure cipher '%s' detected.", insecure.Name), "flag", "--tls-cipher-suites")
+		}
+	}
+}
+
 func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
+	h.warnOfCiphers()
 	server := &http.Server{
 		Handler: handler,
 		TLSConfig: &tls.Config{
-			GetCertificate: h.certs.get,
-			MinVersion:     h.config.minTLSVersion(),
-			CipherSuites:   h.config.TLS.CipherSuites,
+			GetCertificate:   h.certs.get,
+			MinVersion:       h.config.minTLSVersion(),
+			CipherSuites:     h.config.TLS.CipherSuites,
+			CurvePreferences: h.config.TLS.CurvePreferences,
 			// Verified by authn.Certificates, so that a bad one gets a response.
 			ClientAuth: tls.RequestClientCert,
 			ClientCAs:  h.clientAuthorities(),

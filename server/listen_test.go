@@ -56,7 +56,7 @@ func serveOnPipes(t *testing.T, handler http.HandlerFunc) *pipes {
 	if s.dir, err = openDataDir(s.config.DataDir); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.openPKI(), s.openFrontProxy()); err != nil {
+	if err := errors.Join(s.openPKI(t.Context()), s.openFrontProxy()); err != nil {
 		t.Fatal(err)
 	}
 	server, err := s.newHTTPServer(handler)

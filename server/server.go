@@ -7,8 +7,9 @@
 // Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints,
 // feature, filters, filters/authn, filters/authn/oidc, filters/authz,
 // filters/authz/abac, filters/authz/webhook, http2, memory, openapi, pki,
-// registry, request, serviceaccount, storage/cache, storage/encryption,
-// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
+// registry, request, serviceaccount, serviceaccount/external, storage/cache,
+// storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// telemetry.
 package server
 
 import (
@@ -34,6 +35,7 @@ import (
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/serviceaccount"
+	"mainstay.dev/mainstay/serviceaccount/external"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/encryption"
 	"mainstay.dev/mainstay/storage/kv"
@@ -61,20 +63,22 @@ type Host struct {
 	stopping atomic.Bool // /readyz fails from here on
 
 	// What open adds, in its order.
-	dir        *dataDir // nil in memory
-	authority  *pki.Authority
-	tokenKeys  *serviceaccount.Keys
-	tokenUsers *tokenUsers
-	reloader   *fileReloader
-	certs      *certificates
-	clientCA   *clientCA
-	frontProxy *frontProxy
-	kubelets   kubelets
-	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
-	kubeconfig string                     // the administrator's, as a path
-	backend    kv.Backend
-	feed       *cache.Feed // nil without a watch cache
-	stopFeed   func()
+	dir       *dataDir // nil in memory
+	authority *pki.Authority
+	tokenKeys serviceaccount.Keys
+	// externalKeys are tokenKeys where another program keeps them, or nil.
+	externalKeys *external.Keys
+	tokenUsers   *tokenUsers
+	reloader     *fileReloader
+	certs        *certificates
+	clientCA     *clientCA
+	frontProxy   *frontProxy
+	kubelets     kubelets
+	handshake    atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
+	kubeconfig   string                     // the administrator's, as a path
+	backend      kv.Backend
+	feed         *cache.Feed // nil without a watch cache
+	stopFeed     func()
 	// stopEncryption is nil where nothing is encrypted.
 	stopEncryption func()
 	// tunnels is done when upgraded connections are to end.
@@ -172,7 +176,7 @@ func (h *Host) open(ctx context.Context) error {
 		return err
 	}
 	var below errgroup.Group // a first start waits for the disk in both
-	below.Go(h.openPKI)
+	below.Go(func() error { return h.openPKI(ctx) })
 	below.Go(h.openFrontProxy)
 	below.Go(h.openKubelets)
 	below.Go(func() error { return h.openStorage(ctx) })
@@ -193,6 +197,9 @@ func (h *Host) open(ctx context.Context) error {
 		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.ServingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
 		KubeletCertificate: h.kubelets.certificate, KubeletAuthorities: h.kubelets.authorities,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
+	}
+	if h.externalKeys != nil {
+		h.env.Identity.MaxTokenLifetime = h.externalKeys.MaxLifetime()
 	}
 	if err := h.openAuthorization(); err != nil {
 		return err
@@ -262,6 +269,9 @@ func (h *Host) close() error {
 	}
 	if h.stopEncryption != nil {
 		h.stopEncryption()
+	}
+	if h.externalKeys != nil {
+		errs = append(errs, h.externalKeys.Close())
 	}
 	if h.backend != nil {
 		if err := h.backend.Close(); err != nil {

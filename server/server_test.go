@@ -513,28 +513,6 @@ func TestOwnCertificates(t *testing.T) {
 	}
 }
 
-func TestMatchesSNI(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		host  string
-		names []string
-		want  bool
-	}{
-		{"a.example.com", []string{"a.example.com"}, true},
-		{"A.example.com", []string{"a.example.com"}, true},
-		{"b.example.com", []string{"*.example.com"}, true},
-		{"b.c.example.com", []string{"*.example.com"}, false},
-		{"example.com", []string{"*.example.com"}, false},
-		{"other.org", []string{"a.example.com", "*.example.com"}, false},
-		{"", []string{"a.example.com"}, false},
-	}
-	for _, tt := range tests {
-		if got := matchesSNI(tt.host, tt.names, nil); got != tt.want {
-			t.Errorf("%s by %s: %t, want %t", tt.host, tt.names, got, tt.want)
-		}
-	}
-}
-
 // BenchmarkStart is the time from New to the first good answer of /readyz.
 func BenchmarkStart(b *testing.B) {
 	bench := func(b *testing.B, dir func() string) {

@@ -20,12 +20,12 @@ import (
 
 // openPKI loads or creates keys and certificates, and writes the administrator's
 // kubeconfig.
-func (h *Host) openPKI() error {
+func (h *Host) openPKI(ctx context.Context) error {
 	var err error
 	if h.authority, err = pki.Open(h.dir.pki()); err != nil {
 		return err
 	}
-	if err = h.openTokenKeys(); err != nil {
+	if err = h.openTokenKeys(ctx); err != nil {
 		return err
 	}
 	if err = h.openTokenUsers(); err != nil {

@@ -1,17 +1,22 @@
 package server
 
 import (
+	"context"
 	"crypto"
 	"fmt"
 	"os"
 
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/serviceaccount"
+	"mainstay.dev/mainstay/serviceaccount/external"
 )
 
-// openTokenKeys loads the keys of service account tokens: those of the flags, or the
-// data directory's own. What the signing key has signed is good with either.
-func (h *Host) openTokenKeys() error {
+// openTokenKeys opens the keys of service account tokens: those of another program, of the
+// flags, or the data directory's own.
+func (h *Host) openTokenKeys(ctx context.Context) error {
+	if h.config.ServiceAccountSigningEndpoint != "" {
+		return h.openExternalKeys(ctx)
+	}
 	signer, err := h.tokenSigner()
 	if err != nil {
 		return err
@@ -26,6 +31,24 @@ func (h *Host) openTokenKeys() error {
 	}
 	h.tokenKeys, err = serviceaccount.NewKeys(signer, public...)
 	return err
+}
+
+// openExternalKeys waits for the program that signs. What may be asked of it is known only
+// then.
+func (h *Host) openExternalKeys(ctx context.Context) error {
+	metrics, err := external.NewMetrics(h.registry)
+	if err != nil {
+		return err
+	}
+	h.externalKeys, err = external.Open(ctx, external.Config{Socket: h.config.ServiceAccountSigningEndpoint, Metrics: metrics, Logger: h.logger})
+	if err != nil {
+		return fmt.Errorf("--service-account-signing-endpoint: %w", err)
+	}
+	h.tokenKeys = h.externalKeys
+	if wanted, most := h.config.ServiceAccountMaxTokenExpiration, h.externalKeys.MaxLifetime(); wanted > most {
+		return fmt.Errorf("service-account-max-token-expiration cannot be set longer than the token expiration supported by service-account-signing-endpoint: %s > %s", wanted, most)
+	}
+	return nil
 }
 
 func (h *Host) tokenSigner() (crypto.Signer, error) {

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/serviceaccount/external/externaltest"
 )
 
 // exchange sends an object, and reads the answer into answer if it is a success. It
@@ -323,5 +324,48 @@ func TestTokenKeys(t *testing.T) {
 	}
 	if _, body = fetch(t, s.admin, s.URL+"/openid/v1/jwks"); strings.Count(body, `"kid"`) != 3 {
 		t.Error(body)
+	}
+}
+
+// TestExternalSigner: another program signs the tokens, whose keys are published and good
+// until it has others.
+func TestExternalSigner(t *testing.T) {
+	t.Parallel()
+	plugin := externaltest.New(t)
+	s := startWithAccount(t, Config{ServiceAccountSigningEndpoint: plugin.Socket})
+	token := s.token(t, `{"expirationSeconds":86400}`)
+	if *token.Spec.ExpirationSeconds != int64(externaltest.MaxExpiration/time.Second) {
+		t.Errorf("a token for %d s", *token.Spec.ExpirationSeconds)
+	}
+	if status := s.review(t, token.Status.Token); !status.Authenticated {
+		t.Errorf("%+v", status)
+	}
+	pod := claimsOf(t, s.token(t, `{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p"},"expirationSeconds":3607}`).Status.Token)
+	if lasts := pod["exp"].(float64) - pod["nbf"].(float64); lasts != externaltest.MaxExpiration.Seconds() {
+		t.Errorf("the token of a pod lasts %g s", lasts)
+	}
+	if _, body := fetch(t, s.admin, s.URL+"/openid/v1/jwks"); !strings.Contains(body, `"kid":"1"`) {
+		t.Error(body)
+	}
+	plugin.Change(func(a *externaltest.Answers) { a.Keys = nil })
+	plugin.Rotate(t, "2")
+	_ = s.token(t, `{}`) // of a key that is fetched now
+	if status := s.review(t, token.Status.Token); status.Authenticated {
+		t.Error("a token of a key that is gone is good")
+	}
+	if _, body := fetch(t, s.admin, s.URL+"/openid/v1/jwks"); strings.Contains(body, `"kid":"1"`) || !strings.Contains(body, `"kid":"2"`) {
+		t.Error(body)
+	}
+	if _, body := fetch(t, s.admin, s.URL+"/metrics"); !strings.Contains(body, `apiserver_externaljwt_sign_request_total{code="OK"} 3`) {
+		t.Error("signatures are not counted")
+	}
+	for want, config := range map[string]Config{
+		"service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive": {ServiceAccountSigningKeyFile: "x"},
+		"service-account-key-file and service-account-signing-endpoint are mutually exclusive":         {ServiceAccountKeyFiles: []string{"x"}},
+	} {
+		config.ServiceAccountSigningEndpoint = plugin.Socket
+		if _, err := New(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

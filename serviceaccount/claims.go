@@ -14,10 +14,19 @@ const LegacyIssuer = "kubernetes/serviceaccount"
 // or verified.
 type Claims struct {
 	jwt.Claims
+	// Audience hides that of jwt.Claims, which is never set.
+	Audience Audience `json:"aud,omitempty"`
 	// Bound is nil in tokens of LegacyIssuer.
 	Bound *Bound `json:"kubernetes.io,omitempty"`
 	Legacy
 }
+
+// Audience is a list in every token, one of a single audience too: jwt.Audience would be a string
+// then, which some verifiers do not expect of kube-apiserver. Both are read.
+type Audience []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *Audience) UnmarshalJSON(data []byte) error { return (*jwt.Audience)(a).UnmarshalJSON(data) }
 
 // Bound names the account of a token, and what it is bound to: at most one of Pod and
 // Secret, or else the node. With a pod, Node is only informed about.
@@ -42,6 +51,15 @@ type Legacy struct {
 	Secret    string `json:"kubernetes.io/serviceaccount/secret.name,omitempty"`
 	Name      string `json:"kubernetes.io/serviceaccount/service-account.name,omitempty"`
 	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid,omitempty"`
+}
+
+// Encode returns the payload of a token.
+func (c *Claims) Encode() ([]byte, error) {
+	payload, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode the claims of a service account token: %w", err)
+	}
+	return payload, nil
 }
 
 func readClaims(payload []byte) (*Claims, error) {

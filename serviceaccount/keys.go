@@ -7,6 +7,7 @@
 package serviceaccount
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rsa"
@@ -18,20 +19,43 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Keys sign and verify tokens. They are immutable and safe for concurrent use.
-type Keys struct {
+// Keys sign and verify tokens. They are safe for concurrent use.
+type Keys interface {
+	// Sign returns a token that says the claims.
+	Sign(ctx context.Context, claims *Claims) (string, error)
+	// Verify returns the claims of a token that one of the keys has signed. Its errors
+	// reach clients, in kube-apiserver's words.
+	Verify(ctx context.Context, token *Token) (*Claims, error)
+	// Generation is another number when other keys are good than before. What was
+	// verified with keys of another generation is verified again.
+	Generation() uint64
+	// Published returns the keys that others may verify with.
+	Published() Published
+}
+
+// Published are the keys that others may verify with, for MaxAge.
+type Published struct {
+	Keys   []jose.JSONWebKey
+	MaxAge time.Duration
+}
+
+// LocalKeys are keys that the server has itself. They are immutable.
+type LocalKeys struct {
 	signer jose.Signer
 	public []jose.JSONWebKey
 }
 
+var _ Keys = (*LocalKeys)(nil)
+
 // NewKeys returns the keys of a server: it signs with signer, and what signer or one of
 // more has signed is good. They must be RSA keys, or ECDSA keys on P-256, P-384 or P-521.
-func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*Keys, error) {
-	k := &Keys{}
+func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*LocalKeys, error) {
+	k := &LocalKeys{}
 	for _, key := range append([]crypto.PublicKey{signer.Public()}, more...) {
 		public, err := webKey(key)
 		if err != nil {
@@ -53,18 +77,19 @@ func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*Keys, error) {
 
 // webKey returns a public key as others see it. The ID does not give the key away.
 func webKey(key crypto.PublicKey) (jose.JSONWebKey, error) {
-	algorithm, err := algorithmOf(key)
-	if err != nil {
-		return jose.JSONWebKey{}, err
-	}
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
 		return jose.JSONWebKey{}, fmt.Errorf("encode a key of service account tokens: %w", err)
 	}
 	sum := sha256.Sum256(der)
-	return jose.JSONWebKey{
-		Key: key, KeyID: base64.RawURLEncoding.EncodeToString(sum[:]), Algorithm: string(algorithm), Use: "sig",
-	}, nil
+	return WebKey(key, base64.RawURLEncoding.EncodeToString(sum[:]))
+}
+
+// WebKey returns a public key as others see it. It is an error if no token can be signed
+// with such a key.
+func WebKey(key crypto.PublicKey, id string) (jose.JSONWebKey, error) {
+	algorithm, err := algorithmOf(key)
+	return jose.JSONWebKey{Key: key, KeyID: id, Algorithm: string(algorithm), Use: "sig"}, err
 }
 
 func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
@@ -86,32 +111,43 @@ func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 	return "", fmt.Errorf("a key of service account tokens is a %T; it must be an RSA or ECDSA key", key)
 }
 
-// Document returns the public keys as a JSON Web Key Set (RFC 7517).
-func (k *Keys) Document() ([]byte, error) {
-	return json.Marshal(jose.JSONWebKeySet{Keys: k.public})
+// Document returns the keys as a JSON Web Key Set (RFC 7517).
+func (p Published) Document() ([]byte, error) {
+	return json.Marshal(jose.JSONWebKeySet{Keys: p.Keys})
 }
 
-// Algorithms returns the names of the algorithms of the public keys, each once.
-func (k *Keys) Algorithms() []string {
+// Algorithms returns the names of the algorithms of the keys, each once.
+func (p Published) Algorithms() []string {
 	var names []string
-	for _, key := range k.public {
+	for _, key := range p.Keys {
 		names = append(names, key.Algorithm)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Sign returns a token that says the claims.
-func (k *Keys) Sign(claims *Claims) (string, error) {
-	payload, err := json.Marshal(claims)
+// Published implements Keys.
+func (k *LocalKeys) Published() Published { return Published{Keys: k.public, MaxAge: time.Hour} }
+
+// Generation implements Keys.
+func (k *LocalKeys) Generation() uint64 { return 0 }
+
+// Sign implements Keys.
+func (k *LocalKeys) Sign(_ context.Context, claims *Claims) (string, error) {
+	payload, err := claims.Encode()
 	if err != nil {
-		return "", fmt.Errorf("encode the claims of a service account token: %w", err)
+		return "", err
 	}
 	signed, err := k.signer.Sign(payload)
 	if err != nil {
 		return "", fmt.Errorf("sign a service account token: %w", err)
 	}
 	return signed.CompactSerialize()
+}
+
+// Verify implements Keys.
+func (k *LocalKeys) Verify(_ context.Context, token *Token) (*Claims, error) {
+	return token.Verify(k.public)
 }
 
 // Token is a token that was parsed and not verified.
@@ -136,15 +172,16 @@ func Parse(token string) *Token {
 	return &Token{signature: signature, Issuer: claims.Issuer}
 }
 
-// Verify returns the claims of a token that one of the keys has signed. Its errors
-// reach clients, in kube-apiserver's words.
-func (k *Keys) Verify(token *Token) (*Claims, error) {
-	id := token.signature.Signatures[0].Header.KeyID
-	err := errors.New("invalid signature, no keys found")
-	for i := range k.public {
-		if key := &k.public[i]; id == "" || key.KeyID == id {
+// KeyID is of the key that the token says was used; "": it does not say.
+func (t *Token) KeyID() string { return t.signature.Signatures[0].Header.KeyID }
+
+// Verify returns the claims of a token that one of the keys has signed.
+func (t *Token) Verify(keys []jose.JSONWebKey) (*Claims, error) {
+	id, err := t.KeyID(), errors.New("invalid signature, no keys found")
+	for i := range keys {
+		if key := &keys[i]; id == "" || key.KeyID == id {
 			var payload []byte
-			if payload, err = token.signature.Verify(key.Key); err == nil {
+			if payload, err = t.signature.Verify(key.Key); err == nil {
 				return readClaims(payload)
 			}
 		}

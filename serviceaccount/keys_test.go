@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"slices"
 	"strings"
@@ -94,17 +95,35 @@ func TestSign(t *testing.T) {
 		if n := len(keys.public); n != 2 {
 			t.Errorf("%d public keys, want 2", n)
 		}
-		token, err := keys.Sign(&Claims{Claims: jwt.Claims{Issuer: "i", Audience: []string{"a"}}, Bound: &Bound{Namespace: "n"}})
+		token, err := keys.Sign(t.Context(), &Claims{Claims: jwt.Claims{Issuer: "i"}, Audience: []string{"a"}, Bound: &Bound{Namespace: "n"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		claims, err := keys.Verify(Parse(token))
+		claims, err := keys.Verify(t.Context(), Parse(token))
 		if err != nil || claims.Issuer != "i" || claims.Bound.Namespace != "n" {
 			t.Errorf("%+v, %v", claims, err)
 		}
-		if document, err := keys.Document(); err != nil || bytes.Contains(document, []byte(`"d"`)) {
+		if document, err := keys.Published().Document(); err != nil || bytes.Contains(document, []byte(`"d"`)) {
 			t.Errorf("the document has a private key: %s, %v", document, err)
 		}
+	}
+}
+
+// TestAudience: an audience is a list in what is signed, and may be a string in what is verified.
+func TestAudience(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(&Claims{Audience: []string{"a"}})
+	if err != nil || !bytes.Contains(data, []byte(`"aud":["a"]`)) {
+		t.Errorf("%s, %v", data, err)
+	}
+	for _, text := range []string{`{"aud":"a"}`, `{"aud":["a"]}`} {
+		claims, err := readClaims([]byte(text))
+		if err != nil || !slices.Equal(claims.Audience, []string{"a"}) {
+			t.Errorf("%s: %+v, %v", text, claims, err)
+		}
+	}
+	if claims, err := readClaims([]byte(`{"aud":1}`)); err == nil {
+		t.Errorf("%+v", claims)
 	}
 }
 
@@ -114,7 +133,7 @@ func FuzzParse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, err := keys.Sign(&Claims{Claims: jwt.Claims{Issuer: "i"}})
+	good, err := keys.Sign(f.Context(), &Claims{Claims: jwt.Claims{Issuer: "i"}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -122,7 +141,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("a.b.c")
 	f.Fuzz(func(t *testing.T, token string) {
 		if parsed := Parse(token); parsed != nil && !strings.HasPrefix(token, good[:strings.LastIndexByte(good, '.')]) {
-			if claims, err := keys.Verify(parsed); err == nil {
+			if claims, err := keys.Verify(t.Context(), parsed); err == nil {
 				t.Errorf("%q is taken: %+v", token, claims)
 			}
 		}
@@ -134,13 +153,13 @@ func BenchmarkVerify(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	token, err := keys.Sign(&Claims{Claims: jwt.Claims{Issuer: "i"}, Bound: &Bound{Namespace: "n"}})
+	token, err := keys.Sign(b.Context(), &Claims{Claims: jwt.Claims{Issuer: "i"}, Bound: &Bound{Namespace: "n"}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := keys.Verify(Parse(token)); err != nil {
+		if _, err := keys.Verify(b.Context(), Parse(token)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -98,7 +98,7 @@ func New(config Config) *Bootstrap {
 	ranges := &Hook{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR, after: system}
 	b.hooks = []*Hook{
 		system,
-		{Name: "start-legacy-token-tracking-controller", run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }, after: system},
+		{Name: "start-legacy-token-tracking-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }, after: system},
 		{Name: "rbac/bootstrap-roles", run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }, after: system},
 		{Name: "scheduling/bootstrap-system-priority-classes", run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
 		{Name: "priority-and-fairness-config-producer", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},

@@ -143,6 +143,7 @@ func (f *serveFlags) tls(flags *pflag.FlagSet) {
 	flags.StringVar(&t.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
 	flags.Var(&sniCertificates{&t.SNI}, "tls-sni-cert-key", "another serving certificate as CERT,KEY or CERT,KEY:NAME,...; may be repeated")
 	flags.Var(&tlsVersion{to: &t.MinVersion}, "tls-min-version", "oldest version of TLS: "+strings.Join(tlsVersionNames(), ", ")+" (default VersionTLS12)")
+	flags.Var(&curves{&t.CurvePreferences}, "tls-curve-preferences", "key exchanges that are possible, as numbers of crypto/tls.CurveID, comma-separated; Go chooses among them (default: Go's)")
 	flags.Var(&cipherSuites{to: &t.CipherSuites}, "tls-cipher-suites", "cipher suites of TLS 1.2 by their names, comma-separated (default: Go's)")
 	flags.StringSliceVar(&f.config.HSTSDirectives, "strict-transport-security-directives", nil, "HSTS directives to send, comma-separated: max-age=SECONDS, includeSubDomains, preload")
 }
@@ -160,6 +161,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&c.ServiceAccountIssuers, "service-account-issuer", nil, "issuer of service account tokens, which other programs find by it if it is an https URL; may be repeated: the first one issues tokens, all are taken (default https://kubernetes.default.svc.cluster.local)")
 	flags.StringVar(&c.ServiceAccountSigningKeyFile, "service-account-signing-key-file", "", "private RSA or ECDSA key that signs service account tokens (default: the data directory's own)")
 	flags.StringArrayVar(&c.ServiceAccountKeyFiles, "service-account-key-file", nil, "RSA or ECDSA keys that verify service account tokens, besides the one that signs them; may be repeated")
+	flags.StringVar(&c.ServiceAccountSigningEndpoint, "service-account-signing-endpoint", "", "path of the socket of a program that signs service account tokens and has the keys that verify them, instead of key files (ExternalJWTSigner of k8s.io/externaljwt)")
 	flags.StringVar(&c.ServiceAccountJWKSURI, "service-account-jwks-uri", "", "https URL of the keys of service account tokens in OpenID discovery (default: on this server)")
 	flags.StringSliceVar(&c.APIAudiences, "api-audiences", nil, "audiences of tokens for this server, comma-separated (default: the issuers of service account tokens)")
 	flags.DurationVar(&c.ServiceAccountMaxTokenExpiration, "service-account-max-token-expiration", 0, "longest time that a service account token may be asked for, from 1h on; 0 is any time")

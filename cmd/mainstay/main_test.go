@@ -71,7 +71,7 @@ func TestCommandLine(t *testing.T) {
 		{"unknown flag", []string{"serve", "--nope"}, 2, nil, []string{"unknown flag: --nope", `See "mainstay serve --help"`}},
 		{"not built yet", []string{"serve", "--egress-selector-config-file=x"}, 2, nil, []string{"mainstay: --egress-selector-config-file is not supported yet\n"}},
 		{"a bool not built yet", []string{"serve", "--contention-profiling"}, 2, nil, []string{"--contention-profiling is not supported yet"}},
-		{"two not built yet", []string{"serve", "--etcd-servers-overrides=x", "--service-account-signing-endpoint=y"}, 2, nil, []string{"--etcd-servers-overrides is not supported yet", "--service-account-signing-endpoint is not supported yet"}},
+		{"two not built yet", []string{"serve", "--etcd-servers-overrides=x", "--egress-selector-config-file=y"}, 2, nil, []string{"--etcd-servers-overrides is not supported yet", "--egress-selector-config-file is not supported yet"}},
 		{"underscores", []string{"serve", "--egress_selector_config_file=x"}, 2, nil, []string{"--egress-selector-config-file is not supported yet"}},
 		{"flow control without seats", inDir("--max-requests-inflight=0", "--max-mutating-requests-inflight=0"), 2, nil, []string{"--max-requests-inflight=0 and --max-mutating-requests-inflight=0 must add up to something positive"}},
 		{"seconds that are none", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},
@@ -102,8 +102,13 @@ func TestCommandLine(t *testing.T) {
 		{"a verbosity that is none", inDir("-v=abc"), 2, nil, []string{"mainstay: --v is \"abc\"; it must be a number\n"}},
 		{"neither true nor false", inDir("--watch-cache=abc"), 2, nil, []string{"mainstay: --watch-cache is \"abc\"; it must be true or false\n"}},
 		{"a range that is none", inDir("--service-cluster-ip-range=10.0.0.0"), 2, nil, []string{"not a CIDR"}},
-		{"a cipher that is none", inDir("--tls-cipher-suites=ROT13"), 2, nil, []string{`cipher suite "ROT13" is not known`}},
-		{"a TLS version that is none", inDir("--tls-min-version=1.2"), 2, nil, []string{"VersionTLS12"}},
+		{"a cipher that is none", inDir("--tls-cipher-suites=ROT13"), 2, nil, []string{"Cipher suite ROT13 not supported or doesn't exist"}},
+		{"a TLS version that is none", inDir("--tls-min-version=1.2"), 2, nil, []string{`unknown tls version "1.2"; it must be one of VersionTLS10`}},
+		{"a curve that is none", inDir("--tls-curve-preferences=1"), 2, nil, []string{"curve preference 1 is not supported by the current Go version"}},
+		{"a curve out of range", inDir("--tls-curve-preferences=70000"), 2, nil, []string{"curve preference 70000 is out of range (must be 1-65535)"}},
+		{"a curve twice", inDir("--tls-curve-preferences=29,29"), 2, nil, []string{"duplicate curve preference 29"}},
+		{"a certificate for no names", inDir("--tls-sni-cert-key=c,k:"), 2, nil, []string{"empty names list is not allowed"}},
+		{"another certificate without key", inDir("--tls-sni-cert-key=c"), 2, nil, []string{"expected comma separated certificate and key file paths"}},
 		{"a certificate without key", inDir("--tls-cert-file=x"), 2, nil, []string{"--tls-cert-file and --tls-private-key-file must be given together"}},
 		{"a negative limit", inDir("--max-requests-inflight=-1"), 2, nil, []string{"cannot be negative"}},
 		{"etcd without a scheme", inDir("--etcd-servers=127.0.0.1:2379"), 2, nil, []string{`--etcd-servers: etcd server "127.0.0.1:2379" is not a URL`}},
@@ -198,7 +203,7 @@ func TestFlagsReachTheConfig(t *testing.T) {
 	err := flags.all.Parse([]string{
 		"--data-dir=/d", "--bind-address=::1", "--secure-port=7", "--max-requests-inflight=0", "--max-mutating-requests-inflight=5",
 		"--min-request-timeout=60", "--anonymous-auth=false", "--allow-privileged=false", "--profiling=false", "--watch-cache=false", "--service-cluster-ip-range=10.96.0.0/12,fd00::/108",
-		"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--tls-sni-cert-key=c,k:a,*.b", "--tls-sni-cert-key=d,l",
+		"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "--tls-curve-preferences=29,4588", "--tls-sni-cert-key=c,k:a,*.b", "--tls-sni-cert-key=d,l",
 		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h", "--cache-memory-limit=1Gi", "--http2-server=net/http",
 	})
 	if err != nil {
@@ -206,8 +211,8 @@ func TestFlagsReachTheConfig(t *testing.T) {
 	}
 	c := flags.config
 	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.WithoutPriorityAndFairness, c.MinRequestTimeout, c.ClosedToPublic, c.DenyPrivileged,
-		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.HTTP2Server)
-	want := "/d::1 7 -1 5 true 1m0s true true true true [10.96.0.0/12 fd00::/108] 772 [49199] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
+		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.CurvePreferences, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.HTTP2Server)
+	want := "/d::1 7 -1 5 true 1m0s true true true true [10.96.0.0/12 fd00::/108] 772 [49199 52392] [X25519 X25519MLKEM768] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -255,7 +256,11 @@ func (v *tlsVersion) Set(value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it must be one of %s", strings.Join(tlsVersionNames(), ", "))
+	if value == "" {
+		*v.to, v.name = 0, ""
+		return nil
+	}
+	return fmt.Errorf("unknown tls version %q; it must be one of %s", value, strings.Join(tlsVersionNames(), ", "))
 }
 func (v *tlsVersion) String() string { return v.name }
 func (v *tlsVersion) Type() string   { return "string" }
@@ -278,12 +283,25 @@ type cipherSuites struct {
 	names []string
 }
 
+// olderCipherName returns the name that Go has for one of two suites that kube-apiserver
+// knows by another name, too.
+func olderCipherName(name string) string {
+	switch name {
+	case "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305":
+		return name + "_SHA256"
+	}
+	return name
+}
+
 func (c *cipherSuites) Set(value string) error {
+	if value == "" {
+		return nil
+	}
 	known := append(tls.CipherSuites(), tls.InsecureCipherSuites()...)
 	for name := range strings.SplitSeq(value, ",") {
-		i := slices.IndexFunc(known, func(s *tls.CipherSuite) bool { return s.Name == name })
+		i := slices.IndexFunc(known, func(s *tls.CipherSuite) bool { return s.Name == olderCipherName(name) })
 		if i < 0 {
-			return fmt.Errorf("cipher suite %q is not known", name)
+			return fmt.Errorf("Cipher suite %s not supported or doesn't exist", name)
 		}
 		*c.to = append(*c.to, known[i].ID)
 		c.names = append(c.names, name)
@@ -293,18 +311,51 @@ func (c *cipherSuites) Set(value string) error {
 func (c *cipherSuites) String() string { return strings.Join(c.names, ",") }
 func (c *cipherSuites) Type() string   { return "strings" }
 
+// curves is a list of key exchanges by the numbers of crypto/tls.
+type curves struct{ to *[]tls.CurveID }
+
+func (c *curves) Set(value string) error {
+	if value == "" {
+		return nil
+	}
+	for text := range strings.SplitSeq(value, ",") {
+		number, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q is not a number", text)
+		}
+		id := tls.CurveID(number)
+		switch {
+		case number < 1 || number > math.MaxUint16:
+			return fmt.Errorf("curve preference %d is out of range (must be 1-%d)", number, math.MaxUint16)
+		case slices.Contains(*c.to, id):
+			return fmt.Errorf("duplicate curve preference %d", number)
+		case strings.HasPrefix(id.String(), "CurveID("):
+			return fmt.Errorf("curve preference %d is not supported by the current Go version", number)
+		}
+		*c.to = append(*c.to, id)
+	}
+	return nil
+}
+func (c *curves) String() string { return "" }
+func (c *curves) Type() string   { return "numbers" }
+
 // sniCertificates is a repeated flag of CERT,KEY[:NAME,...].
 type sniCertificates struct{ to *[]server.SNICertificate }
 
 func (s *sniCertificates) Set(value string) error {
 	files, names, hasNames := strings.Cut(value, ":")
 	cert, key, ok := strings.Cut(files, ",")
-	if !ok || cert == "" || key == "" || strings.Contains(key, ",") {
-		return errors.New("it must be CERT,KEY or CERT,KEY:NAME,...")
+	sni := server.SNICertificate{CertFile: strings.TrimSpace(cert), KeyFile: strings.TrimSpace(key)}
+	if !ok || sni.CertFile == "" || sni.KeyFile == "" || strings.Contains(key, ",") {
+		return errors.New("expected comma separated certificate and key file paths")
 	}
-	sni := server.SNICertificate{CertFile: cert, KeyFile: key}
 	if hasNames {
-		sni.Names = strings.Split(names, ",")
+		if strings.TrimSpace(names) == "" {
+			return errors.New("empty names list is not allowed")
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			sni.Names = append(sni.Names, strings.TrimSpace(name))
+		}
 	}
 	*s.to = append(*s.to, sni)
 	return nil

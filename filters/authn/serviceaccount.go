@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -24,9 +25,15 @@ type Getter[T any] interface {
 	Get(ctx context.Context, name types.NamespacedName) (T, error)
 }
 
+// Updater changes an object. change may be called more than once, each time with an
+// object of its own; where it changes nothing, nothing is written.
+type Updater[T any] interface {
+	Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error)
+}
+
 // ServiceAccountConfig configures a verifier of service account tokens.
 type ServiceAccountConfig struct {
-	Keys *serviceaccount.Keys
+	Keys serviceaccount.Keys
 	// Issuers are whose tokens are taken.
 	Issuers []string
 	// Audiences are the server's own; tokens for another one are not good for it.
@@ -38,11 +45,15 @@ type ServiceAccountConfig struct {
 	Pods     Getter[*corev1.Pod]
 	Secrets  Getter[*corev1.Secret]
 	Nodes    Getter[*corev1.Node]
+	// UsedSecrets, if set, writes into secrets when their tokens were last used; nil: that
+	// is not noted.
+	UsedSecrets Updater[*corev1.Secret]
 	// WithoutLookup takes tokens of secrets although the secret or the account is gone.
 	WithoutLookup bool
 
 	// Metrics count uses; nil: nobody reads them.
 	Metrics *ServiceAccountMetrics
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 // ServiceAccounts verifies tokens of service accounts, those of secrets
@@ -50,8 +61,15 @@ type ServiceAccountConfig struct {
 // objects say is asked each time: whoever deletes one has revoked its tokens.
 type ServiceAccounts struct {
 	config ServiceAccountConfig
-	// verified holds the claims of tokens with a good signature, by their SHA-256.
+	// verified holds the claims of tokens with a good signature, by verifiedToken.
 	verified *lru.Cache
+}
+
+// verifiedToken is a token, by its SHA-256, and the generation of the keys that it is good
+// with.
+type verifiedToken struct {
+	sum        [sha256.Size]byte
+	generation uint64
 }
 
 // verifiedTokens bounds ServiceAccounts.verified; an entry is about a kilobyte.
@@ -62,12 +80,15 @@ func NewServiceAccounts(config ServiceAccountConfig) *ServiceAccounts {
 	if config.Metrics == nil {
 		config.Metrics, _ = NewServiceAccountMetrics(prometheus.NewRegistry()) // an empty one refuses nothing
 	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
 	return &ServiceAccounts{config: config, verified: lru.New(verifiedTokens)}
 }
 
 // Verify implements TokenVerifier.
 func (s *ServiceAccounts) Verify(ctx context.Context, token string, audiences []string) (*request.User, []string, error) {
-	claims, err := s.claims(token)
+	claims, err := s.claims(ctx, token)
 	if claims == nil {
 		return nil, nil, err
 	}
@@ -89,23 +110,23 @@ func (s *ServiceAccounts) Verify(ctx context.Context, token string, audiences []
 
 // claims returns what a token says that one of the keys has signed; nil without an
 // error for tokens of others.
-func (s *ServiceAccounts) claims(token string) (*serviceaccount.Claims, error) {
-	sum := sha256.Sum256([]byte(token))
-	if known, ok := s.verified.Get(sum); ok {
+func (s *ServiceAccounts) claims(ctx context.Context, token string) (*serviceaccount.Claims, error) {
+	key := verifiedToken{sha256.Sum256([]byte(token)), s.config.Keys.Generation()}
+	if known, ok := s.verified.Get(key); ok {
 		return known.(*serviceaccount.Claims), nil
 	}
 	parsed := serviceaccount.Parse(token)
 	if parsed == nil || parsed.Issuer != serviceaccount.LegacyIssuer && !slices.Contains(s.config.Issuers, parsed.Issuer) {
 		return nil, nil
 	}
-	claims, err := s.config.Keys.Verify(parsed)
+	claims, err := s.config.Keys.Verify(ctx, parsed)
 	if err != nil {
 		return nil, err
 	}
 	if claims.Issuer != parsed.Issuer { // the same claim, read before and after
 		return nil, fmt.Errorf("token issuer %q is invalid", claims.Issuer)
 	}
-	s.verified.Add(sum, claims)
+	s.verified.Add(key, claims)
 	return claims, nil
 }
 

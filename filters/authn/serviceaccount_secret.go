@@ -6,17 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
 )
 
-// invalidSince is the label of secrets whose token was not used for so long that
-// kube-controller-manager took it out of use.
-const invalidSince = "kubernetes.io/legacy-token-invalid-since"
+// Labels of secrets whose tokens are tracked, both of them days.
+const (
+	// lastUsed is when the token was last used.
+	lastUsed = "kubernetes.io/legacy-token-last-used"
+	// invalidSince is when kube-controller-manager took the token out of use, because it
+	// had not been used for so long.
+	invalidSince = "kubernetes.io/legacy-token-invalid-since"
+)
 
 // ofSecret verifies the token of a secret, which does not end by itself.
 func (s *ServiceAccounts) ofSecret(ctx context.Context, token string, claims *serviceaccount.Claims) (*request.User, error) {
@@ -25,14 +32,12 @@ func (s *ServiceAccounts) ofSecret(ctx context.Context, token string, claims *se
 		return nil, err
 	}
 	if !s.config.WithoutLookup {
-		account, err := s.lookup(ctx, token, names)
+		secret, account, err := s.lookup(ctx, token, names)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(account.Secrets, func(ref corev1.ObjectReference) bool { return ref.Name == names.Secret }) {
-			s.config.Metrics.automatic.Inc()
-		} else {
-			s.config.Metrics.manual.Inc()
+		if err := s.trackUse(ctx, secret, account); err != nil {
+			return nil, err
 		}
 	}
 	return &request.User{
@@ -55,28 +60,67 @@ func checkLegacy(subject string, names *serviceaccount.Legacy) error {
 	return nil
 }
 
-// lookup returns the account of a token whose secret still holds it.
-func (s *ServiceAccounts) lookup(ctx context.Context, token string, names *serviceaccount.Legacy) (*corev1.ServiceAccount, error) {
+// lookup returns the secret that still holds a token, and the account whose token it is.
+func (s *ServiceAccounts) lookup(ctx context.Context, token string, names *serviceaccount.Legacy) (*corev1.Secret, *corev1.ServiceAccount, error) {
 	secret, err := s.config.Secrets.Get(ctx, types.NamespacedName{Namespace: names.Namespace, Name: names.Secret})
 	switch {
 	case err != nil || secret.DeletionTimestamp != nil:
-		return nil, errors.New("Token has been invalidated")
+		return nil, nil, errors.New("Token has been invalidated")
 	case subtle.ConstantTimeCompare(secret.Data[corev1.ServiceAccountTokenKey], []byte(token)) == 0:
-		return nil, errors.New("Token does not match server's copy")
+		return nil, nil, errors.New("Token does not match server's copy")
 	}
 	account, err := s.config.Accounts.Get(ctx, types.NamespacedName{Namespace: names.Namespace, Name: names.Name})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case account.DeletionTimestamp != nil:
-		return nil, fmt.Errorf("ServiceAccount %s/%s has been deleted", names.Namespace, names.Name)
+		return nil, nil, fmt.Errorf("ServiceAccount %s/%s has been deleted", names.Namespace, names.Name)
 	case string(account.UID) != names.UID:
-		return nil, fmt.Errorf("ServiceAccount UID (%s) does not match claim (%s)", account.UID, names.UID)
+		return nil, nil, fmt.Errorf("ServiceAccount UID (%s) does not match claim (%s)", account.UID, names.UID)
 	}
-	if secret.Labels[invalidSince] != "" {
+	return secret, account, nil
+}
+
+// trackUse notes the use of a token, one that was taken out of use too, which is refused.
+// Those that an account lists were made by a controller, and not by somebody who wanted one.
+func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
+	defer s.markUsed(ctx, secret, time.Now())
+	annotate := func(use, value string) {
+		_ = request.Annotate(ctx, "authentication.k8s.io/legacy-token-"+use, value) // or there is no room for it
+	}
+	switch {
+	case secret.Labels[invalidSince] != "":
 		s.config.Metrics.invalid.Inc()
-		return nil, fmt.Errorf("the token in secret %s/%s for service account %s/%s has been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the 'kubernetes.io/legacy-token-invalid-since' label from the secret to temporarily allow use of this token",
-			names.Namespace, names.Secret, names.Namespace, names.Name)
+		annotate("invalidated", secret.Name+"/"+secret.Namespace)
+		return fmt.Errorf("the token in secret %s/%s for service account %s/%s has been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the '%s' label from the secret to temporarily allow use of this token",
+			secret.Namespace, secret.Name, account.Namespace, account.Name, invalidSince)
+	case slices.ContainsFunc(account.Secrets, func(ref corev1.ObjectReference) bool { return ref.Name == secret.Name }):
+		s.config.Metrics.automatic.Inc()
+		annotate("autogenerated-secret", secret.Name)
+		request.AddWarning(ctx, "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated secret-based tokens.")
+	default:
+		s.config.Metrics.manual.Inc()
+		annotate("manual-secret", secret.Name)
 	}
-	return account, nil
+	return nil
+}
+
+// markUsed writes into a secret that its token was used today; tomorrow's date is that of
+// another server, whose clock is ahead. A token is good whether that can be written or not.
+func (s *ServiceAccounts) markUsed(ctx context.Context, secret *corev1.Secret, now time.Time) {
+	today, tomorrow := now.UTC().Format(time.DateOnly), now.UTC().AddDate(0, 0, 1).Format(time.DateOnly)
+	marked := func(s *corev1.Secret) bool { return s.Labels[lastUsed] == today || s.Labels[lastUsed] == tomorrow }
+	if s.config.UsedSecrets == nil || marked(secret) {
+		return
+	}
+	name := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
+	_, err := s.config.UsedSecrets.Update(ctx, name, func(current *corev1.Secret) error {
+		if current.UID == secret.UID && !marked(current) {
+			metav1.SetMetaDataLabel(&current.ObjectMeta, lastUsed, today)
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		s.config.Logger.Error("the last use of a service account token cannot be written into its secret", "secret", name, "err", err)
+	}
 }

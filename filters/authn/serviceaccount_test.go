@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,7 @@ func (o objects[T]) Get(_ context.Context, name types.NamespacedName) (T, error)
 	return obj, nil
 }
 
-func newTokenKeys(t testing.TB) *serviceaccount.Keys {
+func newTokenKeys(t testing.TB) serviceaccount.Keys {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -44,9 +45,9 @@ func newTokenKeys(t testing.TB) *serviceaccount.Keys {
 	return keys
 }
 
-func sign(t testing.TB, keys *serviceaccount.Keys, claims *serviceaccount.Claims) string {
+func sign(t testing.TB, keys serviceaccount.Keys, claims *serviceaccount.Claims) string {
 	t.Helper()
-	token, err := keys.Sign(claims)
+	token, err := keys.Sign(t.Context(), claims)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +63,11 @@ func boundClaims(change func(*serviceaccount.Claims)) *serviceaccount.Claims {
 	now := time.Now()
 	claims := &serviceaccount.Claims{
 		Claims: jwt.Claims{
-			Issuer: "https://issuer", Audience: []string{"api"}, ID: "1", IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
+			Issuer: "https://issuer", ID: "1", IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
 			Expiry: jwt.NewNumericDate(now.Add(time.Hour)),
 		},
-		Bound: &serviceaccount.Bound{Namespace: "a", ServiceAccount: serviceaccount.Ref{Name: "bot", UID: "u"}},
+		Audience: []string{"api"},
+		Bound:    &serviceaccount.Bound{Namespace: "a", ServiceAccount: serviceaccount.Ref{Name: "bot", UID: "u"}},
 	}
 	if change != nil {
 		change(claims)
@@ -73,7 +75,7 @@ func boundClaims(change func(*serviceaccount.Claims)) *serviceaccount.Claims {
 	return claims
 }
 
-func newAccountVerifier(keys *serviceaccount.Keys) *ServiceAccounts {
+func newAccountVerifier(keys serviceaccount.Keys) *ServiceAccounts {
 	going := named("going", "g")
 	going.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(30 * time.Second)}
 	return NewServiceAccounts(ServiceAccountConfig{
@@ -196,6 +198,60 @@ func TestTokensOfSecrets(t *testing.T) {
 				t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
 			}
 		}
+	}
+}
+
+// writes is a secret, and how often it was written.
+type writes struct {
+	secret *corev1.Secret
+	count  int
+	err    error
+}
+
+func (w *writes) Update(_ context.Context, _ types.NamespacedName, change func(*corev1.Secret) error) (*corev1.Secret, error) {
+	after := w.secret.DeepCopy()
+	if err := errors.Join(w.err, change(after)); err != nil {
+		return nil, err
+	}
+	if !maps.Equal(after.Labels, w.secret.Labels) {
+		w.secret, w.count = after, w.count+1
+	}
+	return after, nil
+}
+
+// TestMarkUsed: a use is written once a day, into the secret that was used, and a token
+// is good although that fails.
+func TestMarkUsed(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	stored := func(day string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "1", Labels: map[string]string{lastUsed: day}}}
+	}
+	for _, tt := range []struct {
+		name, seen, stored, want string
+		err                      error
+	}{
+		{"never before", "", "", "2026-11-22", nil},
+		{"yesterday", "2026-11-21", "2026-11-21", "2026-11-22", nil},
+		{"today", "2026-11-22", "2026-11-22", "2026-11-22", nil},
+		{"tomorrow, by another server", "2026-11-23", "2026-11-23", "2026-11-23", nil},
+		{"today, by another request meanwhile", "", "2026-11-22", "2026-11-22", nil},
+		{"nonsense", "x", "x", "2026-11-22", nil},
+		{"that cannot be written", "", "", "", errors.New("full")},
+	} {
+		w := &writes{secret: stored(tt.stored), err: tt.err}
+		s := NewServiceAccounts(ServiceAccountConfig{UsedSecrets: w})
+		s.markUsed(t.Context(), stored(tt.seen), noon)
+		if got := w.secret.Labels[lastUsed]; got != tt.want || w.count > 1 || w.count == 1 && tt.stored == tt.want {
+			t.Errorf("%s: %s after %d writes, want %s", tt.name, got, w.count, tt.want)
+		}
+	}
+	another := stored("")
+	another.UID = "2"
+	w := &writes{secret: another}
+	NewServiceAccounts(ServiceAccountConfig{UsedSecrets: w}).markUsed(t.Context(), stored(""), noon)
+	if w.count > 0 {
+		t.Error("another secret of the name was marked")
 	}
 }
 

@@ -221,7 +221,7 @@ func (w *WebhookConfiguration) checkConnection(at *field.Path) field.ErrorList {
 	case "":
 		return one(field.Required(at.Child("type"), ""))
 	case "KubeConfigFile":
-	default: // InCluster is for servers that run in a cluster of another one's
+	default: // InClusterConfig is not for kube-apiserver, as its documentation says
 		return one(field.NotSupported(at.Child("type"), w.ConnectionInfo.Type, []string{"KubeConfigFile"}))
 	}
 	file := w.ConnectionInfo.KubeConfigFile

@@ -119,3 +119,19 @@ func TestInOrder(t *testing.T) {
 		t.Errorf("counted %v", counted)
 	}
 }
+
+// FuzzConfiguration: no file makes the server panic.
+func FuzzConfiguration(f *testing.F) {
+	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
+	f.Add(head + "authorizers: [{type: Node, name: node}, {type: RBAC, name: rbac}]")
+	f.Add(head + "authorizers: [{type: Webhook, name: h, webhook: {timeout: 3s, connectionInfo: {type: KubeConfigFile}, matchConditions: [{expression: request.user == 'a'}]}}, null]")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseConfiguration([]byte(text))
+		if err != nil {
+			return
+		}
+		if list, err := c.Open(nil); err == nil && len(list) != len(c.Authorizers) {
+			t.Errorf("%d authorizers of %d", len(list), len(c.Authorizers))
+		}
+	})
+}

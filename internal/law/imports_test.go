@@ -66,7 +66,7 @@ func rooms() []room {
 		{path: "feature", floor: 0},
 		{path: "openapi", floor: 0, beside: []string{"codec"}}, // its reader of JSON
 		{path: "pki", floor: 0},
-		{path: "serviceaccount", floor: 0},
+		{path: "serviceaccount", floor: 0, beside: []string{"egress"}},
 	}
 }
 

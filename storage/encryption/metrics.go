@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"mainstay.dev/mainstay/egress/socket"
 	"mainstay.dev/mainstay/storage/encryption/kms"
 )
 
@@ -81,7 +82,7 @@ func (m *Metrics) transformed(resource, direction, prefix string, took time.Dura
 	if m == nil {
 		return
 	}
-	m.operations.WithLabelValues(resource, direction, prefix, kms.StatusCode(err)).Inc()
+	m.operations.WithLabelValues(resource, direction, prefix, socket.StatusCode(err)).Inc()
 	if err == nil {
 		m.latency.WithLabelValues(direction, prefix).Observe(took.Seconds())
 	}

@@ -9,7 +9,7 @@
 //   - transformers: the configuration in force, by resource.
 //   - reload: the file is followed.
 //
-// Imports: storage, storage/encryption/aes, storage/encryption/kms, storage/encryption/secretbox.
+// Imports: egress/socket, storage, storage/encryption/aes, storage/encryption/kms, storage/encryption/secretbox.
 package encryption
 
 import (

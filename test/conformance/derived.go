@@ -20,7 +20,7 @@ var (
 // patchedBody is the request body of another step with a patch applied.
 func patchedBody(scenario Scenario, from BodyFrom) ([]byte, error) {
 	if from.Step == 0 {
-		return describedWhole(from.Patch)
+		return describedWhole(scenario, from.Patch)
 	}
 	base, err := bodyOfStep(scenario, from.Step)
 	if err != nil {
@@ -85,12 +85,15 @@ func number(digits []byte) int {
 }
 
 // describedWhole returns a body that is nothing but a description.
-func describedWhole(patch json.RawMessage) ([]byte, error) {
+func describedWhole(scenario Scenario, patch json.RawMessage) ([]byte, error) {
 	var operations []struct{ Value string }
 	if err := json.Unmarshal(patch, &operations); err != nil {
 		return nil, fmt.Errorf("read the description of a body: %w", err)
 	}
 	text := operations[0].Value
+	if text == theToken {
+		return reviewOf(scenario, text)
+	}
 	m := addedOps.FindStringSubmatch(text)
 	if m == nil {
 		return nil, fmt.Errorf("no body is known for %q", text)

@@ -183,6 +183,12 @@ func (r *Replayer) send(ctx context.Context, scenario Scenario, step Step, memor
 	if err != nil {
 		return nil, err
 	}
+	if step.Name == brokenSignature {
+		live = breakSignatures(live)
+	}
+	if step.Request.Headers, err = withTokens(scenario, step.Request.Headers); err != nil {
+		return nil, err
+	}
 	memory.Sent(step.Request.Path)
 	memory.Sent(string(body))
 	req, err := newHTTPRequest(r.base, path, step.Request, live, memory)

@@ -8,6 +8,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv(credentialsOf); file != "" {
+		execPlugin(file)
+		return
+	}
 	if os.Getenv(runAsKubectl) != "" {
 		kubectlMain()
 		return

@@ -222,13 +222,16 @@ func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRe
 	if issuer.Extend && bound.Pod != nil && seconds == podTokenExpiration && isSubset(asked.Spec.Audiences, issuer.Audiences) {
 		bound.WarnAfter = jwt.NewNumericDate(now.Add(podTokenExpiration * time.Second))
 		seconds = extendedTokenExpiration
+		if most := int64(issuer.MaxLifetime / time.Second); most > 0 {
+			seconds = min(seconds, most)
+		}
 	}
-	claims := &serviceaccount.Claims{Bound: bound, Claims: jwt.Claims{
-		Issuer: issuer.Name, Subject: request.ServiceAccountUser(bound.Namespace, bound.ServiceAccount.Name), Audience: asked.Spec.Audiences,
+	claims := &serviceaccount.Claims{Bound: bound, Audience: asked.Spec.Audiences, Claims: jwt.Claims{
+		Issuer: issuer.Name, Subject: request.ServiceAccountUser(bound.Namespace, bound.ServiceAccount.Name),
 		ID: uuid.NewString(), IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
 		Expiry: jwt.NewNumericDate(now.Add(time.Duration(seconds) * time.Second)),
 	}}
-	token, err := issuer.Keys.Sign(claims)
+	token, err := issuer.Keys.Sign(ctx, claims)
 	if err != nil {
 		return "", apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
 	}

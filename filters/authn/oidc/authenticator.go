@@ -36,15 +36,16 @@ func New(config Config) (*Authenticators, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Authenticators{}
+	a, unusable := &Authenticators{}, []error(nil)
 	for i := range config.Configuration.JWT {
 		p, err := newProvider(&config, &config.Configuration.JWT[i], compiler, field.NewPath("jwt").Index(i))
-		if err != nil {
-			errs = append(errs, field.Invalid(field.NewPath("jwt").Index(i).Child("issuer"), config.Configuration.JWT[i].Issuer.URL, err.Error()))
-		}
+		unusable = append(unusable, err)
 		a.providers = append(a.providers, p)
 	}
-	return a, append(errs, compiler.errs...).ToAggregate()
+	if errs = append(errs, compiler.errs...); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return a, errors.Join(unusable...)
 }
 
 // User returns whose token it is; nil for tokens of others.
@@ -52,16 +53,12 @@ func (a *Authenticators) User(ctx context.Context, token string) (*request.User,
 	if len(a.providers) == 0 {
 		return nil, nil
 	}
-	parsed, err := jose.ParseSignedCompact(token, allAlgorithms())
-	if err != nil {
-		return nil, nil
-	}
-	claims, err := readClaims(parsed.UnsafePayloadWithoutVerification())
+	parsed, issuer, err := parseIssued(token)
 	if err != nil {
 		return nil, nil
 	}
 	for _, p := range a.providers {
-		if claims["iss"] != p.issuer.URL {
+		if issuer != p.issuer.URL {
 			continue
 		}
 		began := time.Now()
@@ -70,6 +67,20 @@ func (a *Authenticators) User(ctx context.Context, token string) (*request.User,
 		return user, err
 	}
 	return nil, nil
+}
+
+// parseIssued returns a token that is not verified, and who it says has issued it.
+func parseIssued(text string) (*jose.JSONWebSignature, string, error) {
+	token, err := jose.ParseSignedCompact(text, allAlgorithms())
+	if err != nil {
+		return nil, "", err
+	}
+	claims, err := readClaims(token.UnsafePayloadWithoutVerification())
+	if err != nil {
+		return nil, "", err
+	}
+	issuer, _ := claims["iss"].(string)
+	return token, issuer, nil
 }
 
 // allAlgorithms are those that are asymmetric: keys are public.
@@ -82,6 +93,7 @@ type provider struct {
 	issuer     Issuer
 	algorithms []string
 	keys       *keys
+	groups     *distributed
 	metrics    *Metrics
 
 	conditions []claimCondition
@@ -104,6 +116,9 @@ func newProvider(config *Config, a *Authenticator, compiler *compiler, at *field
 			config.Logger.Error("the keys of an OpenID Connect provider cannot be fetched", "issuer", a.Issuer.URL, "err", err)
 		}
 	})
+	if err == nil {
+		p.groups = newDistributed(a, p)
+	}
 	return p, err
 }
 
@@ -126,12 +141,13 @@ func (p *provider) checkEmail(a *Authenticator, compiler *compiler, at *field.Pa
 	}
 }
 
-// user returns the user of a token whose issuer is this provider's, as it says.
-func (p *provider) user(ctx context.Context, token *jose.JSONWebSignature) (*request.User, error) {
+// verify returns the claims of a token that one of the keys has signed, and that is for
+// this provider's audiences, now.
+func (p *provider) verify(ctx context.Context, keys *keys, token *jose.JSONWebSignature) (map[string]any, error) {
 	if algorithm := token.Signatures[0].Header.Algorithm; len(p.algorithms) > 0 && !slices.Contains(p.algorithms, algorithm) {
 		return nil, fmt.Errorf("oidc: verify token: oidc: malformed jwt: unexpected signature algorithm %q; expected %q", algorithm, p.algorithms)
 	}
-	payload, err := p.keys.verify(ctx, token)
+	payload, err := keys.verify(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +157,18 @@ func (p *provider) user(ctx context.Context, token *jose.JSONWebSignature) (*req
 	}
 	if err := p.checkStandard(claims, time.Now()); err != nil {
 		return nil, fmt.Errorf("oidc: verify token: %w", err)
+	}
+	return claims, nil
+}
+
+// user returns the user of a token whose issuer is this provider's, as it says.
+func (p *provider) user(ctx context.Context, token *jose.JSONWebSignature) (*request.User, error) {
+	claims, err := p.verify(ctx, p.keys, token)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.groups.expand(ctx, claims); err != nil {
+		return nil, fmt.Errorf("oidc: could not expand distributed claims: %w", err)
 	}
 	for _, condition := range p.conditions {
 		if err := condition.check(ctx, claims); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -48,6 +49,9 @@ type fetched struct {
 }
 
 func newKeys(issuer *Issuer, onFetch func(error)) (*keys, error) {
+	if egress := issuer.EgressSelectorType; egress != "" { // there is no --egress-selector-config-file to look into
+		return nil, fmt.Errorf("oidc: egress lookup required with egress selector type %q", egress)
+	}
 	u, err := url.Parse(issuer.URL)
 	if err != nil {
 		return nil, err
@@ -56,12 +60,17 @@ func newKeys(issuer *Issuer, onFetch func(error)) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keys{issuer: issuer.URL, discoveryURL: issuer.DiscoveryURL, client: &http.Client{Transport: transport, Timeout: fetchTimeout}, onFetch: onFetch}
-	if k.discoveryURL == "" {
-		k.discoveryURL = strings.TrimSuffix(issuer.URL, "/") + "/.well-known/openid-configuration"
+	return keysFrom(&http.Client{Transport: transport, Timeout: fetchTimeout}, issuer.URL, issuer.DiscoveryURL, onFetch), nil
+}
+
+// keysFrom returns the keys of an issuer, which client fetches; discoveryURL may be empty.
+func keysFrom(client *http.Client, issuer, discoveryURL string, onFetch func(error)) *keys {
+	if discoveryURL == "" {
+		discoveryURL = strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
 	}
+	k := &keys{issuer: issuer, discoveryURL: discoveryURL, client: client, onFetch: onFetch}
 	k.fetched.Store(&fetched{})
-	return k, nil
+	return k
 }
 
 // verify returns the payload of a token that one of the keys has signed.
@@ -99,14 +108,13 @@ func verifyWith(known []jose.JSONWebKey, token *jose.JSONWebSignature) ([]byte, 
 // refetch returns newer keys than those that were seen, or the same ones if they are
 // too new to be fetched again. Callers at the same time share one fetch.
 func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
-	done := k.calls.DoChan("", func() (any, error) {
+	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetched, error) {
 		last := k.fetched.Load()
 		if last != seen || time.Since(last.at) < refetchAfter {
 			return last, nil
 		}
 		next := &fetched{at: time.Now(), keys: last.keys}
-		// The fetch is not one caller's: it goes on when that one has gone.
-		found, err := k.fetch(context.WithoutCancel(ctx))
+		found, err := k.fetch(ctx)
 		if next.err = err; err == nil {
 			next.keys = found
 		}
@@ -114,12 +122,6 @@ func (k *keys) refetch(ctx context.Context, seen *fetched) (*fetched, error) {
 		k.fetched.Store(next)
 		return next, nil
 	})
-	select {
-	case result := <-done:
-		return result.Val.(*fetched), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
@@ -150,24 +152,34 @@ func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 }
 
 func (k *keys) get(ctx context.Context, from string, to any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	body, err := download(ctx, k.client, from, nil)
 	if err != nil {
 		return err
-	}
-	response, err := k.client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument))
-	if err != nil {
-		return fmt.Errorf("get %s: %w", from, err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("get %s: %s", from, response.Status)
 	}
 	if err := json.Unmarshal(body, to); err != nil {
 		return fmt.Errorf("get %s: %w", from, err)
 	}
 	return nil
+}
+
+// download returns what is at a URL.
+func download(ctx context.Context, client *http.Client, from string, header http.Header) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(r.Header, header)
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument))
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", from, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", from, response.Status)
+	}
+	return body, nil
 }

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net/url"
 	"slices"
@@ -56,11 +57,11 @@ func validateIssuer(issuer *Issuer, at *field.Path, disallowed []string) field.E
 	}
 	audiences := at.Child("audiences")
 	if len(issuer.Audiences) == 0 {
-		errs = append(errs, field.Required(audiences, "at least one jwt[].issuer.audiences is required"))
+		errs = append(errs, field.Required(audiences, fmt.Sprintf("at least one %s is required", audiences)))
 	}
 	for i, audience := range issuer.Audiences {
 		if audience == "" {
-			errs = append(errs, field.Required(audiences.Index(i), "audience can't be empty"))
+			errs = append(errs, field.Required(audiences.Index(i), ""))
 		}
 		if slices.Contains(issuer.Audiences[:i], audience) {
 			errs = append(errs, field.Duplicate(audiences.Index(i), audience))
@@ -72,15 +73,20 @@ func validateIssuer(issuer *Issuer, at *field.Path, disallowed []string) field.E
 	case policy != "" && policy != matchAny:
 		errs = append(errs, field.Invalid(at.Child("audienceMatchPolicy"), policy, "audienceMatchPolicy must be empty or MatchAny for single audience"))
 	}
-	if issuer.EgressSelectorType != "" {
-		errs = append(errs, field.NotSupported(at.Child("egressSelectorType"), issuer.EgressSelectorType, []string{""}))
+	if ca := issuer.CertificateAuthority; ca != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(ca)) {
+		errs = append(errs, field.Invalid(at.Child("certificateAuthority"), "<omitted>", "data does not contain any valid RSA or ECDSA certificates"))
+	}
+	switch issuer.EgressSelectorType {
+	case "", "controlplane", "cluster":
+	default:
+		errs = append(errs, field.Invalid(at.Child("egressSelectorType"), issuer.EgressSelectorType, "egress selector must be either controlplane or cluster"))
 	}
 	return errs
 }
 
 func validateURL(text string, at *field.Path, disallowed []string) field.ErrorList {
 	if text == "" {
-		return field.ErrorList{field.Required(at, "URL is required")}
+		return field.ErrorList{field.Required(at, "")}
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -115,9 +121,9 @@ func validateClaimRules(rules []ClaimRule, at *field.Path) field.ErrorList {
 		case rule.Claim == "" && rule.Expression == "":
 			errs = append(errs, field.Required(at, "claim or expression is required"))
 		case rule.Claim != "" && rule.Message != "":
-			errs = append(errs, field.Invalid(at.Child("message"), rule.Message, "message can't be set when claim is set"))
+			errs = append(errs, field.Invalid(at.Child("message"), rule.Message, "may not be specified when claim is set"))
 		case rule.Expression != "" && rule.RequiredValue != "":
-			errs = append(errs, field.Invalid(at.Child("requiredValue"), rule.RequiredValue, "requiredValue can't be set when expression is set"))
+			errs = append(errs, field.Invalid(at.Child("requiredValue"), rule.RequiredValue, "may not be specified when expression is set"))
 		case rule.Claim != "" && claims.Has(rule.Claim):
 			errs = append(errs, field.Duplicate(at.Child("claim"), rule.Claim))
 		case rule.Expression != "" && expressions.Has(rule.Expression):
@@ -147,7 +153,7 @@ func validateMappings(m *ClaimMappings, at *field.Path) field.ErrorList {
 		}
 		keys.Insert(extra.Key)
 		if extra.ValueExpression == "" {
-			errs = append(errs, field.Required(at.Child("extra").Index(i).Child("valueExpression"), "valueExpression is required"))
+			errs = append(errs, field.Required(at.Child("extra").Index(i).Child("valueExpression"), ""))
 		}
 	}
 	return errs
@@ -162,9 +168,7 @@ func validateMapping(m *Mapping, at *field.Path, required bool) field.ErrorList 
 	case m.Claim != "" && m.Prefix == nil:
 		return field.ErrorList{field.Required(at.Child("prefix"), "prefix is required when claim is set. It can be set to an empty string to disable prefixing")}
 	case m.Expression != "" && m.Prefix != nil:
-		return field.ErrorList{field.Invalid(at.Child("prefix"), *m.Prefix, "prefix can't be set when expression is set")}
-	case m.Claim == "" && m.Expression == "" && m.Prefix != nil && *m.Prefix != "":
-		return field.ErrorList{field.Invalid(at.Child("prefix"), *m.Prefix, "non-empty prefix can't be set when claim and expression are not set")}
+		return field.ErrorList{field.Invalid(at.Child("prefix"), *m.Prefix, "may not be specified when expression is set")}
 	}
 	return nil
 }
@@ -175,12 +179,12 @@ func validateExtraKey(key string, at *field.Path) field.ErrorList {
 	}
 	errs := validation.IsDomainPrefixedPath(at, key)
 	if key != strings.ToLower(key) {
-		errs = append(errs, field.Invalid(at, key, "key must be lowercase"))
+		errs = append(errs, field.Invalid(at, key, "must be lowercase"))
 	}
 	domain, _, _ := strings.Cut(key, "/")
 	for _, reserved := range []string{"kubernetes.io", "k8s.io"} {
 		if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
-			errs = append(errs, field.Invalid(at, key, reserved+" and its subdomains are reserved for Kubernetes use"))
+			errs = append(errs, field.Invalid(at, key, "k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use"))
 		}
 	}
 	return errs
@@ -192,7 +196,7 @@ func validateUserRules(rules []UserValidationRule, at *field.Path) field.ErrorLi
 	for i, rule := range rules {
 		switch at := at.Index(i).Child("expression"); {
 		case rule.Expression == "":
-			errs = append(errs, field.Required(at, "expression is required"))
+			errs = append(errs, field.Required(at, ""))
 		case seen.Has(rule.Expression):
 			errs = append(errs, field.Duplicate(at, rule.Expression))
 		}

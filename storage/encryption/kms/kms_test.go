@@ -318,7 +318,7 @@ func TestSocket(t *testing.T) {
 	for endpoint, want := range map[string]string{
 		"unix:///run/kms.sock": "/run/kms.sock", "unix:///@kms": "@kms", "": "", "tcp://127.0.0.1:1": "", "unix://%": "",
 	} {
-		got, err := socket(endpoint)
+		got, err := socketOf(endpoint)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v; want %q", endpoint, got, err, want)
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/utils/lru"
+
+	"mainstay.dev/mainstay/egress/socket"
 )
 
 // Values of the label transformation_type.
@@ -126,7 +126,7 @@ func (m *Metrics) keyInvalid(provider, word string) {
 
 func (m *Metrics) called(provider, method string, took time.Duration, err error) {
 	if m != nil {
-		m.calls.WithLabelValues(provider, method, StatusCode(err)).Observe(took.Seconds())
+		m.calls.WithLabelValues(provider, method, socket.StatusCode(err)).Observe(took.Seconds())
 	}
 }
 
@@ -155,16 +155,4 @@ func Hash(name string) string {
 		return ""
 	}
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(name)))
-}
-
-// StatusCode is the code of gRPC of an error, for metrics.
-func StatusCode(err error) string {
-	if err == nil {
-		return codes.OK.String()
-	}
-	var called interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &called) {
-		return called.GRPCStatus().Code().String()
-	}
-	return "unknown-non-grpc"
 }

@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	api "k8s.io/kms/apis/v2"
-)
 
-// maxReconnect is how long after a plugin has come back it is found, at most.
-const maxReconnect = 5 * time.Second
+	"mainstay.dev/mainstay/egress/socket"
+)
 
 // plugin is the connection to a plugin. Calls wait for one that is not there yet.
 type plugin struct {
@@ -29,33 +25,22 @@ type plugin struct {
 
 // dial returns a connection, which is made by the first call.
 func dial(cfg *Config) (*plugin, error) {
-	address, err := socket(cfg.Endpoint)
+	address, err := socketOf(cfg.Endpoint)
 	if err != nil {
 		return nil, err
 	}
 	p := &plugin{name: cfg.Name, timeout: cfg.Timeout, metrics: cfg.Metrics}
-	reconnect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: maxReconnect}
-	reconnect.Backoff.MaxDelay = maxReconnect
-	p.conn, err = grpc.NewClient("passthrough:///"+address,
-		grpc.WithAuthority("localhost"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
-		grpc.WithConnectParams(reconnect),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", address)
-		}),
-		grpc.WithChainUnaryInterceptor(p.measured),
-	)
+	p.conn, err = socket.Dial(address, func(method string, took time.Duration, err error) { p.metrics.called(p.name, method, took, err) })
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", cfg.Endpoint, err)
+		return nil, err
 	}
 	p.client = api.NewKeyManagementServiceClient(p.conn)
 	return p, nil
 }
 
-// socket returns the address of an endpoint such as unix:///run/kms.sock. unix:///@name
+// socketOf returns the address of an endpoint such as unix:///run/kms.sock. unix:///@name
 // is an abstract socket of Linux.
-func socket(endpoint string) (string, error) {
+func socketOf(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	switch {
 	case endpoint == "":
@@ -68,14 +53,6 @@ func socket(endpoint string) (string, error) {
 		return u.Path[1:], nil
 	}
 	return u.Path, nil
-}
-
-// measured is an interceptor of calls.
-func (p *plugin) measured(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	start := time.Now()
-	err := invoke(ctx, method, req, reply, conn, options...)
-	p.metrics.called(p.name, method, time.Since(start), err)
-	return err
 }
 
 func (p *plugin) status(ctx context.Context) (*api.StatusResponse, error) {

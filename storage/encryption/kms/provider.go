@@ -9,7 +9,7 @@
 //   - envelope: the stored message.
 //   - plugin: the calls.
 //
-// Imports: storage/encryption/aes.
+// Imports: egress/socket, storage/encryption/aes.
 package kms
 
 import (

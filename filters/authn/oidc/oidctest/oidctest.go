@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"encoding/pem"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +28,8 @@ type Issuer struct {
 	// Fetches counts requests; while it is Down, all are refused.
 	Fetches atomic.Int32
 	Down    atomic.Bool
+	// Sources are what it answers at further paths, to who has the access token "source".
+	Sources map[string]string
 	// Claims is the issuer of its discovery document; "": its URL.
 	Claims string
 }
@@ -67,7 +70,12 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	case "/keys":
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.Key.Load().Public()}})
 	default:
-		http.NotFound(w, r)
+		answer, ok := i.Sources[r.URL.Path]
+		if !ok || r.Header.Get("Authorization") != "Bearer source" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, answer)
 	}
 }
 

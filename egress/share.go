@@ -1,0 +1,21 @@
+package egress
+
+import (
+	"context"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// Share has callers at the same time with the same key share one call, which is not one
+// caller's: it goes on when that one has gone.
+func Share[T any](ctx context.Context, calls *singleflight.Group, key string, call func(context.Context) (T, error)) (T, error) {
+	done := calls.DoChan(key, func() (any, error) { return call(context.WithoutCancel(ctx)) })
+	select {
+	case result := <-done:
+		value, _ := result.Val.(T)
+		return value, result.Err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}

@@ -1,0 +1,129 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// tokenPattern matches JSON Web Tokens. Recordings have {signature} in place of signatures, so that a token of theirs is
+// recognized by what it says.
+const tokenPattern = `\beyJ[\w-]+\.eyJ[\w-]+\.[\w{}-]+`
+
+var token = regexp.MustCompile(`^` + tokenPattern + `$`)
+
+// quotedTokens are the steps whose answers have the tokens that headers and bodies speak of.
+var quotedTokens = map[string]string{
+	"{token of a-tok/default}": "token request with defaults",
+	"{token bound to pod p}":   "bound to the pod",
+	theToken:                   "token request with defaults",
+}
+
+// theToken describes the token in the body of a TokenReview.
+const theToken = "{the token}"
+
+// brokenSignature is the step whose token is one that was seen before, but for its signature.
+const brokenSignature = "token review: broken signature"
+
+// tokenOf returns the recorded token that a name of quotedTokens stands for.
+func tokenOf(scenario Scenario, name string) (string, error) {
+	for _, step := range scenario.Steps {
+		if step.Name != quotedTokens[name] {
+			continue
+		}
+		var answer struct{ Status struct{ Token string } }
+		if err := json.Unmarshal(step.Response.Body, &answer); err != nil {
+			return "", fmt.Errorf("read the token of step %d: %w", step.Number, err)
+		}
+		return answer.Status.Token, nil
+	}
+	return "", fmt.Errorf("scenario %s has no step %q", scenario.Name, quotedTokens[name])
+}
+
+// withTokens are the headers of a step with recorded tokens in place of their names.
+func withTokens(scenario Scenario, headers map[string]string) (map[string]string, error) {
+	name, bearer := strings.CutPrefix(headers["Authorization"], "Bearer ")
+	if !bearer || quotedTokens[name] == "" {
+		return headers, nil
+	}
+	recorded, err := tokenOf(scenario, name)
+	if err != nil {
+		return nil, err
+	}
+	headers = maps.Clone(headers)
+	headers["Authorization"] = "Bearer " + recorded
+	return headers, nil
+}
+
+// reviewOf is the body of a TokenReview that was described by its token alone.
+func reviewOf(scenario Scenario, name string) ([]byte, error) {
+	recorded, err := tokenOf(scenario, name)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":%q}}`, recorded), nil
+}
+
+// breakSignatures replaces the first bytes of all signatures in a body.
+func breakSignatures(body []byte) []byte {
+	return regexp.MustCompile(tokenPattern).ReplaceAllFunc(body, func(whole []byte) []byte {
+		signature := whole[bytes.LastIndexByte(whole, '.')+1:]
+		broken := byte('A')
+		if signature[0] == broken {
+			broken = 'B'
+		}
+		signature[0] = broken
+		return whole
+	})
+}
+
+// sameToken reports whether two tokens say the same, and remembers the live one for requests that quote the recorded one.
+func (m *Memory) sameToken(want, got string) bool {
+	wanted, err := tokenClaims(want)
+	if err != nil {
+		return false
+	}
+	claims, err := tokenClaims(got)
+	if err != nil {
+		return false
+	}
+	c := &Comparison{Memory: m}
+	c.Values("", wanted, claims)
+	if _, known := m.loose[want]; !known {
+		m.Learn(want, got)
+	}
+	return len(c.Differences) == 0
+}
+
+// tokenClaims are what a token says, its times as seconds since it was issued.
+func tokenClaims(text string) (map[string]any, error) {
+	_, payload, _ := strings.Cut(text, ".")
+	payload, _, _ = strings.Cut(payload, ".")
+	data, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return nil, fmt.Errorf("read a token: %w", err)
+	}
+	value, err := decodeJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	claims, _ := value.(map[string]any)
+	issued, _ := claims["iat"].(json.Number)
+	for _, name := range []string{"exp", "nbf", "iat"} {
+		if at, ok := claims[name].(json.Number); ok {
+			claims[name] = since(issued, at)
+		}
+	}
+	return claims, nil
+}
+
+func since(issued, at json.Number) json.Number {
+	from, _ := issued.Int64() // 0 where there is none
+	to, _ := at.Int64()
+	return json.Number(strconv.FormatInt(to-from, 10))
+}
