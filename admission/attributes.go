@@ -40,6 +40,31 @@ type Request struct {
 	EquivalentsOf func(*rest.Resource) []*rest.Resource
 	// Explanation receives what each plugin does; nil: nobody asks.
 	Explanation *Explanation
+	// Lookups is what plugins have read in the mutating pass, for the validating one; nil:
+	// they read again.
+	Lookups *Lookups
+}
+
+// Lookups are what plugins have read for a request. They are used by one goroutine.
+type Lookups struct {
+	plugin string
+	value  any
+}
+
+// HandOn keeps what a plugin has read in the mutating pass of a request. Of two plugins
+// the last one counts.
+func (r *Request) HandOn(plugin Plugin, value any) {
+	if r.Lookups != nil {
+		*r.Lookups = Lookups{plugin.Name(), value}
+	}
+}
+
+// Handed returns what a plugin has handed on, nil for nothing.
+func (r *Request) Handed(plugin Plugin) any {
+	if r.Lookups == nil || r.Lookups.plugin != plugin.Name() {
+		return nil
+	}
+	return r.Lookups.value
 }
 
 // Kind is the kind as requested: that of the body, which a subresource may have of

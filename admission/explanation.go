@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,9 +19,20 @@ import (
 const maxChanges = 100
 
 // Explanation is what each plugin did with a request. It is of the last try, where a
-// request is tried again, and used by one goroutine.
+// request is tried again, and used by one goroutine, but for decisions.
 type Explanation struct {
 	Steps []Step
+
+	// mutates is whether the plugin that is being called may change the object.
+	mutates   bool
+	mu        sync.Mutex // guards what follows
+	decisions []Decision // of that plugin
+}
+
+func (e *Explanation) decided(d Decision) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.decisions = append(e.decisions, d)
 }
 
 // Step is one call of a plugin.
@@ -36,6 +48,8 @@ type Step struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// AuditAnnotations are those that it added to the audit event.
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
+	// Decisions are those of its policies or webhooks, in the order in which they ended.
+	Decisions []Decision `json:"decisions,omitempty"`
 	// Refusal is why it refused the request.
 	Refusal string `json:"refusal,omitempty"`
 }
@@ -71,7 +85,7 @@ func (a *Attributes) observe(ctx context.Context, plugin Plugin, phase string) *
 	}
 	o := &observation{step: Step{Plugin: plugin.Name(), Phase: phase, Again: a.reinvoked && phase == mutating}}
 	o.warnings, o.annotations = len(request.WarningsFrom(ctx)), request.AnnotationsFrom(ctx)
-	if phase == mutating {
+	if a.Explanation.mutates = phase == mutating; a.Explanation.mutates {
 		o.before = documentOf(a.Object)
 	}
 	o.start = time.Now()
@@ -88,10 +102,9 @@ func (o *observation) end(ctx context.Context, a *Attributes, err error) {
 		o.step.Refusal = err.Error()
 	}
 	if o.step.Phase == mutating {
-		d := differ{}
-		d.compare("", o.before, documentOf(a.Object))
-		o.step.Changes = d.changes
+		o.step.Changes = changesOf(o.before, documentOf(a.Object))
 	}
+	o.step.Decisions, a.Explanation.decisions = a.Explanation.decisions, nil
 	o.step.Warnings = request.WarningsFrom(ctx)[o.warnings:]
 	added := request.AnnotationsFrom(ctx)
 	maps.DeleteFunc(added, func(key, _ string) bool { _, there := o.annotations[key]; return there })
@@ -106,6 +119,13 @@ func documentOf(obj runtime.Object) (document any) {
 		return nil
 	}
 	return document
+}
+
+// changesOf returns the differences of two documents, at most maxChanges.
+func changesOf(before, after any) []Change {
+	d := differ{}
+	d.compare("", before, after)
+	return d.changes
 }
 
 // differ collects the differences of two documents.

@@ -6,6 +6,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // its message is the plugin's name. kube-apiserver has no such cause.
 const CausePlugin metav1.CauseType = "AdmissionPlugin"
 
+// CausePolicy is the type of the cause that says which expression of a policy has refused
+// a request: its field is that of the expression, and its message names the policy, the
+// binding and the parameter, and repeats the expression. kube-apiserver has no such cause.
+const CausePolicy metav1.CauseType = "AdmissionPolicy"
+
 // Refusal is an error of a plugin, by which it refuses a request.
 type Refusal struct {
 	Plugin string

@@ -15,7 +15,8 @@
 // The names of this package are kept: code that uses them compiles and works with later
 // versions. That does not hold for what Options.Server is made of.
 //
-// Imports: apitest/manifests, apitest/throwaway, endpoints, request, server.
+// Imports: apitest/manifests, apitest/throwaway, filters/faults, server,
+// simulation.
 package apitest
 
 import (
@@ -26,12 +27,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"mainstay.dev/mainstay/apitest/manifests"
 	"mainstay.dev/mainstay/apitest/throwaway"
+	"mainstay.dev/mainstay/filters/faults"
 	"mainstay.dev/mainstay/server"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Options are what a server is to be. The zero value is one in memory, without a port.
@@ -42,8 +46,14 @@ type Options struct {
 	// Port takes a free port of 127.0.0.1, so that other processes reach the server by
 	// its Kubeconfig.
 	Port bool
-	// Server configures what this package does not. DataDir, InMemory, Listener, Filter
-	// and OnServing are set by Start.
+	// Time is where the clock of objects stands until Advance moves it; zero: it goes as
+	// that of the machine.
+	Time time.Time
+	// Seed makes uids and generated names follow from it, so that a test that makes the
+	// same objects in the same order gets the same; 0: they are random.
+	Seed uint64
+	// Server configures what this package does not. DataDir, InMemory, Listener, Faults,
+	// World and OnServing are set by Start.
 	Server server.Config
 }
 
@@ -53,7 +63,8 @@ type Server struct {
 	t      testing.TB
 	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: by the network
 	server *throwaway.Server
-	faults faults
+	faults faults.Set
+	world  *simulation.World
 }
 
 // Start starts a server that ends with the test and its subtests. It ends the test
@@ -66,7 +77,7 @@ func Start(t testing.TB) *Server {
 // Start is Start with options.
 func (o Options) Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t}
+	s := &Server{t: t, world: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}
 	config := o.Server
 	if config.InMemory = !o.OnDisk; o.OnDisk {
 		config.DataDir = filepath.Join(t.TempDir(), "data")
@@ -77,7 +88,7 @@ func (o Options) Start(t testing.TB) *Server {
 		inside := newListener()
 		config.Listener, s.dial = inside, inside.dial
 	}
-	config.Filter = s.faults.filter
+	config.Faults, config.World = &s.faults, s.world
 	var err error
 	if s.server, err = throwaway.Start(t.Context(), config); err != nil {
 		t.Fatalf("start a server: %v", err)
@@ -87,7 +98,7 @@ func (o Options) Start(t testing.TB) *Server {
 }
 
 func (s *Server) stop() {
-	s.faults.end()
+	s.faults.Clear()
 	if err := s.server.Stop(); err != nil {
 		s.t.Errorf("the server ended with: %v", err)
 	}

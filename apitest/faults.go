@@ -1,257 +1,36 @@
 package apitest
 
 import (
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"net/http"
-	"slices"
-	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"mainstay.dev/mainstay/endpoints"
-	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/filters/faults"
 )
 
-// Fault makes requests fail. Its first fields select authorized requests; a field that is
-// empty selects any.
-type Fault struct {
-	Verb     string // get, list, watch, create, update, patch, delete or deletecollection
-	Resource string // in the plural, as pods, or with a subresource, as pods/status
-	User     string
-	Name     string // of the object
+// Fault makes requests fail: its first fields select authorized requests, the others say
+// what befalls them. Controllers inside the server make no requests.
+type Fault = faults.Fault
 
-	// Count is how many requests fail; 0: all, until Remove.
-	Count int
-	// Probability is the share of requests that fail, drawn at random from Seed;
-	// 0: all.
-	Probability float64
-	Seed        uint64
-
-	// Delay is how long a request waits before anything else happens to it.
-	Delay time.Duration
-	// Status answers a request with this code and a matching Status: 409 a conflict, or,
-	// of a creation, that the object exists; 410 an expired resource version; 429 with a
-	// Retry-After of RetryAfter; others as they come.
-	Status     int
-	RetryAfter time.Duration // 0: 1s; whole seconds
-	// DropWatch breaks off watches, those under way included.
-	DropWatch bool
-	// FreezeWatch holds the events of watches back until Remove, those of watches under
-	// way included.
-	FreezeWatch bool
-}
-
-// check returns what is wrong with a fault.
-func (f Fault) check() error {
-	switch {
-	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
-		return fmt.Errorf("Status is %d; it must be that of an error", f.Status)
-	case f.Probability < 0 || f.Probability > 1:
-		return fmt.Errorf("Probability is %g; it must be between 0 and 1", f.Probability)
-	case f.Count < 0 || f.Delay < 0 || f.RetryAfter < 0:
-		return errors.New("Count, Delay and RetryAfter cannot be negative")
-	case f.Status == 0 && f.Delay == 0 && !f.DropWatch && !f.FreezeWatch:
-		return errors.New("none of Status, Delay, DropWatch and FreezeWatch is set")
-	case (f.DropWatch || f.FreezeWatch) && f.Status != 0:
-		return errors.New("Status excludes DropWatch and FreezeWatch")
-	}
-	return nil
-}
-
-// Injection is a fault that was injected. Its methods may be called concurrently.
-type Injection struct {
-	fault   Fault
-	faults  *faults
-	random  *rand.Rand    // guarded by faults.mu, as is hits
-	removed chan struct{} // closed by Remove
-	hits    int
-}
+// Injection is a fault that was injected: Remove removes it, Hits counts the requests that
+// it has met.
+type Injection = faults.Injection
 
 // Inject makes requests fail from now on, until Remove or the end of the test. Of several
 // faults, the one injected first is asked first. It ends the test where the fault makes
 // no sense.
 func (s *Server) Inject(fault Fault) *Injection {
 	s.t.Helper()
-	if err := fault.check(); err != nil {
-		s.t.Fatalf("inject a fault: %v", err)
+	injected, err := s.faults.Inject(s.t.Context(), fault)
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	return s.faults.inject(fault)
+	return injected
 }
 
-// Remove removes the fault. It may be called more than once.
-func (i *Injection) Remove() {
-	i.faults.mu.Lock()
-	defer i.faults.mu.Unlock()
-	select {
-	case <-i.removed:
-	default:
-		close(i.removed)
-		i.faults.mu.injections = slices.DeleteFunc(i.faults.mu.injections, func(other *Injection) bool { return other == i })
-	}
-}
+// Now returns the time of the server's objects.
+func (s *Server) Now() time.Time { return s.world.Now() }
 
-// Hits returns how many requests the fault has met.
-func (i *Injection) Hits() int {
-	i.faults.mu.Lock()
-	defer i.faults.mu.Unlock()
-	return i.hits
-}
-
-// faults are the faults of a server and the watches that they may meet. The zero value
-// has none.
-type faults struct {
-	mu struct {
-		sync.Mutex
-		injections []*Injection
-		watches    []*watch // under way
-	}
-}
-
-func (f *faults) inject(fault Fault) *Injection {
-	i := &Injection{fault: fault, faults: f, random: rand.New(rand.NewPCG(fault.Seed, fault.Seed)), removed: make(chan struct{})}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.injections = append(f.mu.injections, i)
-	if fault.DropWatch || fault.FreezeWatch {
-		for _, w := range f.mu.watches {
-			if i.meetsLocked(w.request) {
-				w.meet(i)
-			}
-		}
-	}
-	return i
-}
-
-// end removes all faults.
-func (f *faults) end() {
-	f.mu.Lock()
-	all := slices.Clone(f.mu.injections)
-	f.mu.Unlock()
-	for _, i := range all {
-		i.Remove()
-	}
-}
-
-// met returns the faults that a request meets, and, of a watch, registers it.
-func (f *faults) met(r *http.Request, w *watch) []*Injection {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var met []*Injection
-	for _, i := range f.mu.injections {
-		if i.meetsLocked(r) {
-			met = append(met, i)
-		}
-	}
-	if w != nil {
-		f.mu.watches = append(f.mu.watches, w)
-	}
-	return met
-}
-
-func (f *faults) forget(w *watch) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.watches = slices.DeleteFunc(f.mu.watches, func(other *watch) bool { return other == w })
-}
-
-// meetsLocked reports whether a request meets the fault, and counts it.
-func (i *Injection) meetsLocked(r *http.Request) bool {
-	fault := &i.fault
-	if fault.Count > 0 && i.hits >= fault.Count || !fault.selects(r) {
-		return false
-	}
-	if fault.Probability > 0 && i.random.Float64() >= fault.Probability {
-		return false
-	}
-	i.hits++
-	return true
-}
-
-func (f *Fault) selects(r *http.Request) bool {
-	info, user := request.InfoFrom(r.Context()), request.UserFrom(r.Context())
-	if info == nil || !info.IsResource {
-		return false
-	}
-	if (f.DropWatch || f.FreezeWatch) && info.Verb != "watch" {
-		return false
-	}
-	resource := info.Resource
-	if info.Subresource != "" {
-		resource += "/" + info.Subresource
-	}
-	is := func(wanted, got string) bool { return wanted == "" || wanted == got }
-	return is(f.Verb, info.Verb) && is(f.Resource, resource) && is(f.Name, info.Name) && (f.User == "" || user != nil && user.Name == f.User)
-}
-
-// filter is the filter of the server.
-func (f *faults) filter(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var stream *watch
-		if info := request.InfoFrom(r.Context()); info != nil && info.IsResource && info.Verb == "watch" {
-			stream = newWatch(w, r)
-			defer f.forget(stream)
-			w = stream
-		}
-		for _, i := range f.met(r, stream) {
-			if answered := i.befall(w, r, stream); answered {
-				return
-			}
-		}
-		if stream != nil {
-			r = r.WithContext(stream.ctx)
-			defer stream.end()
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// befall does to a request what the fault says, and reports whether it is answered.
-func (i *Injection) befall(w http.ResponseWriter, r *http.Request, stream *watch) (answered bool) {
-	if delay := i.fault.Delay; delay > 0 {
-		timer := time.NewTimer(delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-i.removed:
-		case <-r.Context().Done():
-		}
-	}
-	if i.fault.Status != 0 {
-		endpoints.WriteStatus(w, r, endpoints.StatusOf(i.fault.err(request.InfoFrom(r.Context()))))
-		return true
-	}
-	if stream != nil {
-		stream.meet(i)
-	}
-	return false
-}
-
-// err is the error of Status.
-func (f *Fault) err(info *request.Info) error {
-	const message = "a fault that the test has injected"
-	resource := schema.GroupResource{Group: info.Group, Resource: info.Resource}
-	switch {
-	case f.Status == http.StatusConflict && info.Verb == "create":
-		return apierrors.NewAlreadyExists(resource, info.Name)
-	case f.Status == http.StatusConflict:
-		return apierrors.NewConflict(resource, info.Name, errors.New(message))
-	case f.Status == http.StatusGone:
-		return apierrors.NewResourceExpired(message)
-	case f.Status == http.StatusTooManyRequests:
-		return apierrors.NewTooManyRequests(message, f.retrySeconds())
-	case f.Status == http.StatusInternalServerError:
-		return apierrors.NewInternalError(errors.New(message))
-	}
-	return apierrors.NewGenericServerResponse(f.Status, info.Verb, resource, info.Name, message, f.retrySeconds(), false)
-}
-
-func (f *Fault) retrySeconds() int {
-	if f.RetryAfter == 0 {
-		return 1
-	}
-	return int(f.RetryAfter.Round(time.Second) / time.Second)
-}
+// Advance moves the time of the server's objects: timestamps from now on are later, and
+// what has a time to live (events, tokens of accounts and of bootstrapping, client
+// certificates, finished jobs) may have outlived it. Timeouts of requests, intervals of the
+// server, and the conditions that it sets on definitions go by the machine's clock.
+func (s *Server) Advance(d time.Duration) { s.world.Advance(d) }

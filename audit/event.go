@@ -4,7 +4,7 @@
 // audit.k8s.io/v1. Which requests there are, and when their stages begin, is up to
 // filters.Audit; what handlers know of them is recorded in a request.Audit.
 //
-// Imports: authorizer, egress/kubeconfig.
+// Imports: authorizer, egress, egress/kubeconfig.
 package audit
 
 import (

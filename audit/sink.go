@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"mainstay.dev/mainstay/egress"
 )
 
 // Config is what a Sink is made of.
@@ -21,6 +23,8 @@ type Config struct {
 	Logger  *slog.Logger
 	// FlushTimeout is how long Run may take to send the events that wait.
 	FlushTimeout time.Duration
+	// Dial connects to the webhook; nil does directly.
+	Dial egress.Dial
 }
 
 // Sink hands events to the backends. Its methods are safe for concurrent use.
@@ -55,7 +59,7 @@ func Open(config Config) (*Rules, *Sink, error) {
 		s.add(log, &options.Log.BackendOptions, 1)
 	}
 	if options.Webhook.ConfigFile != "" {
-		webhook, err := openWebhook(&options.Webhook)
+		webhook, err := openWebhook(&options.Webhook, config.Dial)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--audit-webhook-config-file: %w", err)
 		}

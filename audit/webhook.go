@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/egress/kubeconfig"
 )
 
@@ -30,8 +31,8 @@ type webhook struct {
 	backoff time.Duration // before the second attempt
 }
 
-func openWebhook(options *WebhookOptions) (*webhook, error) {
-	client, url, err := kubeconfig.Client(options.ConfigFile)
+func openWebhook(options *WebhookOptions, dial egress.Dial) (*webhook, error) {
+	client, url, err := kubeconfig.Client(options.ConfigFile, dial)
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}

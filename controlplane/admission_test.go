@@ -131,7 +131,7 @@ func BenchmarkAdmission(b *testing.B) {
 					shallow := *pod // plugins write to its specification
 					created = &shallow
 				}
-				a := &admission.Attributes{Request: admission.Request{Operation: admission.Create, Resource: resource, Namespace: "default", Name: "x"}, Object: created}
+				a := &admission.Attributes{Request: admission.Request{Operation: admission.Create, Resource: resource, Namespace: "default", Name: "x", Lookups: new(admission.Lookups)}, Object: created}
 				if err := chain.Mutate(b.Context(), a); err != nil {
 					b.Fatal(err)
 				}

@@ -29,7 +29,7 @@ func (i *instance) openAggregated() error {
 		APIServices: services, Client: local.For[*apiregistrationv1.APIService](i.local, apiServices),
 		Own: groupVersions(i.served), Served: i.custom.Serves,
 		Cluster: i.rows.Cluster, Resolver: i.services, Endpoints: serviceCollections(i.rows),
-		Certificate: i.env.Identity.ProxyCertificate, PassRedirects: i.options.PassRedirects, Proxy: i.proxy, Stopping: i.env.Tunnels,
+		Certificate: i.env.Identity.ProxyCertificate, Dial: i.networks().Cluster, PassRedirects: i.options.PassRedirects, Proxy: i.proxy, Stopping: i.env.Tunnels,
 		Documents: i.documents, Logger: i.env.Logger, Metrics: i.env.Metrics.Aggregation, Reflectors: i.env.Metrics.Reflectors,
 	})
 	return err

@@ -26,10 +26,10 @@ type auditedPlane struct {
 	seen int // lines
 }
 
-func newAuditedPlane(t *testing.T, policy string) *auditedPlane {
+func newAuditedPlane(t *testing.T, policy string, controllers ...string) *auditedPlane {
 	t.Helper()
 	dir := t.TempDir()
-	options := Options{Audit: audit.NewOptions(), Controllers: []string{clusterroles.Name}} // none that writes meanwhile
+	options := Options{Audit: audit.NewOptions(), Controllers: append(controllers, clusterroles.Name)} // none other that writes meanwhile
 	options.Audit.PolicyFile, options.Audit.Log.Path = filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(options.Audit.PolicyFile, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n"+policy), 0o600); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,9 @@ func (p *auditedPlane) do(t *testing.T, method, path, body string, header ...str
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatal(err)
 		}
-		events = append(events, event)
+		if event.UserAgent != "mainstay/internal" { // the server's own, which may come at any time
+			events = append(events, event)
+		}
 	}
 	p.seen = len(lines) - 1
 	return w, events
@@ -200,6 +202,20 @@ func TestAuditLevels(t *testing.T) {
 	_, events = p.do(t, "GET", "/api/v1/namespaces/default/configmaps?timeout=x", "")
 	if len(events) != 1 || events[0].Stage != audit.StageResponseStarted || !strings.Contains(events[0].ResponseStatus.Message, "invalid timeout") {
 		t.Errorf("a timeout that is none: %+v", events)
+	}
+}
+
+// TestAuditOfUnsafeDeletion: that a deletion was to ignore what cannot be read is
+// recorded, whatever comes of it.
+func TestAuditOfUnsafeDeletion(t *testing.T) {
+	t.Parallel()
+	p := newAuditedPlane(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]")
+	const annotation = "apiserver.k8s.io/unsafe-delete-ignore-read-error"
+	for body, want := range map[string]bool{`{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`: true, "": false} {
+		_, events := p.do(t, "DELETE", "/api/v1/namespaces/default/secrets/none", body)
+		if value, there := events[0].Annotations[annotation]; there != want || value != "" {
+			t.Errorf("%s: annotations %v", body, events[0].Annotations)
+		}
 	}
 }
 

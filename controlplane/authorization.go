@@ -79,6 +79,9 @@ func (i *instance) openAuthorization() error {
 	}
 	if i.asks(authz.TypeRBAC) {
 		i.rbac = rbac.New(i.env.Logger, i.env.Metrics.Reflectors)
+		if i.options.ListVisible {
+			i.rbac.KeepNamespaces()
+		}
 		own[authz.TypeRBAC] = i.rbac
 	}
 	if webhook := i.env.Authorization.Webhook; webhook != nil {

@@ -63,7 +63,7 @@ func (i *instance) bootstrap(ctx context.Context) error {
 	if i.aggregation == nil {
 		return nil
 	}
-	return i.aggregation.Load(ctx)
+	return i.aggregation.Aggregate(ctx)
 }
 
 // serverLeases are the leases by which servers over one etcd know of each other:

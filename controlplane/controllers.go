@@ -10,24 +10,31 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/accounttokens"
+	"mainstay.dev/mainstay/controllers/bootstraptokens"
+	"mainstay.dev/mainstay/controllers/certificates"
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/clusterroles"
 	"mainstay.dev/mainstay/controllers/election"
 	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/controllers/garbage"
+	"mainstay.dev/mainstay/controllers/legacytokens"
 	"mainstay.dev/mainstay/controllers/namespace"
 	"mainstay.dev/mainstay/controllers/resourcequotas"
 	"mainstay.dev/mainstay/controllers/rootca"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
+	"mainstay.dev/mainstay/controllers/storagemigration"
 	"mainstay.dev/mainstay/controllers/storageprotection"
 	"mainstay.dev/mainstay/controllers/ttlafterfinished"
 	"mainstay.dev/mainstay/rest"
@@ -37,18 +44,26 @@ import (
 // controller is a controller that runs in the server, on one of several servers.
 type controller struct {
 	name string
-	// begin returns what the change feed tells of changes, and what waits for the end
+	beginner
+}
+
+// beginner is the work of a controller.
+type beginner interface {
+	// Begin returns what the change feed tells of changes, and what waits for the end
 	// of the work, which goes on until ctx ends.
-	begin func(ctx context.Context) (changes.Subscriber, func())
+	Begin(ctx context.Context) (changes.Subscriber, func())
 }
 
 // Controllers returns the names of the controllers that can run in the server, which
 // are kube-controller-manager's.
 func Controllers() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{
-		clusterroles.Name, garbage.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, ttlafterfinished.Name,
-	}, storageprotection.Names())))
+		accounttokens.Name, bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, storagemigration.Name, ttlafterfinished.Name,
+	}, certificates.Names(), storageprotection.Names())))
 }
+
+// OptionalController runs only where --controllers names it, as in kube-controller-manager.
+const OptionalController = bootstraptokens.SignerName
 
 // policyStatus is the controller that checks the types of policies' expressions. Here that
 // is done when a policy is written; one of kube-controller-manager finds nothing to do.
@@ -66,8 +81,8 @@ func (o Options) checkControllers() error {
 
 // runs reports whether a controller is to run.
 func (o Options) runs(name string) bool {
-	return len(o.Controllers) == 0 || slices.Contains(o.Controllers, name) ||
-		slices.Contains(o.Controllers, "*") && !slices.Contains(o.Controllers, "-"+name)
+	all := len(o.Controllers) == 0 || slices.Contains(o.Controllers, "*")
+	return slices.Contains(o.Controllers, name) || all && name != OptionalController && !slices.Contains(o.Controllers, "-"+name)
 }
 
 // runsBeside reports whether a controller is to run while kube-controller-manager,
@@ -83,12 +98,16 @@ func (i *instance) openControllers() error {
 		open func() error
 	}
 	all := []opening{
-		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {rootca.Name, i.openRootCA},
+		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {accounttokens.Name, i.openAccountTokens}, {rootca.Name, i.openRootCA},
 		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
-		{resourcequotas.Name, i.openResourceQuotas},
+		{resourcequotas.Name, i.openResourceQuotas}, {legacytokens.Name, i.openLegacyTokens},
+		{bootstraptokens.CleanerName, i.openTokenCleaner}, {storagemigration.Name, i.openStorageMigration}, {bootstraptokens.SignerName, i.openBootstrapSigner},
 	}
 	for _, name := range storageprotection.Names() {
 		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})
+	}
+	for _, name := range certificates.Names() {
+		all = append(all, opening{name, func() error { return i.openCertificates(name) }})
 	}
 	for _, open := range all {
 		if !i.options.runs(open.name) {
@@ -101,15 +120,19 @@ func (i *instance) openControllers() error {
 	return nil
 }
 
+// add adds a controller to those that one of several servers runs.
+func (i *instance) add(name string, c beginner) {
+	i.controllers = append(i.controllers, controller{name, c})
+}
+
 func (i *instance) openAggregation() error {
 	roles, err := i.uncached(rbacv1.Resource("clusterroles"))
 	if err != nil {
 		return err
 	}
-	i.aggregation, err = clusterroles.New(clusterroles.Config{
-		Stored: roles, Access: i.local, Logger: i.env.Logger, Metrics: i.env.Metrics.Reflectors,
-	})
-	return err
+	i.aggregation = clusterroles.New(clusterroles.Config{Stored: roles, Access: i.local, Logger: i.env.Logger})
+	i.add(clusterroles.Name, i.aggregation)
+	return nil
 }
 
 func (i *instance) openServiceAccounts() error {
@@ -118,8 +141,22 @@ func (i *instance) openServiceAccounts() error {
 		return err
 	}
 	i.accounts = serviceaccounts.New(serviceaccounts.Config{Stored: stored, Access: i.local, Logger: i.env.Logger})
-	i.controllers = append(i.controllers, controller{serviceaccounts.Name, i.accounts.Begin})
+	i.add(serviceaccounts.Name, i.accounts)
 	return nil
+}
+
+// openAccountTokens: who does not know by what the server is verified makes no tokens.
+func (i *instance) openAccountTokens() error {
+	identity := &i.env.Identity
+	if identity.ServingCA == nil {
+		return nil
+	}
+	config := accounttokens.Config{
+		Sign: identity.TokenKeys.Sign, Bundle: identity.ServingCA, Access: i.local, Logger: i.env.Logger,
+	}
+	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "serviceaccounts": &config.Accounts})
+	i.add(accounttokens.Name, accounttokens.New(config))
+	return err
 }
 
 func (i *instance) openRootCA() error {
@@ -131,15 +168,15 @@ func (i *instance) openRootCA() error {
 		return err
 	}
 	publisher := rootca.New(rootca.Config{Bundle: i.env.Identity.ServingCA, Stored: stored, Access: i.local, Logger: i.env.Logger})
-	i.controllers = append(i.controllers, controller{rootca.Name, publisher.Begin})
+	i.add(rootca.Name, publisher)
 	return nil
 }
 
 func (i *instance) openNamespaces() error {
 	emptier := namespace.New(namespace.Config{
-		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Logger: i.env.Logger,
+		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Grace: i.options.NamespaceGrace, Logger: i.env.Logger,
 	})
-	i.controllers = append(i.controllers, controller{namespace.Name, emptier.Begin})
+	i.add(namespace.Name, emptier)
 	return nil
 }
 
@@ -171,7 +208,7 @@ func (i *instance) openGarbageCollector() error {
 	collector := garbage.New(garbage.Config{
 		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
 	})
-	i.controllers = append(i.controllers, controller{garbage.Name, collector.Begin})
+	i.add(garbage.Name, collector)
 	return nil
 }
 
@@ -181,7 +218,7 @@ func (i *instance) openTTLAfterFinished() error {
 		return err
 	}
 	cleaner := ttlafterfinished.New(ttlafterfinished.Config{Stored: jobs, Access: i.local, Logger: i.env.Logger})
-	i.controllers = append(i.controllers, controller{ttlafterfinished.Name, cleaner.Begin})
+	i.add(ttlafterfinished.Name, cleaner)
 	return nil
 }
 
@@ -190,7 +227,76 @@ func (i *instance) openStorageProtection(name string) error {
 	if err != nil {
 		return err
 	}
-	i.controllers = append(i.controllers, controller{name, protection.Begin})
+	i.add(name, protection)
+	return nil
+}
+
+func (i *instance) openCertificates(name string) error {
+	if name == certificates.SigningName && i.env.Identity.Signing == nil {
+		return nil
+	}
+	requests, err := i.uncached(certificatesv1.Resource("certificatesigningrequests"))
+	if err != nil {
+		return err
+	}
+	i.add(name, certificates.New(name, certificates.Config{
+		Stored: requests, Authorizer: i.authorizer, Authority: i.env.Identity.Signing, Lifetime: i.options.ClusterSigningDuration, Access: i.local, Logger: i.env.Logger,
+	}))
+	return nil
+}
+
+// openStorageMigration: where there are no migrations, nobody carries them out.
+func (i *instance) openStorageMigration() error {
+	resource := storagemigrationv1.SchemeGroupVersion.WithResource("storageversionmigrations")
+	if i.static.Find(resource.GroupVersion(), resource.Resource, "") == nil {
+		return nil
+	}
+	stored, err := i.uncached(resource.GroupResource())
+	if err != nil {
+		return err
+	}
+	i.add(storagemigration.Name, storagemigration.New(storagemigration.Config{
+		Backend: i.env.Backend, Prefix: i.keyPrefix(), Stored: stored, Find: i.stored.ofResource, Access: i.local, Logger: i.env.Logger,
+	}))
+	return nil
+}
+
+func (i *instance) openTokenCleaner() error {
+	config, err := i.bootstrapTokens()
+	i.add(bootstraptokens.CleanerName, bootstraptokens.NewCleaner(config))
+	return err
+}
+
+func (i *instance) openBootstrapSigner() error {
+	config, err := i.bootstrapTokens()
+	i.add(bootstraptokens.SignerName, bootstraptokens.NewSigner(config))
+	return err
+}
+
+func (i *instance) bootstrapTokens() (bootstraptokens.Config, error) {
+	config := bootstraptokens.Config{Access: i.local, Logger: i.env.Logger}
+	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "configmaps": &config.ConfigMaps})
+	return config, err
+}
+
+func (i *instance) openLegacyTokens() error {
+	config := legacytokens.Config{Period: i.options.LegacyTokenCleanUpPeriod, Access: i.local, Logger: i.env.Logger}
+	err := i.uncachedCore(map[string]*storage.Interface{
+		"secrets": &config.Secrets, "serviceaccounts": &config.Accounts, "pods": &config.Pods, "configmaps": &config.ConfigMaps,
+	})
+	i.add(legacytokens.Name, legacytokens.New(config))
+	return err
+}
+
+// uncachedCore opens resources of the core group past the watch cache.
+func (i *instance) uncachedCore(resources map[string]*storage.Interface) error {
+	for resource, to := range resources {
+		stored, err := i.uncached(corev1.Resource(resource))
+		if err != nil {
+			return err
+		}
+		*to = stored
+	}
 	return nil
 }
 
@@ -236,7 +342,7 @@ func (i *instance) term(ctx context.Context) {
 		if beside && !i.options.runsBeside(c.name) {
 			continue
 		}
-		s, wait := c.begin(ctx)
+		s, wait := c.Begin(ctx)
 		defer wait()
 		subscribers = append(subscribers, s)
 	}

@@ -9,16 +9,18 @@
 // admission/podsecurity, admission/policies, admission/webhooks, apis/aggregated,
 // apis/bootstrap, apis/builtin, apis/builtin/all, apis/builtin/core,
 // apis/builtin/core/allocation, apis/custom, apis/custom/conversion, audit,
-// authorizer, cel/policy, cel/typed, codec, controllers/changes,
+// authorizer, cel/policy, cel/typed, codec, controllers/accounttokens,
+// controllers/bootstraptokens, controllers/certificates, controllers/changes,
 // controllers/clusterroles, controllers/election, controllers/flowschemas,
-// controllers/garbage, controllers/namespace, controllers/resourcequotas,
-// controllers/rootca, controllers/serviceaccounts, controllers/storageprotection,
+// controllers/garbage, controllers/legacytokens, controllers/namespace,
+// controllers/resourcequotas, controllers/rootca, controllers/serviceaccounts,
+// controllers/storagemigration, controllers/storageprotection,
 // controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
 // feature, filters, filters/authn, filters/authz, filters/authz/abac,
 // filters/authz/node, filters/authz/rbac, flowcontrol, kubelet, local, memory,
-// openapi, proxy, quota, registry, request, rest, route, serviceaccount, storage,
-// storage/cache, storage/factory, storage/kv, storage/reflector, telemetry,
-// webhook.
+// openapi, proxy, quota, registry, request, rest, route, serviceaccount,
+// simulation, storage, storage/cache, storage/factory, storage/kv,
+// storage/reflector, telemetry, webhook.
 package controlplane
 
 import (
@@ -32,6 +34,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // ControlPlane is one Kubernetes API. Until it is opened it is a few hundred
@@ -65,7 +68,7 @@ func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 		return nil, err
 	}
 	c := &ControlPlane{env: env, prefix: prefix, options: options, opening: semaphore.NewWeighted(1)}
-	c.lifetime, c.end = context.WithCancel(context.Background())
+	c.lifetime, c.end = context.WithCancel(simulation.With(context.Background(), env.World))
 	return c, nil
 }
 
@@ -91,7 +94,7 @@ func (c *ControlPlane) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the control plane at %s: %w", c.prefix, err)
 	}
-	if err := opened.start(ctx, c.lifetime); err != nil {
+	if err := opened.start(simulation.With(ctx, c.env.World), c.lifetime); err != nil {
 		return fmt.Errorf("open the control plane at %s: %w", c.prefix, err)
 	}
 	c.opened.Store(opened)
@@ -117,6 +120,9 @@ func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if opened = c.openFor(w, r); opened == nil {
 			return
 		}
+	}
+	if c.env.World != nil {
+		r = r.WithContext(simulation.With(r.Context(), c.env.World))
 	}
 	opened.handler.ServeHTTP(w, r)
 }

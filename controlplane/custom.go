@@ -29,7 +29,7 @@ func (i *instance) openCustom() error {
 			describeCustom(i.lifetime, i.documents, i.static, i.custom, versions)
 			i.aggregated.LocalChanged(versions)
 		},
-		Lifetime: i.lifetime, Services: i.services, Conversions: i.env.Metrics.Conversions, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
+		Lifetime: i.lifetime, Services: i.services, Networks: i.networks(), Conversions: i.env.Metrics.Conversions, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom/conversion"
 	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz"
@@ -29,6 +30,7 @@ import (
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
@@ -60,6 +62,8 @@ type Env struct {
 
 	Identity      Identity
 	Authorization Authorization
+	// Networks are how control planes connect to others.
+	Networks egress.Networks
 	// Address is the host:port by which this process reaches itself, PublicURL
 	// the URL for other machines.
 	Address, PublicURL string
@@ -89,6 +93,8 @@ type Env struct {
 	Logger   *slog.Logger
 	// Version of this program; "": unknown.
 	Version string
+	// World is that of a server for tests; nil is the real one.
+	World *simulation.World
 }
 
 // Identity is the keys and certificates of a host. When the results of its functions
@@ -110,6 +116,9 @@ type Identity struct {
 	// verified.
 	KubeletCertificate func() (*tls.Certificate, error)
 	KubeletAuthorities func() *x509.CertPool
+	// Signing returns the certificate and key of the authority by which
+	// CertificateSigningRequests to a signer are signed; nil: they are not.
+	Signing func(signer string) *tls.Certificate
 	// StaticTokens and ProviderTokens return whose bearer token it is, nil for tokens
 	// of others; a function that is nil knows none.
 	StaticTokens, ProviderTokens func(ctx context.Context, token string) (*request.User, error)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/endpoints"
 )
 
@@ -61,4 +62,44 @@ func TestExplainAdmission(t *testing.T) {
 	as(t, c, "admin", "POST", pods+"?explain=admission&dryRun=All&dryRun=x", pod, 400, "explain=admission needs dryRun=All")
 	as(t, c, "admin", "GET", pods+explain, "", 400, "explain=admission is for create, update, patch and delete")
 	as(t, c, "admin", "POST", pods+"?explain=other&dryRun=All", pod, 403, "PodSecurity")
+}
+
+// TestExplainPolicies: a dry run tells what each policy did, and a refusal which expression
+// of which policy it was.
+func TestExplainPolicies(t *testing.T) {
+	t.Parallel()
+	c := newRBACPlane(t)
+	as(t, c, "admin", "POST", configMapsPath, configMap("limits", `,"data":{"max":"1"}`), 201, "")
+	as(t, c, "admin", "POST", mutatingPolicies, policyBody(t, "label", `reinvocationPolicy: Never, failurePolicy: Fail,
+		mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}}]`), 201, "")
+	as(t, c, "admin", "POST", mutatingBindings, bound(t, "labels", "label", ""), 201, "")
+	as(t, c, "admin", "POST", validatingPolicies, policyBody(t, "size", `paramKind: {apiVersion: v1, kind: ConfigMap},
+		validations: [{expression: "'a' in object.metadata.labels"}, {expression: "!has(object.data) ||\n\n  object.data.size() <= int(params.data.max)", message: too many}, {expression: "object.metadata.name != 'err' ||\n  object.data.none == '' "}]`), 201, "")
+	as(t, c, "admin", "POST", validatingBindings, bound(t, "sizes", "size", denies+", paramRef: {name: limits, parameterNotFoundAction: Deny}"), 201, "")
+	as(t, c, "admin", "POST", validatingPolicies, policyBody(t, "unmet", `matchConditions: [{name: never, expression: "false"}], validations: [{expression: "false"}]`), 201, "")
+	as(t, c, "admin", "POST", validatingBindings, bound(t, "unmet", "unmet", denies), 201, "")
+
+	const explain = "?dryRun=All&explain=admission"
+	decisions := map[string]admission.Decision{}
+	for _, step := range explained(t, c, "POST", configMapsPath+explain, configMap("x", `,"data":{"a":"","b":""}`)).Plugins {
+		for _, d := range step.Decisions {
+			decisions[d.Policy] = d
+		}
+	}
+	label, size := decisions["label"], decisions["size"]
+	if len(label.Changes) != 1 || label.Changes[0].Path != "metadata.labels" || len(label.Evaluations) != 1 || label.Evaluations[0].Field != "spec.mutations[0].applyConfiguration.expression" {
+		t.Errorf("label: %+v", label)
+	}
+	if len(size.Evaluations) != 3 || !*size.Evaluations[0].Valid || *size.Evaluations[1].Valid || size.Evaluations[1].Message != "too many" || size.Param != "default/limits" || size.Binding != "sizes" {
+		t.Errorf("size: %+v", size)
+	}
+	if decisions["unmet"].Unmet != "never" {
+		t.Errorf("unmet: %+v", decisions["unmet"])
+	}
+	as(t, c, "admin", "POST", configMapsPath, configMap("x", `,"data":{"a":"","b":""}`), 422,
+		`{"reason":"AdmissionPolicy","message":"ValidatingAdmissionPolicy 'size' with binding 'sizes' and parameter 'default/limits': !has(object.data) ||\n\n  object.data.size() \u003c= int(params.data.max)","field":"spec.validations[1].expression"}`)
+	as(t, c, "admin", "POST", configMapsPath, configMap("err", `,"data":{"a":""}`), 422,
+		`parameter 'default/limits' at line 2: object.metadata.name != 'err' ||\n  object.data.none == ''","field":"spec.validations[2].expression"`)
+	as(t, c, "admin", "PATCH", mutatingPolicies+"/label", `{"spec":{"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/none'}]"}}]}}`, 200, "")
+	as(t, c, "admin", "POST", configMapsPath, configMap("y", ""), 403, `"reason":"AdmissionPolicy","message":"MutatingAdmissionPolicy 'label' with binding 'labels': [JSONPatch`)
 }

@@ -70,6 +70,7 @@ type instance struct {
 	proxy       *proxy.Proxy
 	documents   *openapi.Documents
 	webhooks    *admissionWebhooks
+	manifests   []*manifests // of admission
 	policies    *admissionPolicies
 	custom      *custom.Source
 	aggregated  *aggregated.Source
@@ -155,6 +156,9 @@ func (i *instance) find(gv schema.GroupVersion, resource, subresource string) *r
 // and runs the loops of the instance until lifetime ends. If it returns an error,
 // all goroutines that it began have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
+	if err := i.seed(ctx); err != nil {
+		return err
+	}
 	if err := i.loadRights(ctx); err != nil {
 		return fmt.Errorf("load what decides about rights: %w", err)
 	}
@@ -170,8 +174,11 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.aggregated.Load(ctx); err != nil {
 		return fmt.Errorf("load the APIServices: %w", err)
 	}
-	if err := i.webhooks.load(ctx); err != nil {
+	if err := i.loadManifests(); err != nil {
 		return err
+	}
+	if err := i.webhooks.follow.load(ctx); err != nil {
+		return fmt.Errorf("load the configurations of admission webhooks: %w", err)
 	}
 	if err := i.policies.follow.load(ctx); err != nil {
 		return fmt.Errorf("load the admission policies: %w", err)
@@ -185,7 +192,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		i.run(lifetime, "audit events", new(loop), i.audit.Sink.Run)
 	}
 	i.run(lifetime, "admission webhooks", &i.webhooksLoop, i.webhooks.follow.run)
-	if len(i.webhooks.manifests) > 0 {
+	if len(i.manifests) > 0 {
 		i.run(lifetime, "manifests of admission", &i.webhooksLoop, i.keepUpWithManifests)
 	}
 	i.run(lifetime, "admission policies", &i.policiesLoop, i.policies.follow.run)
@@ -194,9 +201,6 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	keepUp := func() {
 		i.run(lifetime, "APIServices", &i.aggregatedLoop, i.aggregated.Run)
 		i.run(lifetime, "cluster authentication", &i.aggregatedLoop, i.clusterAuth.run)
-		if i.aggregation != nil {
-			i.run(lifetime, "aggregated roles", &i.rightsLoop, func(ctx context.Context) error { i.aggregation.Run(ctx); return nil })
-		}
 		if len(i.controllers) > 0 {
 			i.run(lifetime, "controllers", new(loop), i.runControllers)
 		}

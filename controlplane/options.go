@@ -20,14 +20,16 @@ import (
 
 // Defaults of Options, as kube-apiserver's.
 const (
-	DefaultEventTTL              = time.Hour
-	DefaultRequestTimeout        = time.Minute
-	DefaultMinRequestTimeout     = 30 * time.Minute
-	DefaultMaxRequestsInFlight   = 400
-	DefaultMaxMutatingInFlight   = 200
-	DefaultServiceClusterIPRange = "10.0.0.0/24"
-	DefaultServiceNodePortRange  = "30000-32767"
-	DefaultStorageCheckTimeout   = 2 * time.Second
+	DefaultEventTTL                 = time.Hour
+	DefaultClusterSigningDuration   = 365 * 24 * time.Hour
+	DefaultLegacyTokenCleanUpPeriod = 365 * 24 * time.Hour
+	DefaultRequestTimeout           = time.Minute
+	DefaultMinRequestTimeout        = 30 * time.Minute
+	DefaultMaxRequestsInFlight      = 400
+	DefaultMaxMutatingInFlight      = 200
+	DefaultServiceClusterIPRange    = "10.0.0.0/24"
+	DefaultServiceNodePortRange     = "30000-32767"
+	DefaultStorageCheckTimeout      = 2 * time.Second
 	// NoLimit, where a number means "at most", means any number.
 	NoLimit = -1
 )
@@ -40,6 +42,9 @@ type Options struct {
 	// case.
 	AuthorizationModes []string
 	ClosedToPublic     bool // --anonymous-auth=false
+	// ListVisible lets lists and watches over all namespaces answer with those in which
+	// their users may make them, by RBAC, instead of 403.
+	ListVisible bool
 
 	FeatureGates feature.Set // those that are set; all others are as v1.37 has them
 	// RuntimeConfig says which versions of built-in APIs are served, and which
@@ -53,6 +58,14 @@ type Options struct {
 	// Controllers are those that run in the server, as kube-controller-manager's flag
 	// has it: NAME, -NAME, or * for all; none: all.
 	Controllers []string
+	// NamespaceGrace is how long a namespace that is deleted is left alone first.
+	NamespaceGrace time.Duration
+	// ClusterSigningDuration is how long certificates are good whose requests do not ask
+	// for less; 0: 8760h.
+	ClusterSigningDuration time.Duration
+	// LegacyTokenCleanUpPeriod is for how long a service account token that was generated
+	// in a secret must not have been used to be deleted; 0: 8760h.
+	LegacyTokenCleanUpPeriod time.Duration
 	// EnableAdmissionPlugins are plugins that take part besides those that do by
 	// default, DisableAdmissionPlugins those that do not.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
@@ -124,6 +137,8 @@ func (o Options) WithDefaults() Options {
 	}
 	setDefault(&o.EndpointReconciler, EndpointsByLease)
 	setDefault(&o.EventTTL, DefaultEventTTL)
+	setDefault(&o.ClusterSigningDuration, DefaultClusterSigningDuration)
+	setDefault(&o.LegacyTokenCleanUpPeriod, DefaultLegacyTokenCleanUpPeriod)
 	setDefault(&o.RequestTimeout, DefaultRequestTimeout)
 	setDefault(&o.MinRequestTimeout, DefaultMinRequestTimeout)
 	setDefault(&o.MaxRequestsInFlight, DefaultMaxRequestsInFlight)
@@ -168,6 +183,7 @@ func (o Options) Check() error {
 		value time.Duration
 	}{
 		{"request-timeout", o.RequestTimeout}, {"min-request-timeout", o.MinRequestTimeout}, {"event-ttl", o.EventTTL},
+		{"cluster-signing-duration", o.ClusterSigningDuration}, {"legacy-service-account-token-clean-up-period", o.LegacyTokenCleanUpPeriod},
 		{"etcd-healthcheck-timeout", o.EtcdHealthTimeout}, {"etcd-readycheck-timeout", o.EtcdReadyTimeout},
 	} {
 		if d.value < 0 {
@@ -180,8 +196,7 @@ func (o Options) Check() error {
 	if _, err := o.enablement(); err != nil {
 		problem("--runtime-config: %w", err)
 	}
-	if c := o.AdmissionConfig; c != nil && c.MutatingAdmissionWebhook.StaticManifestsDir+c.ValidatingAdmissionWebhook.StaticManifestsDir != "" &&
-		!o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
+	if c := o.AdmissionConfig; c != nil && c.HasManifests() && !o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
 		problem("staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled")
 	}
 	if err := filters.CheckCORS(o.CORSAllowedOrigins); err != nil {

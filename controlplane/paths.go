@@ -70,6 +70,7 @@ func (i *instance) installPaths() error {
 	i.paths.handle("/version", version)
 	i.paths.exact["/version/"] = version
 
+	i.paths.handle(AdmissionPath, http.HandlerFunc(i.serveAdmission))
 	i.paths.handle("/", http.HandlerFunc(i.serveIndex))
 	i.installOpenID()
 	for path, handler := range i.env.Paths {

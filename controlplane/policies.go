@@ -35,7 +35,9 @@ func (i *instance) openPolicies() error {
 	}
 	p := &admissionPolicies{config: config, validating: policies.NewValidating(config), mutating: policies.NewMutating(config)}
 	i.policies = p
-	for _, resource := range p.validating.Resources() {
+	files, resources := i.options.AdmissionConfig, p.validating.Resources()
+	i.addManifests(p.validating, files.ValidatingAdmissionPolicy.StaticManifestsDir, resources[:]...)
+	for _, resource := range resources {
 		if err := i.follow(&p.follow, resource, p.validating.Reflector); err != nil {
 			return err
 		}
@@ -43,7 +45,9 @@ func (i *instance) openPolicies() error {
 	if !i.rows.Gates.Enabled(feature.MutatingAdmissionPolicy) {
 		return nil
 	}
-	for _, resource := range p.mutating.Resources() {
+	resources = p.mutating.Resources()
+	i.addManifests(p.mutating, files.MutatingAdmissionPolicy.StaticManifestsDir, resources[:]...)
+	for _, resource := range resources {
 		if err := i.follow(&p.follow, resource, p.mutating.Reflector); err != nil {
 			return err
 		}

@@ -135,7 +135,7 @@ func (i *instance) openResourceQuotas() error {
 	i.quotaCounts = resourcequotas.New(resourcequotas.Config{
 		Ledger: i.quotas, List: i.listNow, Resource: i.stored.ofPath, Access: i.local, Logger: i.env.Logger,
 	})
-	i.controllers = append(i.controllers, controller{resourcequotas.Name, i.quotaCounts.Begin})
+	i.add(resourcequotas.Name, i.quotaCounts)
 	return nil
 }
 

@@ -32,9 +32,11 @@ func (i *instance) installAPI() error {
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			i.env.Requests.WatchEvents(r.GVR(), events, bytes)
 		},
+		OnDeprecated:   i.env.Requests.Deprecated,
 		ControllerRuns: i.controllerRuns,
 		Memory:         i.env.Memory,
 		UnsafeDeletion: i.options.Gates().Enabled(feature.AllowUnsafeMalformedObjectDeletion),
+		World:          i.env.World,
 		Logger:         i.env.Logger,
 	})
 	i.local.API = i.api
@@ -66,7 +68,7 @@ func (i *instance) rowEnv() *builtin.Env {
 	env.Kubelets = kubelet.New(kubelet.Config{
 		AddressTypes: i.options.KubeletPreferredAddressTypes, Port: i.options.KubeletPort, Timeout: i.options.KubeletTimeout,
 		Certificate: i.env.Identity.KubeletCertificate, Authorities: i.env.Identity.KubeletAuthorities,
-		Gates: env.Gates, Proxy: i.proxy,
+		Gates: env.Gates, Proxy: i.proxy, Dial: i.env.Networks.Cluster,
 	})
 	if i.rbac != nil {
 		env.Roles = i.rbac

@@ -25,7 +25,7 @@ type Route struct {
 // of its host.
 func Routes(host map[string]http.Handler) ([]Route, error) {
 	var routes []Route
-	for _, path := range indexPaths(host) {
+	for _, path := range append(indexPaths(host), AdmissionPath) {
 		routes = append(routes, Route{Verb: "get", Method: "GET", Path: path})
 	}
 	env := (&instance{env: &Env{}, options: Options{}.WithDefaults()}).rowEnv()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
 )
@@ -20,6 +21,13 @@ type cluster struct {
 	services  *local.Client[*corev1.Service]
 	endpoints *local.Client[*corev1.Endpoints]
 	slices    *local.Client[*discoveryv1.EndpointSlice]
+}
+
+// networks are the ways to services and webhooks. This server reaches itself directly.
+func (i *instance) networks() egress.Networks {
+	networks := i.env.Networks
+	networks.Cluster = networks.Cluster.Except(i.env.Address)
+	return networks
 }
 
 func newCluster(access *local.Access) *cluster {

@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"context"
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,7 +19,6 @@ type admissionWebhooks struct {
 	mutating   *webhooks.Mutating
 	validating *webhooks.Validating
 	follow     followers
-	manifests  []*manifests
 
 	mutatingObjects   *reflector.Objects[*admissionregistrationv1.MutatingWebhookConfiguration]
 	validatingObjects *reflector.Objects[*admissionregistrationv1.ValidatingWebhookConfiguration]
@@ -40,7 +38,7 @@ func (i *instance) openWebhooks() error {
 			return i.policies.config.Conditions(conditions, ignore)
 		},
 		Reviews: !i.rows.Gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
-		Metrics: i.env.Metrics.Webhooks, Logger: i.env.Logger,
+		Metrics: i.env.Metrics.Webhooks, Report: i.reportWebhook, Logger: i.env.Logger,
 	}
 	w, files := &admissionWebhooks{}, i.options.AdmissionConfig
 	var err error
@@ -53,14 +51,8 @@ func (i *instance) openWebhooks() error {
 	}
 	w.validating = webhooks.NewValidating(config)
 	w.mutatingObjects, w.validatingObjects = w.mutating.Objects(), w.validating.Objects()
-	for _, m := range []*manifests{
-		i.manifestsOf(w.mutating.Name(), files.MutatingAdmissionWebhook.StaticManifestsDir, mutatingWebhooks, w.mutating.SetStatic),
-		i.manifestsOf(w.validating.Name(), files.ValidatingAdmissionWebhook.StaticManifestsDir, validatingWebhooks, w.validating.SetStatic),
-	} {
-		if m != nil {
-			w.manifests = append(w.manifests, m)
-		}
-	}
+	i.addManifests(w.mutating, files.MutatingAdmissionWebhook.StaticManifestsDir, admissionregistrationv1.Resource(mutatingWebhooks))
+	i.addManifests(w.validating, files.ValidatingAdmissionWebhook.StaticManifestsDir, admissionregistrationv1.Resource(validatingWebhooks))
 	i.webhooks = w
 	reflectorOf := func(resource schema.GroupResource, stored reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
 		if resource.Resource == mutatingWebhooks {
@@ -76,23 +68,10 @@ func (i *instance) openWebhooks() error {
 	return nil
 }
 
-// load reads all configurations.
-func (w *admissionWebhooks) load(ctx context.Context) error {
-	for _, m := range w.manifests {
-		if _, err := m.load(); err != nil {
-			return err
-		}
-	}
-	if err := w.follow.load(ctx); err != nil {
-		return fmt.Errorf("load the configurations of admission webhooks: %w", err)
-	}
-	return nil
-}
-
 // webhookClients are connections to webhooks, which are shown the users of a
 // kubeconfig; "": nobody.
 func (i *instance) webhookClients(file string) (*webhook.Clients, error) {
-	clients := &webhook.Clients{Resolver: i.services}
+	clients := &webhook.Clients{Resolver: i.services, Networks: i.networks()}
 	if file == "" {
 		return clients, nil
 	}

@@ -26,11 +26,20 @@ const (
 // resources.
 func refusing(t *testing.T) func(name, resources string) string {
 	t.Helper()
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review struct{ Request struct{ UID string } }
-		_ = json.NewDecoder(r.Body).Decode(&review)
-		_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":false,"status":{"message":"never"}}}`, review.Request.UID)
-	}))
+	return configured(t, refuse)
+}
+
+// refuse answers a review.
+func refuse(w http.ResponseWriter, r *http.Request) {
+	var review struct{ Request struct{ UID string } }
+	_ = json.NewDecoder(r.Body).Decode(&review)
+	_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":false,"status":{"message":"never"}}}`, review.Request.UID)
+}
+
+// configured is a webhook, and its configuration with a name and resources.
+func configured(t testing.TB, webhook http.HandlerFunc) func(name, resources string) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(webhook)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -99,13 +108,13 @@ func TestManifests(t *testing.T) {
 		"not a thing": "nothing",
 	} {
 		write(content)
-		if i.reload(i.webhooks.manifests[0]); i.webhooks.manifests[0].failing == "" {
+		if i.reload(i.manifests[0]); i.manifests[0].failing == "" {
 			t.Errorf("%s: taken up", name)
 		}
 		expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 400, "never")
 	}
 	write("# nothing any more\n")
-	i.reload(i.webhooks.manifests[0])
+	i.reload(i.manifests[0])
 	expect(t, c, "POST", webhookConfigurations, configuration("own.static.k8s.io", "pods"), 422, "are reserved for static manifest-based configurations")
 	expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 201, "")
 	write("nothing")

@@ -62,10 +62,9 @@ type Target struct {
 	Certificate func() (*tls.Certificate, error)
 	// HTTP1 disables HTTP/2, for requests that upgrade the connection.
 	HTTP1 bool
+	// Dial connects to the target; nil does directly.
+	Dial Dial
 }
-
-// dialTimeout bounds establishing a TCP connection.
-const dialTimeout = 30 * time.Second
 
 // Base returns the base URL: https://name.namespace.svc:port for a service.
 func (t *Target) Base() *url.URL {
@@ -122,5 +121,8 @@ func (t *Target) dial(ctx context.Context, network, address string) (net.Conn, e
 		}
 		address = resolved
 	}
-	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
+	if t.Dial != nil {
+		return t.Dial(ctx, network, address)
+	}
+	return direct(ctx, network, address)
 }

@@ -5,7 +5,7 @@
 //
 // Imports: admission, authorizer, codec, codec/jsonpatch, codec/jsontext,
 // endpoints/apply, endpoints/mergepatch, endpoints/strategic, memory, request,
-// rest, telemetry.
+// rest, simulation, telemetry.
 package endpoints
 
 import (
@@ -27,6 +27,7 @@ import (
 	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Limits on what a client may send.
@@ -59,6 +60,9 @@ type Config struct {
 	MinWatchTimeout time.Duration
 	// OnWatchEvents is told of events sent; nil: nobody is.
 	OnWatchEvents func(resource *rest.Resource, events, bytes int)
+	// OnDeprecated is told of requests for deprecated APIs, with the release that removes
+	// them, where that is known; nil: nobody is.
+	OnDeprecated func(info *request.Info, removedRelease string)
 	// ControllerRuns reports whether a controller that finishes deletions runs, by
 	// kube-controller-manager's name of it; clients are warned where it does not. nil:
 	// all do.
@@ -66,7 +70,9 @@ type Config struct {
 	// UnsafeDeletion lets users that may delete objects that cannot be read
 	// (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
-	Logger         *slog.Logger
+	// World has the time of writes; nil is the real one.
+	World  *simulation.World
+	Logger *slog.Logger
 }
 
 // API answers requests for resources. It is safe for concurrent use.
@@ -87,7 +93,7 @@ func New(config Config) *API {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	managers := apply.NewManagers(config.TypeConverter)
-	managers.Logger = config.Logger
+	managers.Logger, managers.World = config.Logger, config.World
 	return &API{config: config, managers: managers}
 }
 
@@ -150,14 +156,17 @@ func (c *call) handle() (func() error, error) {
 	}
 	if c.resource.Warning != "" {
 		request.AddWarning(c.r.Context(), c.resource.Warning)
-		c.annotateDeprecated()
+		c.recordDeprecated()
 	}
 	return handle, nil
 }
 
-// annotateDeprecated says in the audit event that the API is deprecated. The request
-// goes on if there is no room for it.
-func (c *call) annotateDeprecated() {
+// recordDeprecated says in the audit event and in metrics that the API is deprecated. The
+// request goes on if there is no room for it.
+func (c *call) recordDeprecated() {
+	if c.api.config.OnDeprecated != nil {
+		c.api.config.OnDeprecated(c.info, c.resource.RemovedRelease)
+	}
 	_ = request.Annotate(c.r.Context(), "k8s.io/deprecated", "true")
 	if c.resource.RemovedRelease != "" {
 		_ = request.Annotate(c.r.Context(), "k8s.io/removed-release", c.resource.RemovedRelease)

@@ -1,6 +1,8 @@
 package endpoints
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -46,6 +48,42 @@ func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) 
 	}
 	if err == nil {
 		recordBody(a, body, a.SetRequestBody)
+	}
+}
+
+// auditSent records an object, in the hub version, that code inside the server sends.
+func (o *operation) auditSent(ctx context.Context, obj codec.Object) {
+	a := request.AuditFrom(ctx)
+	if a == nil {
+		return
+	}
+	a.SetObject(request.AuditObject{
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion(),
+	})
+	auditBody(ctx, obj)
+}
+
+// auditBody records what code inside the server sends.
+func auditBody(ctx context.Context, obj runtime.Object) {
+	a := request.AuditFrom(ctx)
+	if !a.WantsRequestBody() {
+		return
+	}
+	if body, err := codec.AppendObject(nil, obj, codec.JSON); err == nil {
+		recordBody(a, bytes.TrimSpace(body), a.SetRequestBody)
+	}
+}
+
+// auditStored records the object that code inside the server is answered with, nil for
+// none.
+func (o *operation) auditStored(ctx context.Context, record *codec.Record) {
+	a := request.AuditFrom(ctx)
+	if record == nil || !a.WantsResponseBody() {
+		return
+	}
+	v := o.resource.Version
+	if body, err := record.AppendJSONTail(codec.JSONHead(v.GVK), v); err == nil {
+		recordBody(a, body, a.SetResponseBody)
 	}
 }
 

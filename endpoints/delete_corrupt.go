@@ -23,6 +23,7 @@ func isUnsafe(options *metav1.DeleteOptions) bool {
 // deleteCorrupt answers such a deletion. The object cannot be shown to admission, nor to
 // the client.
 func (c *call) deleteCorrupt(t target, options *metav1.DeleteOptions) error {
+	_ = request.Annotate(c.r.Context(), "apiserver.k8s.io/unsafe-delete-ignore-read-error", "") // or there is no room for it
 	s, ok := c.resource.Storage.(rest.CorruptDeleter)
 	if !ok {
 		return apierrors.NewInternalError(errors.New("no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -27,12 +28,29 @@ func (c *call) list(s rest.Lister) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.List(c.r.Context(), c.namespace(), options)
+	list, err := c.visibleList(s, options)
 	if err != nil {
 		return err
 	}
 	telemetry.Step(c.r.Context(), "opened list")
 	return c.respondList(t, list, options.Limit > 0 || options.Continue != "")
+}
+
+// visibleList lists the objects that the user may see. Each turn takes a change of
+// the user's rights.
+func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List, error) {
+	ctx := c.r.Context()
+	view := request.VisibilityFrom(ctx)
+	if view == nil {
+		return s.List(ctx, c.namespace(), options)
+	}
+	for {
+		options.Namespaces = view.Now()
+		list, err := s.List(ctx, "", options)
+		if err != nil || view.Listed(options.Namespaces, list.Revision) {
+			return list, err
+		}
+	}
 }
 
 // respondList answers with many objects. A list that is not a page streams: it

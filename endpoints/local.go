@@ -36,7 +36,10 @@ func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Obj
 		return nil, err
 	}
 	options.TypeMeta = optionsType("CreateOptions")
-	return o.create(ctx, s, hub, options.FieldManager, &options)
+	o.auditSent(ctx, hub)
+	record, err := o.create(ctx, s, hub, options.FieldManager, &options)
+	o.auditStored(ctx, record)
+	return record, err
 }
 
 // Update replaces an object by what change makes of it. change is given an object
@@ -57,9 +60,11 @@ func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(c
 		if err != nil {
 			return nil, err
 		}
+		o.auditSent(ctx, obj)
 		return o.recordUpdate(current, obj, options.FieldManager)
 	}
 	record, _, err := o.update(ctx, s, o.admitted(o.keepName(updated), &options), o.updateRules(ctx, &options, false))
+	o.auditStored(ctx, record)
 	return record, err
 }
 
@@ -79,8 +84,10 @@ func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration 
 		return nil, fmt.Errorf("%s has no managed fields", resource.FullName())
 	}
 	updating := &metav1.UpdateOptions{TypeMeta: optionsType("UpdateOptions"), DryRun: options.DryRun, FieldManager: options.FieldManager}
+	o.auditSent(ctx, configuration)
 	change := o.keepName(o.applied(fields, configuration.Object, options.FieldManager, options.Force))
 	record, _, err := o.update(ctx, s, o.admitted(change, updating), o.updateRules(ctx, updating, resource.Subresource == ""))
+	o.auditStored(ctx, record)
 	return record, err
 }
 
@@ -93,7 +100,12 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 	}
 	options.TypeMeta = optionsType("DeleteOptions")
 	o := a.operation(ctx, resource)
-	return o.delete(ctx, s, &options)
+	auditBody(ctx, &options)
+	record, gone, err = o.delete(ctx, s, &options)
+	if !gone {
+		o.auditStored(ctx, record)
+	}
+	return record, gone, err
 }
 
 // DeleteSome returns what deletes single objects of a collection, as a request that

@@ -31,6 +31,8 @@ type operation struct {
 	changers []string
 	// explanation receives what admission does; nil: nobody asks.
 	explanation *admission.Explanation
+	// lookups is what plugins hand on from one pass of admission to the other.
+	lookups admission.Lookups
 }
 
 // create stores a new object, written by manager. obj is the operation's.

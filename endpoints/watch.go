@@ -56,6 +56,7 @@ func (c *call) follow(s rest.Watcher) (*following, error) {
 		return nil, err
 	}
 	f.ctx, f.cancel = c.watchContext(raw.TimeoutSeconds)
+	options.Visibility = request.VisibilityFrom(f.ctx)
 	if f.Watch, err = s.Watch(f.ctx, c.namespace(), options); err != nil {
 		f.end()
 		return nil, err

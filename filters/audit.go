@@ -100,7 +100,16 @@ type audited struct {
 
 // begin asks the policy, and is nil where it wants nothing of a request.
 func (config *AuditConfig) begin(w http.ResponseWriter, r *http.Request) *audited {
-	ctx := r.Context()
+	a := config.decide(r.Context())
+	if a != nil {
+		a.response = wrap(w)
+		a.event.RequestURI, a.event.SourceIPs, a.event.UserAgent = r.URL.RequestURI(), sourceIPs(r), auditedUserAgent(r)
+	}
+	return a
+}
+
+// decide is begin without what a connection tells of a request.
+func (config *AuditConfig) decide(ctx context.Context) *audited {
 	info := request.InfoFrom(ctx)
 	attributes := authorizer.Attributes{User: request.UserFrom(ctx), Verb: info.Verb, Path: info.Path, ResourceRequest: info.IsResource}
 	if info.IsResource {
@@ -116,10 +125,9 @@ func (config *AuditConfig) begin(w http.ResponseWriter, r *http.Request) *audite
 	record := request.AuditFrom(ctx)
 	record.RequestBody, record.ResponseBody = decision.Level.RequestBody(), decision.Level.ResponseBody()
 	record.OmitManagedFields = decision.OmitManagedFields
-	a := &audited{config: config, ctx: ctx, response: wrap(w), decision: decision}
+	a := &audited{config: config, ctx: ctx, decision: decision}
 	a.event = audit.Event{
-		Level: decision.Level, AuditID: request.AuditID(ctx), RequestURI: r.URL.RequestURI(), Verb: info.Verb,
-		SourceIPs: sourceIPs(r), UserAgent: auditedUserAgent(r),
+		Level: decision.Level, AuditID: request.AuditID(ctx), Verb: info.Verb,
 		RequestReceivedTimestamp: metav1.NewMicroTime(request.Received(ctx)),
 	}
 	if attributes.User != nil {

@@ -100,7 +100,7 @@ func TestAuditEvent(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}
-	get(t, handler, r, AuditInit(config), as(asker), Audit(config), impersonate, Authorize(authz.Union{}, quiet(), writeError))
+	get(t, handler, r, AuditInit(config), as(asker), Audit(config), impersonate, Authorize(authz.Union{}, nil, quiet(), writeError))
 	get(t, handler, r, AuditInit(config), as(asker), Audit(config), impersonate)
 	got := events()
 	if stagesOf(got) != "RequestReceived ResponseComplete RequestReceived ResponseComplete" {
@@ -255,7 +255,7 @@ func BenchmarkAudit(b *testing.B) {
 				config, _ = auditTo(b, test.rules, nil)
 			}
 			chain := Chain(final, AuditID, RequestInfo(LongRunning, writeError), AuditInit(config), as(user), Audit(config),
-				Authorize(authorizer.Authorizer(allow), quiet(), writeError))
+				Authorize(authorizer.Authorizer(allow), nil, quiet(), writeError))
 			r := httptest.NewRequest("GET", "/api/v1/namespaces/a/configmaps/x", nil)
 			r.Header.Set("User-Agent", "kubectl/v1.37.0 (linux/amd64) kubernetes/4cb5f07")
 			b.ReportAllocs()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"testing"
@@ -37,7 +38,7 @@ func TestForbiddenAsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest(recorded.Method, recorded.Path, nil)
-		got := get(t, answer(200, ""), r, as(&request.User{Name: recorded.User}), Authorize(authz.Union{}, quiet(), writeError))
+		got := get(t, answer(200, ""), r, as(&request.User{Name: recorded.User}), Authorize(authz.Union{}, nil, quiet(), writeError))
 		recorded.Status.TypeMeta = metav1.TypeMeta{}
 		if diff := cmp.Diff(&recorded.Status, statusOf(t, got.Body)); diff != "" {
 			t.Errorf("%s %s by %s (-recorded +got):\n%s", recorded.Method, recorded.Path, recorded.User, diff)
@@ -78,7 +79,7 @@ func TestAuthorize(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := get(t, answer(200, ""), httptest.NewRequest("GET", "/x%3Cy%3E", nil), as(&request.User{Name: "jane"}), Authorize(tt.authorizer, quiet(), writeError))
+			got := get(t, answer(200, ""), httptest.NewRequest("GET", "/x%3Cy%3E", nil), as(&request.User{Name: "jane"}), Authorize(tt.authorizer, nil, quiet(), writeError))
 			if got.Code != tt.code {
 				t.Fatalf("answered %d, want %d", got.Code, tt.code)
 			}
@@ -88,5 +89,57 @@ func TestAuthorize(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// someView is a view of some namespaces, or of all.
+type someView struct {
+	request.Visibility
+	now *request.Namespaces
+}
+
+func (v someView) Now() *request.Namespaces { return v.now }
+
+// TestAuthorizeSome: a list over all namespaces by who may list some passes with a view of
+// those, and other requests are asked no view.
+func TestAuthorizeSome(t *testing.T) {
+	t.Parallel()
+	some := someView{now: request.NewNamespaces([]string{"a"})}
+	all := someView{}
+	for _, test := range []struct {
+		target   string
+		decision authorizer.Decision
+		view     request.Visibility
+		code     int
+		limited  bool
+	}{
+		{"/api/v1/pods", authorizer.DecisionNoOpinion, some, 200, true},
+		{"/api/v1/pods?watch=1", authorizer.DecisionNoOpinion, some, 200, true},
+		{"/api/v1/watch/pods", authorizer.DecisionNoOpinion, some, 200, true},
+		{"/api/v1/pods", authorizer.DecisionNoOpinion, nil, 403, false},
+		{"/api/v1/pods", authorizer.DecisionDeny, some, 403, false},
+		{"/api/v1/pods", authorizer.DecisionAllow, some, 200, false}, // by another authorizer
+		{"/api/v1/pods", authorizer.DecisionAllow, all, 200, true},
+		{"/api/v1/namespaces/b/pods", authorizer.DecisionNoOpinion, some, 403, false},
+		{"/api/v1/pods/x", authorizer.DecisionNoOpinion, some, 403, false},
+		{"/api/v1/pods/x/log", authorizer.DecisionNoOpinion, some, 403, false},
+		{"/metrics", authorizer.DecisionNoOpinion, some, 403, false},
+	} {
+		limited, open := false, 0
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			limited = request.VisibilityFrom(r.Context()) != nil
+		})
+		view := func(context.Context, *authorizer.Attributes) (request.Visibility, func()) {
+			if test.view == nil {
+				return nil, nil
+			}
+			open++
+			return test.view, func() { open-- }
+		}
+		w := get(t, handler, httptest.NewRequest("GET", test.target, nil), as(&request.User{Name: "jane"}),
+			Authorize(fixed{decision: test.decision}, view, quiet(), writeError))
+		if w.Code != test.code || limited != test.limited || open != 0 {
+			t.Errorf("%s, %s: %d, limited %t, %d views open; want %d, %t", test.target, test.decision, w.Code, limited, open, test.code, test.limited)
+		}
 	}
 }

@@ -26,7 +26,7 @@ func benchmarkChain(b *testing.B, limits Filter) {
 		AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError),
 		Track(TrackConfig{Metrics: metrics, Logger: quiet(), Known: func(*request.Info) bool { return true }}),
 		CacheControl, drain.Filter(writeError), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}),
-		as(user), limits, Authorize(authz.Union{authz.Masters{}}, quiet(), writeError))
+		as(user), limits, Authorize(authz.Union{authz.Masters{}}, nil, quiet(), writeError))
 	r := httptest.NewRequest("GET", "/api/v1/namespaces/a/configmaps/x", nil)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -58,6 +58,38 @@ func (c *Client) CheckHost(ctx context.Context, host string) error {
 	return nil
 }
 
+// dial returns how kubelets are connected to.
+func (c *Client) dial() dialFunc {
+	if c.config.Dial == nil {
+		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+		defer cancel()
+		return c.config.Dial(ctx, network, address)
+	}
+}
+
+// dialAllowed returns how pods, services and other ports of nodes are connected to. What
+// address a name has that Config.Dial resolves elsewhere is not known here.
+func (c *Client) dialAllowed() dialFunc {
+	if c.config.Dial == nil {
+		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive, Control: allowedAddress}).DialContext
+	}
+	dial := c.dial()
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if _, err := netip.ParseAddrPort(address); err == nil {
+			if err := allowedAddress(network, address, nil); err != nil {
+				return nil, err
+			}
+		}
+		return dial(ctx, network, address)
+	}
+}
+
+// dialFunc is net.Dialer.DialContext.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
 // allowedAddress is the Control of a dialer: it sees the address that a name has
 // been resolved to, so that no name leads where its address does not.
 func allowedAddress(_, address string, _ syscall.RawConn) error {

@@ -8,6 +8,7 @@
 package kubelet
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -54,6 +55,8 @@ type Config struct {
 	// Authorities returns the authorities that sign the certificates of kubelets. As
 	// in kube-apiserver, nil means that these are not verified.
 	Authorities func() *x509.CertPool
+	// Dial connects to kubelets, pods and services; nil does directly.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// AnyAddress lets requests to pods, services and nodes go to addresses of this
 	// machine and of its link.
 	AnyAddress bool
@@ -88,7 +91,7 @@ func New(config Config) *Client {
 	// Pods and services are reached at addresses that no certificate names.
 	c.direct = c.transport(&tls.Config{InsecureSkipVerify: true})
 	if !config.AnyAddress {
-		c.direct.DialContext = (&net.Dialer{Timeout: config.Timeout, KeepAlive: keepAlive, Control: allowedAddress}).DialContext
+		c.direct.DialContext = c.dialAllowed()
 	}
 	c.verified.TLSClientConfig.GetClientCertificate = c.certificate()
 	c.unverified.TLSClientConfig.GetClientCertificate = c.certificate()
@@ -103,12 +106,13 @@ func (c *Client) transport(config *tls.Config) *http.Transport {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		DialContext:     (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive}).DialContext,
+		DialContext:     c.dial(),
 		TLSClientConfig: config, Protocols: protocols, DisableCompression: true,
 		TLSHandshakeTimeout: c.config.Timeout, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 25,
 		MaxResponseHeaderBytes: 1 << 20,
-		// A record of TLS at a time: with less, a log is sent on in small pieces.
-		ReadBufferSize: 16 << 10,
+		// What is read in larger pieces passes these buffers by: a log is copied from
+		// TLS records, and what waits costs little.
+		ReadBufferSize: 4 << 10, WriteBufferSize: 1 << 10,
 	}
 }
 

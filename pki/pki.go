@@ -131,6 +131,12 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
+// KeyPair returns the authority's certificate and key, with which others sign. It may be
+// called concurrently with any method.
+func (a *Authority) KeyPair() *tls.Certificate {
+	return &tls.Certificate{Certificate: [][]byte{a.cert.Raw}, PrivateKey: a.key, Leaf: a.cert}
+}
+
 // Ends returns when the authority's certificate expires.
 func (a *Authority) Ends() time.Time { return a.cert.NotAfter }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -100,11 +100,12 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetSelfLink("")
-	obj.SetCreationTimestamp(now())
-	obj.SetUID(types.UID(uuid.NewString()))
-	if obj.GetName() == "" && obj.GetGenerateName() != "" {
-		obj.SetName(strategy.generateName(obj.GetGenerateName()))
+	world := simulation.From(ctx)
+	obj.SetCreationTimestamp(now(world))
+	if base := obj.GetGenerateName(); obj.GetName() == "" && base != "" {
+		obj.SetName(strategy.generateName(base, world.Random(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), base)))
 	}
+	obj.SetUID(world.UID(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), obj.GetName()))
 	if strategy.Generation {
 		obj.SetGeneration(1)
 	}
@@ -137,4 +138,6 @@ func (s *Store) writeOptions(obj codec.Object, dryRun []string) storage.WriteOpt
 func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }
 
 // now returns the time in whole seconds, the resolution of metav1.Time.
-func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }
+func now(world *simulation.World) metav1.Time {
+	return metav1.NewTime(world.Now().Truncate(time.Second))
+}

@@ -11,6 +11,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -95,7 +96,7 @@ func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate 
 	if grace == 0 && !held && s.Strategy.GracePeriod == nil {
 		return nil, storage.Remove{}
 	}
-	s.Strategy.mark(obj, grace)
+	s.Strategy.mark(obj, grace, now(simulation.From(ctx)))
 	if grace == 0 && !held {
 		return nil, storage.Remove{Last: obj} // a kind with grace periods shows that this one was over
 	}
@@ -127,9 +128,9 @@ func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, c
 
 // mark sets the deletion metadata. The first mark counts up the generation, where
 // the kind has one.
-func (s *Strategy) mark(obj codec.Object, grace int64) {
+func (s *Strategy) mark(obj codec.Object, grace int64, now metav1.Time) {
 	first := obj.GetDeletionTimestamp() == nil
-	due := now().Add(time.Duration(grace) * time.Second)
+	due := now.Add(time.Duration(grace) * time.Second)
 	if !first {
 		due = obj.GetDeletionTimestamp().Time
 		if announced := obj.GetDeletionGracePeriodSeconds(); announced != nil {

@@ -22,7 +22,7 @@ const (
 
 // generateName appends a random suffix, shortening the base where needed, or returns the
 // base where that is the name.
-func (s *Strategy) generateName(base string) string {
+func (s *Strategy) generateName(base string, random *rand.Rand) string {
 	if s.ExactGenerateName {
 		return base
 	}
@@ -32,7 +32,7 @@ func (s *Strategy) generateName(base string) string {
 	name := make([]byte, 0, len(base)+nameSuffixLength)
 	name = append(name, base...)
 	for range nameSuffixLength {
-		name = append(name, nameAlphabet[rand.IntN(len(nameAlphabet))])
+		name = append(name, nameAlphabet[random.IntN(len(nameAlphabet))])
 	}
 	return string(name)
 }

@@ -60,7 +60,8 @@ type scope struct {
 	queueWait        time.Duration
 	watchInitialized atomic.Pointer[func()]
 	warnings         Warnings
-	audit            *Audit // nil: nothing is recorded
+	audit            *Audit     // nil: nothing is recorded
+	visibility       Visibility // nil: nothing is limited
 }
 
 type scopeKey struct{}

@@ -3,7 +3,7 @@
 // served, listed in discovery and documented. The names are
 // kube-apiserver's.
 //
-// Imports: codec.
+// Imports: codec, request.
 package rest
 
 import (
@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 )
 
 // Storage is a REST storage: any value that implements some of the interfaces
@@ -174,6 +175,10 @@ type UpdateOptions struct {
 type ListOptions struct {
 	Labels labels.Selector // nil chooses all
 	Fields fields.Selector // nil chooses all
+	// Namespaces limits a list over all namespaces; nil: to nothing.
+	Namespaces *request.Namespaces
+	// Visibility limits a watch over all namespaces, and changes; nil: nothing does.
+	Visibility request.Visibility
 
 	ResourceVersion      string
 	ResourceVersionMatch metav1.ResourceVersionMatch

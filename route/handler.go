@@ -29,6 +29,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.API.Serve(w, r, resource)
 		return
 	}
+	if request.VisibilityFrom(r.Context()) != nil {
+		h.API.WriteNotFound(w, r) // it was there a moment ago; nobody else knows of limits
+		return
+	}
 	other.ServeHTTP(w, r)
 }
 

@@ -119,7 +119,7 @@ func (h *Host) openTokenUsers() error {
 		}
 	}
 	if file := h.config.TokenWebhookConfigFile; file != "" {
-		client, url, err := kubeconfig.Client(file)
+		client, url, err := kubeconfig.Client(file, h.egress.ControlPlane)
 		if err != nil {
 			return fmt.Errorf("--authentication-token-webhook-config-file: %w", err)
 		}
@@ -175,7 +175,8 @@ func (h *Host) openAuthenticationConfig(file string) error {
 
 func (h *Host) setProviders(configuration *oidc.Configuration) error {
 	providers, err := oidc.New(oidc.Config{
-		Configuration: configuration, Disallowed: h.config.ServiceAccountIssuers, Logger: h.logger, Metrics: h.providerMetrics,
+		Configuration: configuration, Disallowed: h.config.ServiceAccountIssuers, Networks: h.egress.Networks,
+		Logger: h.logger, Metrics: h.providerMetrics,
 	})
 	if err != nil {
 		return err

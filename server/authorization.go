@@ -81,7 +81,7 @@ func (h *Host) openAuthorization() error {
 		}
 	}
 	if f.WebhookConfigFile != "" {
-		client, url, err := kubeconfig.Client(f.WebhookConfigFile)
+		client, url, err := kubeconfig.Client(f.WebhookConfigFile, h.egress.ControlPlane)
 		if err != nil {
 			return fmt.Errorf("--authorization-webhook-config-file: %w", err)
 		}
@@ -110,7 +110,7 @@ func (h *Host) openAuthorizationConfig(file string) error {
 		if err != nil {
 			return err
 		}
-		list, err := configuration.Open(h.webhookMetrics)
+		list, err := configuration.Open(h.webhookMetrics, h.egress.ControlPlane)
 		if err != nil {
 			return err
 		}

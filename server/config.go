@@ -19,8 +19,10 @@ import (
 	"mainstay.dev/mainstay/admission/config"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/filters/faults"
 	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/registry"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Defaults of a Config, as kube-apiserver's unless said.
@@ -116,6 +118,12 @@ type Config struct {
 	// verified.
 	KubeletClientCertFile, KubeletClientKeyFile, KubeletCAFile string
 
+	// EgressSelectorConfigFile is an EgressSelectorConfiguration: how other servers are
+	// connected to; "": directly.
+	EgressSelectorConfigFile string
+	// Signing is who signs CertificateSigningRequests.
+	Signing SigningConfig
+
 	// EtcdServers are the URLs of an etcd cluster that is used instead of the
 	// store in DataDir.
 	EtcdServers []string
@@ -155,6 +163,11 @@ type Config struct {
 	// validation of definitions; nil: one processor is left to other requests.
 	// Where all are busy, Go finds out late that there is something to read.
 	Expensive registry.Limiter
+	// Faults, in a server for tests, are what befalls requests, and can be asked for at
+	// faults.Path; nil: there are none. Options.Filter is set by it.
+	Faults *faults.Set
+	// World is that of a server for tests; nil is the real one.
+	World *simulation.World
 	// OnServing is called once, when the server is ready.
 	OnServing func(Serving)
 }
@@ -218,6 +231,9 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.TokenWebhookCacheTTL, DefaultTokenWebhookCacheTTL)
 	if c.Expensive == nil {
 		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
+	}
+	if c.Faults != nil && c.World == nil {
+		c.World = simulation.New(simulation.Config{})
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -285,7 +301,7 @@ func (c Config) check() error {
 	if err := c.checkEtcd(); err != nil {
 		problem("%w", err)
 	}
-	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.checkAuthentication(), c.checkAuthorization())...)
+	return errors.Join(append(errs, c.Options.Check(), c.RequestHeader.check(), c.Signing.check(), c.checkAuthentication(), c.checkAuthorization())...)
 }
 
 // hosts returns the names and addresses of the serving certificate.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -285,6 +286,56 @@ func (r *running) holder(t *testing.T) string {
 	return *lease.Spec.HolderIdentity
 }
 
+// TestActionsBesideManager: while a kube-controller-manager holds its lease, what it does is
+// not done again, then or when it is gone.
+func TestActionsBesideManager(t *testing.T) {
+	t.Parallel()
+	log := &testserver.Buffer{}
+	s := start(t, Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s.awaitAccount(t, "default")
+	const leases, many = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", 20
+	s.create(t, leases, fmt.Sprintf(`{"metadata":{"name":"kube-controller-manager"},"spec":{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":%q}}`,
+		time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
+	testserver.Eventually(t, time.Minute, func() error {
+		if countIn(log, "a kube-controller-manager runs") == 0 {
+			return errors.New("it is not seen")
+		}
+		return nil
+	})
+	watch, err := s.admin.Get(s.URL + "/api/v1/serviceaccounts?watch=1&fieldSelector=metadata.name%3Ddefault&timeoutSeconds=300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	for n := range many { // what the manager does
+		namespace := fmt.Sprintf("theirs%d", n)
+		s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`)
+		s.create(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts?fieldManager=manager", `{"metadata":{"name":"default","labels":{"by":"manager"}}}`)
+	}
+	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
+	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
+	s.awaitConfigMap(t, "theirs0", "kube-root-ca.crt", func(*corev1.ConfigMap) bool { return true }) // all have been looked at, or are
+	s.awaitAccount(t, "ours")
+	actions, events := map[string]int{}, json.NewDecoder(watch.Body)
+	for actions["ours"] == 0 {
+		var event struct {
+			Type   string
+			Object corev1.ServiceAccount
+		}
+		if err := events.Decode(&event); err != nil {
+			t.Fatal(err)
+		}
+		if actions[event.Object.Namespace]++; strings.HasPrefix(event.Object.Namespace, "theirs") && (event.Type != "ADDED" || event.Object.Labels["by"] != "manager") {
+			t.Errorf("%s of an account of the manager's: %+v", event.Type, event.Object)
+		}
+	}
+	for namespace, n := range actions {
+		if n != 1 {
+			t.Errorf("%d actions in %s", n, namespace)
+		}
+	}
+}
+
 // TestControllersBesideManager: while a kube-controller-manager runs, only the
 // controllers run that the flag names.
 func TestControllersBesideManager(t *testing.T) {
@@ -424,6 +475,43 @@ func testCollection(t *testing.T, config Config) {
 		path := fmt.Sprintf("%s/lost%d", configMaps, n)
 		s.create(t, configMaps, fmt.Sprintf(`{"metadata":{"name":"lost%d","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":"11111111-2222-3333-4444-555555555555"}]}}`, n, name))
 		s.awaitCode(t, path, 404)
+	}
+}
+
+// TestOwnersOfOtherNamespaces: who names an owner in another namespace is told.
+func TestOwnersOfOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+	var owner corev1.ConfigMap
+	if err := json.Unmarshal([]byte(s.create(t, "/api/v1/namespaces/a/configmaps", `{"metadata":{"name":"owner"}}`)), &owner); err != nil {
+		t.Fatal(err)
+	}
+	owned := fmt.Sprintf(`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q}]`, owner.UID)
+	s.create(t, configMaps, `{"metadata":{"name":"m",`+owned+`}}`)
+	s.create(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"of:nobody",`+owned+`}}`)
+	wanted := map[string]string{
+		"ConfigMap default/m":    fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: %s] does not exist in namespace "default"`, owner.UID),
+		"ClusterRole /of:nobody": fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: , name: owner, uid: %s] does not exist in namespace ""`, owner.UID),
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		var events corev1.EventList
+		s.read(t, "/api/v1/namespaces/default/events?fieldSelector=reason=OwnerRefInvalidNamespace", &events)
+		got := map[string]string{}
+		for _, e := range events.Items {
+			got[e.InvolvedObject.Kind+" "+e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name] = e.Message
+			if e.Type != "Warning" || e.Source.Component != "garbage-collector-controller" || e.Count < 1 {
+				t.Errorf("an event is %+v", e)
+			}
+		}
+		if !maps.Equal(got, wanted) {
+			return fmt.Errorf("events are %v", got)
+		}
+		return nil
+	})
+	s.awaitCode(t, configMaps+"/m", 404)
+	if code, body := s.do(t, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/of:nobody", ""); code != 200 {
+		t.Errorf("a cluster-scoped object that names an owner in a namespace: %d %s", code, body)
 	}
 }
 

@@ -43,7 +43,7 @@ func (c Config) checkEtcd() error {
 // error of ctx if that ends the wait.
 func (h *Host) openEtcd(ctx context.Context) error {
 	config := h.config.etcdConfig()
-	config.Logger, config.Registerer = h.logger, h.registry
+	config.Logger, config.Registerer, config.Dial = h.logger, h.registry, h.egress.Etcd
 	where := strings.Join(config.Endpoints, ",")
 	store, err := etcd.Open(config)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/filters/faults"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -23,7 +24,17 @@ func (h *Host) paths() map[string]http.Handler {
 		paths["/debug/pprof"] = http.RedirectHandler("/debug/pprof/", http.StatusMovedPermanently)
 		paths["/debug/pprof/"] = http.HandlerFunc(pprofIndex)
 	}
+	if h.config.Faults != nil {
+		paths[faults.Path], paths[faults.Path+"/"] = h.config.Faults, h.config.Faults
+		paths[faults.ClockPath] = faults.Clock(h.config.World)
+	}
 	return paths
+}
+
+// hold keeps the newest revision of the store readable until release.
+func (h *Host) hold(ctx context.Context) (revision int64, release func(), err error) {
+	held, release, err := h.backend.Hold(ctx, 0)
+	return int64(held), release, err
 }
 
 // pprofIndex handles all paths below /debug/pprof/.

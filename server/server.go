@@ -4,12 +4,12 @@
 // stands in package controlplane; a host opens one, and can open more. A host is
 // a value: it shares nothing with another one in the same process but the process.
 //
-// Imports: admission/config, codec, controlplane, egress/kubeconfig, endpoints,
-// feature, filters, filters/authn, filters/authn/oidc, filters/authz,
-// filters/authz/abac, filters/authz/webhook, http2, memory, openapi, pki,
-// registry, request, serviceaccount, serviceaccount/external, storage/cache,
-// storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,
-// telemetry.
+// Imports: admission/config, codec, controlplane, egress/kubeconfig,
+// egress/selector, endpoints, feature, filters, filters/authn,
+// filters/authn/oidc, filters/authz, filters/authz/abac, filters/authz/webhook,
+// filters/faults, http2, memory, openapi, pki, registry, request, serviceaccount,
+// serviceaccount/external, simulation, storage/cache, storage/encryption,
+// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (
@@ -27,6 +27,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
+	"mainstay.dev/mainstay/egress/selector"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authn/oidc"
@@ -52,10 +53,12 @@ type Host struct {
 	requests *telemetry.Requests
 	drain    *filters.Drain
 	// providerMetrics are those of OpenID Connect, webhookMetrics those of
-	// authorization, encryptionMetrics those of encryption at rest.
+	// authorization, encryptionMetrics those of encryption at rest, egressMetrics those of
+	// connections through proxies.
 	providerMetrics   *oidc.Metrics
 	webhookMetrics    *webhook.Metrics
 	encryptionMetrics *encryption.Metrics
+	egressMetrics     *selector.Metrics
 	// reloads of configuration files.
 	reloads struct{ authentication, authorization *telemetry.Reloads }
 
@@ -63,6 +66,7 @@ type Host struct {
 	stopping atomic.Bool // /readyz fails from here on
 
 	// What open adds, in its order.
+	egress    *selector.Selector
 	dir       *dataDir // nil in memory
 	authority *pki.Authority
 	tokenKeys serviceaccount.Keys
@@ -74,11 +78,13 @@ type Host struct {
 	clientCA     *clientCA
 	frontProxy   *frontProxy
 	kubelets     kubelets
-	handshake    atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
-	kubeconfig   string                     // the administrator's, as a path
-	backend      kv.Backend
-	feed         *cache.Feed // nil without a watch cache
-	stopFeed     func()
+	// signing is controlplane.Identity's Signing.
+	signing    func(signer string) *tls.Certificate
+	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
+	kubeconfig string                     // the administrator's, as a path
+	backend    kv.Backend
+	feed       *cache.Feed // nil without a watch cache
+	stopFeed   func()
 	// stopEncryption is nil where nothing is encrypted.
 	stopEncryption func()
 	// tunnels is done when upgraded connections are to end.
@@ -125,12 +131,15 @@ func New(config Config) (*Host, error) {
 	if err := h.newMetrics(); err != nil {
 		return nil, err
 	}
+	if faults := config.Faults; faults != nil {
+		faults.Hold, h.config.Filter = h.hold, faults.Filter
+	}
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
 		Encodings: encodings, Memory: budget, TypeConverter: openapi.NewTypeConverter(),
 		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
-		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version,
+		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version, World: config.World,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),
 	}
 	return h, nil
@@ -138,12 +147,13 @@ func New(config Config) (*Host, error) {
 
 // newMetrics registers the metrics of what files and flags configure.
 func (h *Host) newMetrics() error {
-	var errs [5]error
+	var errs [6]error
 	h.providerMetrics, errs[0] = oidc.NewMetrics(h.registry)
 	h.webhookMetrics, errs[1] = webhook.NewMetrics(h.registry)
 	h.reloads.authentication, errs[2] = telemetry.NewReloads(h.registry, "authentication")
 	h.reloads.authorization, errs[3] = telemetry.NewReloads(h.registry, "authorization")
 	h.encryptionMetrics, errs[4] = encryption.NewMetrics(h.registry)
+	h.egressMetrics, errs[5] = selector.NewMetrics(h.registry)
 	return errors.Join(errs[:]...)
 }
 
@@ -172,6 +182,9 @@ func (h *Host) open(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, dataDirInUse(h.config.DataDir))
 	}
+	if err := h.openEgress(); err != nil {
+		return err
+	}
 	if err := h.openDir(); err != nil {
 		return err
 	}
@@ -195,6 +208,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Identity = controlplane.Identity{
 		Authenticator:         authn.Union{h.frontProxy, h.clientCA},
 		ClusterAuthentication: h.clusterAuthentication, ServingCA: h.ServingCA, ProxyCertificate: h.frontProxy.certificate, TokenKeys: h.tokenKeys,
+		Signing:            h.signing,
 		KubeletCertificate: h.kubelets.certificate, KubeletAuthorities: h.kubelets.authorities,
 		StaticTokens: h.tokenUsers.static.User, ProviderTokens: h.tokenUsers.providerUser, TokenWebhook: h.tokenUsers.webhook, Anonymous: h.tokenUsers.anonymous,
 	}
@@ -208,6 +222,18 @@ func (h *Host) open(ctx context.Context) error {
 		return err
 	}
 	return h.served.Open(ctx)
+}
+
+// openEgress reads how other servers are connected to.
+func (h *Host) openEgress() (err error) {
+	h.egress = &selector.Selector{}
+	if file := h.config.EgressSelectorConfigFile; file != "" {
+		if h.egress, err = selector.Open(file, h.egressMetrics); err != nil {
+			return fmt.Errorf("--egress-selector-config-file: %w", err)
+		}
+	}
+	h.env.Networks = h.egress.Networks
+	return nil
 }
 
 // openDir locks the data directory, if there is to be one.
@@ -277,6 +303,9 @@ func (h *Host) close() error {
 		if err := h.backend.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the store: %w", err))
 		}
+	}
+	if h.egress != nil {
+		errs = append(errs, h.egress.Close())
 	}
 	if h.config.Listener != nil {
 		_ = h.config.Listener.Close() // closed already, where it was served

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/filters"
+	"mainstay.dev/mainstay/filters/faults"
 	"mainstay.dev/mainstay/http2"
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
@@ -37,6 +38,9 @@ func (h *Host) openPKI(ctx context.Context) error {
 	if err := h.openClientCA(); err != nil {
 		return err
 	}
+	if err := h.openSigning(); err != nil {
+		return err
+	}
 	return h.renew()
 }
 
@@ -50,6 +54,7 @@ func (h *Host) openStorage(ctx context.Context) error {
 		AcceptLostWrites: h.config.AcceptLostWrites,
 		Logger:           h.logger,
 		Registerer:       h.registry,
+		World:            h.config.World,
 	}
 	if !config.InMemory {
 		config.Dir = h.dir.store()
@@ -139,6 +144,9 @@ func (h *Host) serve(ctx context.Context) error {
 		h.config.OnServing(Serving{URL: h.url(), Kubeconfig: h.kubeconfig})
 	}
 	h.logger.Info("serving", "url", h.url())
+	if h.config.Faults != nil {
+		h.logger.Warn("THIS IS A SERVER FOR TESTS: administrators can make requests fail and move the clock", "path", faults.Path)
+	}
 
 	daily := time.NewTicker(24 * time.Hour)
 	defer daily.Stop()

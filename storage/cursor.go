@@ -27,8 +27,10 @@ type Source interface {
 	// Next returns the next changes, in order of revision and all of a commit at
 	// once. It waits for some until wake fires or ctx ends. There may be none,
 	// after wake or where there is only progress. The slice is valid until the
-	// next call. All changes up to the revision progress have been returned.
-	Next(ctx context.Context, wake <-chan time.Time) (changes []*Change, progress int64, err error)
+	// next call. All changes up to the revision progress have been returned. When
+	// changed is closed it returns what there is by then, which may take a moment; it
+	// may be nil.
+	Next(ctx context.Context, wake <-chan time.Time, changed <-chan struct{}) (changes []*Change, progress int64, err error)
 	Close() error
 }
 
@@ -47,6 +49,8 @@ type CursorConfig struct {
 	Bookmarks bool
 	// Deadline, where not zero, is when the watch will be ended.
 	Deadline time.Time
+	// view, where not nil, limits the watch to some namespaces, which change.
+	view *view
 }
 
 // Cursor is a rest.Watch over a Source: first the initial events, then the
@@ -63,6 +67,8 @@ type Cursor struct {
 	timer *time.Timer
 	due   time.Time
 	out   []rest.Event
+	// queued are events that go out before any others.
+	queued []rest.Event
 	// reported: the request knows that the initial events are out.
 	reported bool
 }
@@ -105,9 +111,12 @@ func (c *Cursor) Next(ctx context.Context) ([]rest.Event, error) {
 			return nil, err
 		}
 		var err error
-		if c.nextInitial != nil {
+		switch {
+		case c.nextInitial != nil:
 			err = c.initial()
-		} else {
+		case len(c.queued) > 0:
+			c.dequeue()
+		default:
 			c.initialized(ctx)
 			err = c.changes(ctx)
 		}
@@ -159,14 +168,21 @@ func (c *Cursor) changes(ctx context.Context) error {
 	if c.timer != nil {
 		wake = c.timer.C
 	}
-	changes, progress, err := c.Source.Next(ctx, wake)
+	changes, progress, err := c.Source.Next(ctx, wake, c.view.changed())
 	if err != nil {
 		return err
 	}
-	if err := c.events(ctx, changes); err != nil {
+	progress = max(c.progress, progress)
+	if c.view != nil {
+		changes, err = c.visible(ctx, changes, progress)
+	}
+	if err == nil {
+		err = c.events(ctx, changes)
+	}
+	if err != nil {
 		return err
 	}
-	c.progress = max(c.progress, progress)
+	c.progress = progress
 	if c.timer != nil && !time.Now().Before(c.due) {
 		c.bookmark()
 	}

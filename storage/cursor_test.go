@@ -12,7 +12,7 @@ import (
 // quiet is a Source whose changes are of no interest: only its progress grows.
 type quiet struct{ progress int64 }
 
-func (q *quiet) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
+func (q *quiet) Next(ctx context.Context, wake <-chan time.Time, _ <-chan struct{}) ([]*Change, int64, error) {
 	select {
 	case <-time.After(10 * time.Second):
 	case <-wake:

@@ -37,7 +37,7 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 		return nil, err
 	}
 	records := s.named(r.records())
-	if plan.Limit == 0 && !s.plainFirst(ctx, &r.chunk) {
+	if plan.Limit == 0 && !s.plainFirst(r) {
 		// A list is sent as it is read, and an error must come before it. A page is
 		// gathered in any case.
 		var err error
@@ -47,6 +47,9 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 	}
 	list := &rest.List{Revision: int64(r.at)}
 	total := r.chunk.Count
+	if plan.Namespaces != nil {
+		total = -1 // that of the first range alone
+	}
 	list.Items = s.Page(ctx, list, plan, records, func() int64 { return total }, func(evaluated, returned int64) {
 		s.metrics.listed(s.resource, evaluated, returned)
 	})
@@ -55,12 +58,12 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 
 // plainFirst reports whether the values of a list may be taken to be plain text: that
 // the resource is not encrypted, and its first values were not when they were written.
-func (s *Store) plainFirst(ctx context.Context, chunk *kv.RangeResult) bool {
-	if !s.storesPlain() {
-		return false
+func (s *Store) plainFirst(r *reader) bool {
+	if !s.storesPlain() || r.plan.Namespaces != nil {
+		return false // of several ranges, the first may be empty
 	}
-	for i := range chunk.Entries {
-		if _, _, err := s.transformer.FromStorage(ctx, chunk.Entries[i].Value, chunk.Entries[i].Key); err != nil {
+	for i := range r.chunk.Entries {
+		if _, _, err := s.transformer.FromStorage(r.ctx, r.chunk.Entries[i].Value, r.chunk.Entries[i].Key); err != nil {
 			return false
 		}
 	}
@@ -70,7 +73,8 @@ func (s *Store) plainFirst(ctx context.Context, chunk *kv.RangeResult) bool {
 // Page returns the items of one page of a list: those of records, which are all
 // of the plan's range in order, that the selectors choose, up to the limit.
 // When they have been run through, the list's Continue and Remaining are set.
-// total returns the number of records in the range; done is called at the end
+// total returns the number of records in the range, less than 0 where that is not
+// known; done is called at the end
 // with the numbers of records evaluated and returned.
 func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
@@ -84,8 +88,8 @@ func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records 
 			}
 			if p.Limit > 0 && returned == p.Limit {
 				list.Continue = encodeContinue(s.KeyOf(last.Name())+"\x00", p.Prefix, list.Revision)
-				if p.All() {
-					remaining := total() - returned
+				if n := total(); p.All() && n >= 0 {
+					remaining := n - returned
 					list.Remaining = &remaining
 				}
 				return
@@ -108,14 +112,18 @@ func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records 
 	}
 }
 
-// reader reads the range of a plan in chunks.
+// reader reads the ranges of a plan in chunks.
 type reader struct {
 	store *Store
 	ctx   context.Context
 	plan  *ListPlan
 	at    kv.Revision
-	chunk kv.RangeResult
+	// ranges are those that are not read to their ends; chunk is of the first.
+	ranges []keyRange
+	chunk  kv.RangeResult
 }
+
+type keyRange struct{ start, end string }
 
 // first reads the first chunk.
 func (r *reader) first() error {
@@ -124,7 +132,13 @@ func (r *reader) first() error {
 		// One more than the page, to know whether another one follows.
 		limit = int(min(r.plan.Limit+1, maxChunk))
 	}
-	if err := r.read(r.plan.Start, r.plan.At, limit, r.plan.Limit > 0 && r.plan.All()); err != nil {
+	for start, end := range r.plan.Ranges {
+		r.ranges = append(r.ranges, keyRange{start, end})
+	}
+	if len(r.ranges) == 0 {
+		r.ranges = append(r.ranges, keyRange{r.plan.Start, r.plan.Start}) // for the revision
+	}
+	if err := r.read(r.ranges[0].start, r.plan.At, limit, r.plan.Limit > 0 && r.plan.All() && r.plan.Namespaces == nil); err != nil {
 		return err
 	}
 	r.at = r.chunk.Revision
@@ -134,11 +148,11 @@ func (r *reader) first() error {
 	return nil
 }
 
-// read reads the chunk that begins at start, and counts the range from there
-// on if counted.
+// read reads the chunk of the first range that begins at start, and counts the range
+// from there on if counted.
 func (r *reader) read(start string, at kv.Revision, limit int, counted bool) error {
 	backend := r.store.backend
-	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.plan.End, At: at, Limit: limit, Counted: counted})
+	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.ranges[0].end, At: at, Limit: limit, Counted: counted})
 	switch {
 	case err == nil:
 		r.chunk = res
@@ -169,12 +183,18 @@ func (r *reader) records() iter.Seq2[*codec.Record, error] {
 					return
 				}
 			}
+			start, limit := last+"\x00", firstChunk
 			n := len(r.chunk.Entries)
-			if !r.chunk.More || n == 0 {
+			switch {
+			case r.chunk.More && n > 0:
+				limit = min(max(chunkBytes/max(size/n, 1), minChunk), maxChunk)
+			case len(r.ranges) > 1:
+				r.ranges = r.ranges[1:]
+				start = r.ranges[0].start
+			default:
 				return
 			}
-			limit := min(max(chunkBytes/max(size/n, 1), minChunk), maxChunk)
-			if err := r.read(last+"\x00", r.at, limit, false); err != nil {
+			if err := r.read(start, r.at, limit, false); err != nil {
 				yield(nil, err)
 				return
 			}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage/kv"
 )
@@ -37,10 +38,34 @@ type Selection struct {
 	// Labels and Fields are nil where they select everything.
 	Labels labels.Selector
 	Fields fields.Selector
+	// Namespaces leaves out what is in others, where they are objects of namespaces;
+	// nil: nothing.
+	Namespaces *request.Namespaces
+	// root is what keys begin with before their namespace.
+	root string
 }
 
 // All reports whether everything in the range is selected.
 func (sel *Selection) All() bool { return sel.Labels == nil && sel.Fields == nil }
+
+// Ranges yields the ranges of keys that are selected, in order. Where Namespaces has
+// few, they are as short as those.
+func (sel *Selection) Ranges(yield func(start, end string) bool) {
+	if sel.Namespaces == nil {
+		yield(sel.Start, sel.End)
+		return
+	}
+	for _, namespace := range sel.Namespaces.Names() {
+		prefix := sel.root + namespace + "/"
+		start, end := max(sel.Start, prefix), kv.PrefixEnd(prefix)
+		if sel.End != "" {
+			end = min(end, sel.End)
+		}
+		if start < end && !yield(start, end) {
+			return
+		}
+	}
+}
 
 // Select resolves the namespace and selectors of a request. Selectors that
 // allow only one name or namespace make the range smaller.
@@ -58,6 +83,9 @@ func (s *Store) Select(namespace string, options rest.ListOptions) (Selection, e
 	prefix, err := s.scope(namespace)
 	if err != nil {
 		return Selection{}, err
+	}
+	if s.namespaced {
+		sel.Namespaces, sel.root = options.Namespaces, s.prefix
 	}
 	sel.Prefix, sel.Start, sel.End = prefix, prefix, kv.PrefixEnd(prefix)
 	if name := sel.only("metadata.name"); name != "" && (namespace != "" || !s.namespaced) {

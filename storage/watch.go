@@ -56,14 +56,44 @@ func (p *WatchPlan) List() *ListPlan {
 	return &ListPlan{Selection: p.Selection, Min: p.Min, Any: p.Any}
 }
 
-// Cursor returns the configuration of the watch's Cursor, but for its Source.
-func (p *WatchPlan) Cursor(ctx context.Context, options rest.ListOptions, initial *rest.List, from int64) CursorConfig {
+// ListFunc lists by a plan.
+type ListFunc func(context.Context, *ListPlan) (*rest.List, error)
+
+// Start returns the configuration of a watch's Cursor, but for its Source. list makes
+// the initial objects. An error that IsStreamed is the first thing that the watch tells.
+func (s *Store) Start(ctx context.Context, plan *WatchPlan, options rest.ListOptions, list ListFunc) (CursorConfig, error) {
 	cfg := CursorConfig{
-		Selection: p.Selection, Initial: initial, MarkInitialEnd: p.MarkInitialEnd,
-		From: from, Bookmarks: options.AllowBookmarks,
+		Selection: plan.Selection, MarkInitialEnd: plan.MarkInitialEnd, From: int64(plan.From), Bookmarks: options.AllowBookmarks,
 	}
 	cfg.Deadline, _ = ctx.Deadline()
-	return cfg
+	if options.Visibility != nil && s.namespaced {
+		cfg.view = &view{rights: options.Visibility, list: list}
+	}
+	var err error
+	if plan.Initial {
+		if cfg.Initial, err = cfg.view.initial(ctx, plan.List(), list); err != nil {
+			return cfg, err
+		}
+		cfg.From = cfg.Initial.Revision
+	}
+	var current kv.Revision
+	if cfg.From == 0 || cfg.view != nil {
+		if current, err = s.backend.CurrentRevision(ctx); err != nil {
+			return cfg, fmt.Errorf("watch %s: read the current revision: %w", plan.Prefix, err)
+		}
+	}
+	if cfg.From == 0 {
+		cfg.From = int64(current)
+	}
+	if cfg.view != nil && !plan.Initial {
+		err = cfg.view.resume(cfg.From, int64(current))
+	}
+	return cfg, err
+}
+
+// IsStreamed reports whether an error is one that a watch sends as its first event.
+func IsStreamed(err error) bool {
+	return errors.Is(err, ErrExpired) || errors.As(err, new(*FutureRevisionError))
 }
 
 // Watch implements Interface.
@@ -72,32 +102,16 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 	if err != nil {
 		return nil, err
 	}
-	var initial *rest.List
-	from := plan.From
-	if plan.Initial {
-		initial, err = s.ListPlanned(ctx, plan.List())
-		if future := (*FutureRevisionError)(nil); errors.As(err, &future) {
-			return Failed(err), nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		from = kv.Revision(initial.Revision)
+	cfg, err := s.Start(ctx, plan, options, s.ListPlanned)
+	if err == nil {
+		cfg.Source, err = s.Changes(ctx, &plan.Selection, kv.Revision(cfg.From))
 	}
-	if from == 0 {
-		if from, err = s.backend.CurrentRevision(ctx); err != nil {
-			return nil, fmt.Errorf("watch %s: %w", plan.Prefix, err)
-		}
-	}
-	source, err := s.Changes(ctx, &plan.Selection, from)
-	if errors.Is(err, ErrExpired) {
+	if IsStreamed(err) {
 		return Failed(err), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	cfg := plan.Cursor(ctx, options, initial, int64(from))
-	cfg.Source = source
 	return NewCursor(cfg), nil
 }
 
@@ -141,7 +155,7 @@ func (s *Store) tooOld(ctx context.Context, from kv.Revision) error {
 }
 
 // Next implements Source.
-func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time) ([]*Change, int64, error) {
+func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time, changed <-chan struct{}) ([]*Change, int64, error) {
 	clear(f.changes)
 	f.changes = f.changes[:0]
 	if f.ended != nil {
@@ -155,6 +169,9 @@ func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time) ([]*Cha
 		}
 		f.take(ctx, batch)
 		return f.changes, f.progress, nil
+	case <-changed:
+		err := f.catchUp(ctx)
+		return f.changes, f.progress, err
 	case <-wake:
 		if err := f.store.backend.RequestProgress(ctx); err != nil {
 			return nil, f.progress, fmt.Errorf("request progress: %w", err)
@@ -163,6 +180,31 @@ func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time) ([]*Cha
 	case <-ctx.Done():
 		return nil, f.progress, ctx.Err()
 	}
+}
+
+// catchUp takes what there is until now.
+func (f *backendSource) catchUp(ctx context.Context) error {
+	backend := f.store.backend
+	current, err := backend.CurrentRevision(ctx)
+	if err == nil && f.progress < int64(current) {
+		err = backend.RequestProgress(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("catch up with the store: %w", err)
+	}
+	for f.progress < int64(current) && f.ended == nil {
+		select {
+		case batch, ok := <-f.watch.Batches():
+			if !ok {
+				f.ended = f.reason(ctx)
+				return nil // changes come first
+			}
+			f.take(ctx, batch)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // take appends the changes of a batch. An event that does not decode ends the

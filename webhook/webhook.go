@@ -67,6 +67,9 @@ type Clients struct {
 	// Resolver finds services. Without one, webhooks behind services cannot be
 	// called.
 	Resolver egress.Resolver
+	// Networks are the ways to webhooks: through Cluster those behind services,
+	// through ControlPlane those at URLs.
+	Networks egress.Networks
 	// Users are what webhooks are shown of this server, by their hosts; nil: nothing.
 	Users *kubeconfig.Users
 
@@ -127,12 +130,13 @@ const maxHeaderBytes = 64 << 10
 func (c *Clients) connect(target *Target) (*connections, error) {
 	// HTTP/1.1 connections spread over the endpoints of a service; a single HTTP/2
 	// connection would send all calls to one of them.
-	to := &egress.Target{Service: target.Service, Resolver: c.Resolver, CABundle: target.CABundle, HTTP1: true}
+	to := &egress.Target{Service: target.Service, Resolver: c.Resolver, CABundle: target.CABundle, HTTP1: true, Dial: c.Networks.ControlPlane}
 	var at url.URL
 	switch {
 	case target.Service != nil && c.Resolver == nil:
 		return nil, fmt.Errorf("webhook behind service %s: services cannot be found", target.Service)
 	case target.Service != nil:
+		to.Dial = c.Networks.Cluster
 		at = *to.Base()
 		at.Path = path.Join("/", target.Path)
 	case target.URL == "":

@@ -37,6 +37,12 @@ type Config struct {
 // Configured returns the plugins that the files name, in their order.
 func (c *Config) Configured() []string { return c.configured }
 
+// HasManifests reports whether a plugin is to take up objects of files.
+func (c *Config) HasManifests() bool {
+	return c.MutatingAdmissionWebhook.StaticManifestsDir+c.ValidatingAdmissionWebhook.StaticManifestsDir+
+		c.MutatingAdmissionPolicy.StaticManifestsDir+c.ValidatingAdmissionPolicy.StaticManifestsDir != ""
+}
+
 // part is the configuration of one plugin.
 type part interface {
 	// read reads the plugin's configuration, which is empty where the file says nothing

@@ -135,6 +135,6 @@ func (c *ImagePolicyWebhook) read(data []byte) error {
 		return oneLine(err)
 	}
 	var err error
-	c.Client, c.URL, err = kubeconfig.Client(p.KubeConfigFile)
+	c.Client, c.URL, err = kubeconfig.Client(p.KubeConfigFile, nil)
 	return err
 }

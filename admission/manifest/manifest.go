@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -30,13 +31,16 @@ const Suffix = ".static.k8s.io"
 // maxFile bounds a file, in bytes.
 const maxFile = 16 << 20
 
-// Dir is a directory of files that hold objects of one version.
+// Dir is a directory of files that hold objects of some kinds.
 type Dir struct {
-	Path    string
-	Version *codec.Version
+	Path string
+	// Versions are the kinds of objects that there may be.
+	Versions []*codec.Version
 	// Check returns what is wrong with an object, which it may change no more than to
 	// fill in its defaults.
 	Check func(codec.Object) error
+	// CheckAll returns what is wrong with the objects together; nil: nothing is.
+	CheckAll func([]codec.Object) error
 }
 
 // Read returns the objects of the directory's .yaml, .yml and .json files, in the
@@ -47,7 +51,7 @@ func (d *Dir) Read() (objects []codec.Object, hash string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("read the manifests: %w", err)
 	}
-	sum, from := sha256.New(), map[string]string{}
+	sum, from := sha256.New(), map[named]string{}
 	for _, entry := range entries {
 		if entry.IsDir() || !isManifest(entry.Name()) {
 			continue
@@ -67,12 +71,18 @@ func (d *Dir) Read() (objects []codec.Object, hash string, err error) {
 			return nil, "", fmt.Errorf("read %s: %w", path, err)
 		}
 		for _, object := range found {
-			if err := checkName(object.GetName(), from); err != nil {
+			name := named{object.GetObjectKind().GroupVersionKind().Kind, object.GetName()}
+			if err := checkName(name.name, from[name]); err != nil {
 				return nil, "", fmt.Errorf("read %s: %w", path, err)
 			}
-			from[object.GetName()] = path
+			from[name] = path
 		}
 		objects = append(objects, found...)
+	}
+	if d.CheckAll != nil {
+		if err := d.CheckAll(objects); err != nil {
+			return nil, "", fmt.Errorf("read the manifests in %s: %w", d.Path, err)
+		}
 	}
 	slices.SortFunc(objects, func(a, b codec.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
 	if hash != "" {
@@ -105,14 +115,18 @@ func readFile(path string) ([]byte, error) {
 	return content, nil
 }
 
-func checkName(name string, from map[string]string) error {
+// named is what there may be one of.
+type named struct{ kind, name string }
+
+// checkName returns what is wrong with a name; from is the file that has it already.
+func checkName(name, from string) error {
 	switch {
 	case name == "":
 		return errors.New("an object must have a name")
 	case !strings.HasSuffix(name, Suffix):
 		return fmt.Errorf("%q must have a name ending with %q", name, Suffix)
-	case from[name] != "":
-		return fmt.Errorf("duplicate name %q, which is in %s as well", name, from[name])
+	case from != "":
+		return fmt.Errorf("duplicate name %q, which is in %s as well", name, from)
 	}
 	return nil
 }
@@ -156,7 +170,7 @@ func (d *Dir) document(text []byte) ([]codec.Object, error) {
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, err
 	}
-	if list.Kind != "List" && list.Kind != d.Version.ListKind().Kind {
+	if !d.isList(list.Kind) {
 		object, err := d.object(text)
 		return []codec.Object{object}, err
 	}
@@ -170,16 +184,41 @@ func (d *Dir) document(text []byte) ([]codec.Object, error) {
 	return objects, nil
 }
 
+func (d *Dir) isList(kind string) bool {
+	return kind == "List" || slices.ContainsFunc(d.Versions, func(v *codec.Version) bool { return v.ListKind().Kind == kind })
+}
+
 func (d *Dir) object(text []byte) (codec.Object, error) {
-	object, err := d.Version.Decode(text, codec.JSON, true)
+	version, err := d.version(text)
 	if err != nil {
 		return nil, err
 	}
-	if d.Version.Default != nil {
-		d.Version.Default(object)
+	object, err := version.Decode(text, codec.JSON, true)
+	if err != nil {
+		return nil, err
+	}
+	object.GetObjectKind().SetGroupVersionKind(version.GVK)
+	if version.Default != nil {
+		version.Default(object)
 	}
 	if err := d.Check(object); err != nil {
 		return nil, fmt.Errorf("%q: %w", object.GetName(), err)
 	}
 	return object, nil
+}
+
+// version returns that of an object.
+func (d *Dir) version(text []byte) (*codec.Version, error) {
+	var is metav1.TypeMeta
+	if err := json.Unmarshal(text, &is); err != nil {
+		return nil, err
+	}
+	var may []string
+	for _, v := range d.Versions {
+		if is.GroupVersionKind() == v.GVK {
+			return v, nil
+		}
+		may = append(may, v.GVK.Kind)
+	}
+	return nil, fmt.Errorf("%s, Kind=%s is none of what may be here: %s of %s", is.APIVersion, is.Kind, strings.Join(may, ", "), d.Versions[0].GVK.GroupVersion())
 }

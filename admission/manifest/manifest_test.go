@@ -32,11 +32,12 @@ func TestRead(t *testing.T) {
 		"another name":      {files: map[string]string{"a.yaml": object("one")}, fails: true, want: `a.yaml: "one" must have a name ending with ".static.k8s.io"`},
 		"no name":           {files: map[string]string{"a.yaml": object("")}, fails: true, want: "an object must have a name"},
 		"twice":             {files: map[string]string{"a.yaml": one, "b.yaml": one}, fails: true, want: `duplicate name "one.static.k8s.io", which is in `},
-		"another kind":      {files: map[string]string{"a.yaml": strings.Replace(one, "ConfigMap", "Secret", 1)}, fails: true, want: "cannot be handled as a ConfigMap"},
+		"another kind":      {files: map[string]string{"a.yaml": strings.Replace(one, "ConfigMap", "Secret", 1)}, fails: true, want: "v1, Kind=Secret is none of what may be here: ConfigMap of v1"},
 		"an unknown field":  {files: map[string]string{"a.yaml": one + "spec: {}\n"}, fails: true, want: `unknown field "spec"`},
 		"a field twice":     {files: map[string]string{"a.yaml": one + "kind: ConfigMap\n"}, fails: true, want: `key "kind" already set`},
 		"no YAML":           {files: map[string]string{"a.yaml": "{"}, fails: true, want: "a.yaml: "},
 		"no object":         {files: map[string]string{"a.yaml": "[]"}, fails: true, want: "a.yaml: "},
+		"all together":      {files: map[string]string{"a.yaml": one + "---\n" + two + "---\n" + strings.Replace(one, "one", "four", 1), "b.json": three}, fails: true, want: "too many"},
 		"against the rules": {files: map[string]string{"a.yaml": one + "immutable: true\n"}, fails: true, want: `"one.static.k8s.io": not that`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,10 +49,16 @@ func TestRead(t *testing.T) {
 				}
 			}
 			read := manifest.Dir{
-				Path: dir, Version: &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), New: func() codec.Object { return new(corev1.ConfigMap) }},
+				Path: dir, Versions: []*codec.Version{{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), New: func() codec.Object { return new(corev1.ConfigMap) }}},
 				Check: func(obj codec.Object) error {
 					if obj.(*corev1.ConfigMap).Immutable != nil {
 						return errors.New("not that")
+					}
+					return nil
+				},
+				CheckAll: func(all []codec.Object) error {
+					if len(all) > 3 {
+						return errors.New("too many")
 					}
 					return nil
 				},

@@ -2,15 +2,13 @@ package plugin
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -30,7 +28,7 @@ func (CertificateSubjectRestriction) Validate(_ context.Context, a *admission.At
 	if csr == nil || csr.Spec.SignerName != signer {
 		return nil
 	}
-	asked, err := readRequest(csr.Spec.Request)
+	asked, err := pki.ParseRequest(csr.Spec.Request)
 	if err != nil {
 		return refuse(a, fmt.Errorf("failed to parse CSR: %w", err))
 	}
@@ -38,12 +36,4 @@ func (CertificateSubjectRestriction) Validate(_ context.Context, a *admission.At
 		return refuse(a, fmt.Errorf("use of %s signer with %s group is not allowed", signer, request.GroupMasters))
 	}
 	return nil
-}
-
-func readRequest(text []byte) (*x509.CertificateRequest, error) {
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
-	}
-	return x509.ParseCertificateRequest(block.Bytes)
 }

@@ -1,34 +1,29 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/lru"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/config"
+	"mainstay.dev/mainstay/webhook/review"
 )
 
 // imagePolicyAudit begins the keys of ImagePolicyWebhook's audit annotations.
 const imagePolicyAudit = "imagepolicywebhook.image-policy.k8s.io/"
 
-// Limits of the calls of ImagePolicyWebhook.
+// Limits of ImagePolicyWebhook: how many answers it keeps, and how long it takes to get one.
 const (
-	imageReviewsKept    = 1024
-	imageReviewAttempts = 5
-	imageReviewTimeout  = 30 * time.Second
-	imageReviewMaxSize  = 1 << 20
+	imageReviewsKept   = 1024
+	imageReviewTimeout = 30 * time.Second
 )
 
 // ImagePolicyWebhook asks a webhook, by ImageReviews, whether the images of a pod may
@@ -36,6 +31,7 @@ const (
 type ImagePolicyWebhook struct {
 	onCreateOrUpdate
 	config  config.ImagePolicyWebhook
+	webhook *review.Webhook
 	reviews *lru.Cache // of *keptReview, by what was asked
 }
 
@@ -74,7 +70,10 @@ type keptReview struct {
 
 // NewImagePolicyWebhook returns the plugin.
 func NewImagePolicyWebhook(c config.ImagePolicyWebhook) ImagePolicyWebhook {
-	return ImagePolicyWebhook{config: c, reviews: lru.New(imageReviewsKept)}
+	return ImagePolicyWebhook{
+		config: c, reviews: lru.New(imageReviewsKept),
+		webhook: &review.Webhook{Client: c.Client, URL: c.URL, What: "images", Pause: c.RetryBackoff, Once: c.RetryBackoff == 0},
+	}
 }
 
 // Name implements admission.Plugin.
@@ -161,63 +160,19 @@ func (p ImagePolicyWebhook) review(ctx context.Context, spec *imageReviewSpec) (
 	return status, nil
 }
 
-// errAskAgain is wrapped by errors after which the webhook is asked again.
-var errAskAgain = errors.New("error contacting webhook")
-
-// ask calls the webhook, a few times where that may help.
+// ask calls the webhook, a few times where that may help. Errors begin as kube-apiserver's.
 func (p ImagePolicyWebhook) ask(ctx context.Context, spec *imageReviewSpec) (*imageReviewStatus, error) {
-	review := imageReview{Spec: *spec}
-	review.APIVersion, review.Kind = "imagepolicy.k8s.io/v1alpha1", "ImageReview"
-	body, err := json.Marshal(&review)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, imageReviewTimeout)
 	defer cancel()
-	backoff := wait.Backoff{Duration: p.config.RetryBackoff, Factor: 1.5, Jitter: 0.2, Steps: imageReviewAttempts}
-	if p.config.RetryBackoff == 0 {
-		backoff.Steps = 1
+	asked := imageReview{TypeMeta: metav1.TypeMeta{APIVersion: "imagepolicy.k8s.io/v1alpha1", Kind: "ImageReview"}, Spec: *spec}
+	var answer imageReview
+	err := p.webhook.Ask(ctx, &asked, &answer)
+	var refused *review.StatusError
+	switch {
+	case err == nil:
+		return &answer.Status, nil
+	case errors.As(err, &refused):
+		return nil, fmt.Errorf("error contacting webhook: %d", refused.Code)
 	}
-	var status *imageReviewStatus
-	var last error
-	err = wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
-		status, last = p.call(ctx, body)
-		if errors.Is(last, errAskAgain) {
-			return false, nil
-		}
-		return true, last
-	})
-	if last != nil {
-		return nil, last
-	}
-	return status, err
-}
-
-func (p ImagePolicyWebhook) call(ctx context.Context, body []byte) (*imageReviewStatus, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.config.URL, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json")
-	response, err := p.config.Client.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errAskAgain, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, imageReviewMaxSize))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errAskAgain, err)
-	}
-	switch code := response.StatusCode; {
-	case code >= http.StatusInternalServerError || code == http.StatusTooManyRequests:
-		return nil, fmt.Errorf("%w: %d", errAskAgain, code)
-	case code < http.StatusOK || code >= http.StatusMultipleChoices:
-		return nil, fmt.Errorf("error contacting webhook: %d", code)
-	}
-	var review imageReview
-	if err := json.Unmarshal(answer, &review); err != nil {
-		return nil, fmt.Errorf("error contacting webhook: read its answer: %w", err)
-	}
-	return &review.Status, nil
+	return nil, fmt.Errorf("error contacting webhook: %w", err)
 }

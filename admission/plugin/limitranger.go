@@ -38,22 +38,50 @@ func (p LimitRanger) Mutate(ctx context.Context, a *admission.Attributes) error 
 	if pod == nil {
 		return nil
 	}
-	return p.forEach(ctx, a, func(limits *corev1.LimitRange) error {
+	ranges, err := p.ranges(ctx, a)
+	if err != nil {
+		return err
+	}
+	for _, limits := range ranges {
 		fillResources(pod, defaultResources(limits))
-		return nil
-	})
+	}
+	a.HandOn(p, ranges)
+	return nil
 }
 
-// Validate implements admission.Validator.
+// Validate implements admission.Validator. Pods are held to the ranges that they were
+// given resources of.
 func (p LimitRanger) Validate(ctx context.Context, a *admission.Attributes) error {
+	check := limitsOf(a)
+	if check == nil {
+		return nil
+	}
+	ranges, handed := a.Handed(p).([]*corev1.LimitRange)
+	if !handed {
+		var err error
+		if ranges, err = p.ranges(ctx, a); err != nil {
+			return err
+		}
+	}
+	for _, limits := range ranges {
+		if err := check(limits); err != nil {
+			return refuse(a, err)
+		}
+	}
+	return nil
+}
+
+// limitsOf returns what checks the object of a request against a limit range; nil where
+// there is nothing to check.
+func limitsOf(a *admission.Attributes) func(*corev1.LimitRange) error {
 	if pod := limitedPod(a); pod != nil {
-		return p.forEach(ctx, a, func(limits *corev1.LimitRange) error { return checkPodLimits(pod, limits) })
+		return func(limits *corev1.LimitRange) error { return checkPodLimits(pod, limits) }
 	}
 	claim, old := objectOf[corev1.PersistentVolumeClaim](a, "", "persistentvolumeclaims"), oldOf[corev1.PersistentVolumeClaim](a)
 	if claim == nil || old != nil && old.DeletionTimestamp != nil {
 		return nil
 	}
-	return p.forEach(ctx, a, func(limits *corev1.LimitRange) error { return checkClaimLimits(claim, limits) })
+	return func(limits *corev1.LimitRange) error { return checkClaimLimits(claim, limits) }
 }
 
 // limitedPod returns the pod whose resources a request decides, nil where it does
@@ -71,18 +99,16 @@ func limitedPod(a *admission.Attributes) *corev1.Pod {
 	return pod
 }
 
-// forEach calls f with each limit range of the request's namespace, until one
-// refuses.
-func (p LimitRanger) forEach(ctx context.Context, a *admission.Attributes, f func(*corev1.LimitRange) error) error {
+// ranges returns the limit ranges of the request's namespace.
+func (p LimitRanger) ranges(ctx context.Context, a *admission.Attributes) ([]*corev1.LimitRange, error) {
+	var ranges []*corev1.LimitRange
 	for limits, err := range p.LimitRanges.List(ctx, a.Namespace, rest.ListOptions{}) {
 		if err != nil {
-			return refuse(a, fmt.Errorf("unable to %s %s at this time because there was an error enforcing limit ranges", a.Operation, a.Resource.GVR()))
+			return nil, refuse(a, fmt.Errorf("unable to %s %s at this time because there was an error enforcing limit ranges", a.Operation, a.Resource.GVR()))
 		}
-		if err := f(limits); err != nil {
-			return refuse(a, err)
-		}
+		ranges = append(ranges, limits)
 	}
-	return nil
+	return ranges, nil
 }
 
 // defaultResources returns what a limit range gives containers; of two items that

@@ -1,6 +1,8 @@
 package plugin_test
 
 import (
+	"context"
+	"iter"
 	"strings"
 	"testing"
 
@@ -8,7 +10,9 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
+	"mainstay.dev/mainstay/rest"
 )
 
 // amounts reads a list of resources as "cpu=1 memory=1Gi".
@@ -142,5 +146,31 @@ func TestLimitRangerOfClaims(t *testing.T) {
 		claim.Spec.Resources.Requests = amounts(asked)
 		validated(t, p, creating(claims, claim), refusal)
 		validated(t, p, updating(claims, claim, &corev1.PersistentVolumeClaim{}), refusal)
+	}
+}
+
+// countingRanges counts how often it is listed.
+type countingRanges struct {
+	plugin.Lister[*corev1.LimitRange]
+	times int
+}
+
+func (c *countingRanges) List(ctx context.Context, namespace string, options rest.ListOptions) iter.Seq2[*corev1.LimitRange, error] {
+	c.times++
+	return c.Lister.List(ctx, namespace, options)
+}
+
+// TestLimitRangerListsOnce: what the mutating pass of a request has listed, the validating
+// one uses.
+func TestLimitRangerListsOnce(t *testing.T) {
+	t.Parallel()
+	ranges := &countingRanges{Lister: limitRange(corev1.LimitRangeItem{Type: "Container", Max: amounts("cpu=1"), Default: amounts("cpu=500m")})}
+	p := plugin.LimitRanger{LimitRanges: ranges}
+	a := creating(pods(), podNamed("x", func(s *corev1.PodSpec) { s.Containers[0].Resources.Limits = amounts("cpu=2") }))
+	a.Lookups = new(admission.Lookups)
+	mutated(t, p, a, "")
+	validated(t, p, a, `pods "x" is forbidden: maximum cpu usage per Container is 1, but limit is 2`)
+	if ranges.times != 1 {
+		t.Errorf("listed %d times", ranges.times)
 	}
 }

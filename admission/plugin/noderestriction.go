@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/apis/builtin/podspec"
 	"mainstay.dev/mainstay/authorizer"
+	"mainstay.dev/mainstay/pki"
 )
 
 // NodeRestriction lets kubelets write what is about their own node and pods alone. What they
@@ -275,7 +276,7 @@ func (p NodeRestriction) certificate(a *admission.Attributes, node string) error
 	if signer := csr.Spec.SignerName; signer != certificatesv1.KubeletServingSignerName && signer != certificatesv1.KubeAPIServerClientKubeletSignerName {
 		return nil
 	}
-	asked, err := readRequest(csr.Spec.Request)
+	asked, err := pki.ParseRequest(csr.Spec.Request)
 	if err != nil {
 		return refuse(a, fmt.Errorf("unable to parse csr: %w", err))
 	}

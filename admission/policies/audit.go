@@ -63,7 +63,9 @@ func (e evaluation) annotate() {
 		began := time.Now()
 		value, err := program.Evaluate(e.verdict.ctx, e.in, &budget)
 		if err != nil {
-			e.annotationFailed(err, time.Since(began))
+			e.annotationFailed(outcome{
+				message: err.Error(), err: err, at: place{"auditAnnotations", i, "valueExpression", program}, took: time.Since(began),
+			})
 			if errors.Is(err, policy.ErrBudget) {
 				return
 			}
@@ -80,10 +82,10 @@ func (e evaluation) annotate() {
 	}
 }
 
-func (e evaluation) annotationFailed(err error, took time.Duration) {
+func (e evaluation) annotationFailed(o outcome) {
 	if e.ignore {
 		return
 	}
-	e.verdict.config.Metrics.validated(e.name, e.binding.name, "deny", err, took)
-	e.verdict.deny(refusal{policy: e.name, binding: e.binding.name, message: err.Error()})
+	e.verdict.config.Metrics.validated(e.name, e.binding.name, "deny", o.err, o.took)
+	e.deny(o)
 }

@@ -109,6 +109,8 @@ type invocation struct {
 	binding *binding
 	param   param
 	shown   *rest.Resource
+	// deciding explains it; nil: nobody asks.
+	deciding *admission.Deciding
 }
 
 type invocationKey struct {
@@ -132,7 +134,7 @@ func (m *mutation) invocations(hooks []*hook) []invocation {
 	for _, h := range hooks {
 		shown, err := h.matcher.Match(m.ctx, m.Subject)
 		if err != nil {
-			m.fail(h.definition, nil, fmt.Errorf("failed to configure policy: %w", err), "")
+			m.misconfigured(h.definition, "", fmt.Errorf("failed to configure policy: %w", err))
 			continue
 		}
 		if shown == nil {
@@ -155,7 +157,7 @@ func (m *mutation) ofBinding(h *hook, b *binding, shown *rest.Resource) []invoca
 		params, err = m.config.params(m.ctx, &m.Request, h.paramKind, b.paramRef)
 	}
 	if err != nil {
-		m.fail(h.definition, b, fmt.Errorf("failed to configure binding: %w", err), "")
+		m.misconfigured(h.definition, b.name, fmt.Errorf("failed to configure binding: %w", err))
 		return nil
 	}
 	list := make([]invocation, len(params))
@@ -173,21 +175,24 @@ func (m *mutation) invoke(i invocation) error {
 	if err != nil {
 		return err
 	}
-	matches, _, err := programs.conditions.Match(m.ctx, in)
+	i.deciding = m.decide(i.name, i.binding.name, i.param.name)
+	matches, failed, err := programs.conditions.Match(m.ctx, in)
 	switch {
 	case err != nil:
-		m.fail(i.definition, i.binding, err, metav1.StatusReasonInvalid)
+		i.deciding.End(err)
+		m.refuse(i, place{list: "matchConditions"}, err)
 		return nil
-	case !matches, m.Reinvoked() && !m.runs.due[i.key()]:
+	case !matches:
+		i.deciding.NotMet(failed)
+		i.deciding.End(nil)
+		return nil
+	case m.Reinvoked() && !m.runs.due[i.key()]:
 		return nil
 	}
-	changed := false
-	for n, program := range programs.mutations {
-		did, err := m.mutate(i, &i.mutating.Mutations[n], program)
-		if err != nil {
-			return err
-		}
-		changed = changed || did
+	changed, err := m.mutateAll(i, programs.mutations)
+	i.deciding.End(err)
+	if err != nil {
+		return err
 	}
 	if changed {
 		m.ChangedBy(fmt.Sprintf("MutatingAdmissionPolicy '%s' with binding '%s'", i.name, i.binding.name))
@@ -200,25 +205,62 @@ func (m *mutation) invoke(i invocation) error {
 	return nil
 }
 
-// mutate applies one mutation, and reports whether that changed the object. An error is as
-// invoke's.
-func (m *mutation) mutate(i invocation, written *admissionregistrationv1.Mutation, program *policy.Program) (bool, error) {
+// mutateAll applies mutations in their order, and reports whether any changed the object.
+// An error is as invoke's.
+func (m *mutation) mutateAll(i invocation, programs []*policy.Program) (changed bool, err error) {
+	for n, program := range programs {
+		did, err := m.mutate(i, n, program)
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || did
+	}
+	return changed, nil
+}
+
+// mutate applies the n-th mutation, and reports whether that changed the object. An error
+// is as invoke's.
+func (m *mutation) mutate(i invocation, n int, program *policy.Program) (bool, error) {
 	before, ok := m.Object.(codec.Object)
 	if !ok { // a deletion, or the options of a connection
 		return false, nil
 	}
+	written := &i.mutating.Mutations[n]
 	began := time.Now()
 	err := m.apply(i, written, program)
-	m.config.Metrics.mutated(i.name, i.binding.name, err, time.Since(began))
+	took := time.Since(began)
+	m.config.Metrics.mutated(i.name, i.binding.name, err, took)
+	at := place{"mutations", n, memberOf(written), program}
+	i.explain(at, err, took)
 	var status *apierrors.StatusError
 	switch {
 	case errors.As(err, &status):
 		return false, status
 	case err != nil:
-		m.fail(i.definition, i.binding, err, metav1.StatusReasonInvalid)
+		m.refuse(i, at, err)
 		return false, nil
 	}
 	return !apiequality.Semantic.DeepEqual(before, m.Object), nil
+}
+
+// memberOf returns where a mutation has its expression.
+func memberOf(written *admissionregistrationv1.Mutation) string {
+	if written.JSONPatch != nil {
+		return "jsonPatch.expression"
+	}
+	return "applyConfiguration.expression"
+}
+
+// explain records a mutation, where somebody asks.
+func (i *invocation) explain(at place, err error, took time.Duration) {
+	if i.deciding == nil {
+		return
+	}
+	said := admission.Evaluation{Field: at.String(), Expression: at.program.Text(), Took: took}
+	if err != nil {
+		said.Message = err.Error()
+	}
+	i.deciding.Evaluated(said)
 }
 
 // apply evaluates an expression, and replaces the object by what comes of it.
@@ -257,16 +299,22 @@ func (m *mutation) apply(i invocation, written *admissionregistrationv1.Mutation
 	return nil
 }
 
-// fail takes down that a policy refuses the request, if its errors count.
-func (m *mutation) fail(d *definition, b *binding, err error, reason metav1.StatusReason) {
-	if d.ignore {
+// misconfigured takes down that a policy, or a binding, cannot be used.
+func (m *mutation) misconfigured(d *definition, binding string, err error) {
+	m.decide(d.name, binding, types.NamespacedName{}).End(err)
+	if !d.ignore {
+		m.denied = append(m.denied, refusal{policy: d.name, binding: binding, message: err.Error()})
+	}
+}
+
+// refuse takes down that a policy refuses the request, if its errors count.
+func (m *mutation) refuse(i invocation, at place, err error) {
+	if i.ignore {
 		return
 	}
-	r := refusal{policy: d.name, message: err.Error(), reason: reason}
-	if b != nil {
-		r.binding = b.name
-	}
-	m.denied = append(m.denied, r)
+	m.denied = append(m.denied, refusal{
+		policy: i.name, binding: i.binding.name, param: i.param.name, message: err.Error(), reason: metav1.StatusReasonInvalid, at: at, err: err,
+	})
 }
 
 // close returns the answer to a request that policies refuse: as kube-apiserver 403,
@@ -287,7 +335,7 @@ func (m *mutation) close() error {
 				err.ErrStatus.Reason = r.reason
 			}
 		}
-		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Message: message})
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, r.causes(Mutating{}.Name(), message)...)
 	}
 	return err
 }

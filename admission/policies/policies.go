@@ -64,11 +64,20 @@ type set struct {
 	// index is nil when something has changed since it was made. It is written under
 	// mu, which guards what follows too.
 	index atomic.Pointer[match.Index[*hook]]
-	mu    sync.Mutex
-	known struct {
-		policies map[string]*definition
-		bindings map[string]*binding
-	}
+	// staticIndex has the policies of files: they alone are asked about what configures
+	// admission.
+	staticIndex atomic.Pointer[match.Index[*hook]]
+	mu          sync.Mutex
+	// known are stored, and static those of files.
+	known, static objects
+	// read returns what objects of the API are.
+	read func([]codec.Object) objects
+}
+
+// objects are policies and bindings, by their names.
+type objects struct {
+	policies map[string]*definition
+	bindings map[string]*binding
 }
 
 // follower is a reflector.Objects.
@@ -116,11 +125,26 @@ func ignores(failure *admissionregistrationv1.FailurePolicyType) bool {
 }
 
 func newSet[P, B codec.Object](config *Config, resource string, newPolicy func(P) *definition, newBinding func(B) *binding) *set {
-	s := &set{config: config, resource: resource}
-	s.known.policies, s.known.bindings = map[string]*definition{}, map[string]*binding{}
+	s := &set{config: config, resource: resource, known: newObjects()}
+	s.read = func(all []codec.Object) objects {
+		made := newObjects()
+		for _, obj := range all {
+			switch obj := obj.(type) {
+			case P:
+				made.policies[obj.GetName()] = newPolicy(obj)
+			case B:
+				made.bindings[obj.GetName()] = newBinding(obj)
+			}
+		}
+		return made
+	}
 	s.policies = follow(s, resource, s.known.policies, newPolicy)
 	s.bindings = follow(s, bindingsOf(resource), s.known.bindings, newBinding)
 	return s
+}
+
+func newObjects() objects {
+	return objects{policies: map[string]*definition{}, bindings: map[string]*binding{}}
 }
 
 // follow keeps known, which s guards, up to date with objects.
@@ -174,12 +198,28 @@ func (s *set) Observer(resource schema.GroupResource) *storage.Observer {
 	return &storage.Observer{Written: s.of(resource).Written, Deleted: s.of(resource).Deleted}
 }
 
-// candidates returns the policies with bindings that may be about a request.
+// SetStatic puts the policies and bindings of files into effect, in place of those before.
+func (s *set) SetStatic(all []codec.Object) {
+	static := s.read(all)
+	s.change(func() {
+		s.static = static
+		s.staticIndex.Store(match.NewIndex(static.hooks()))
+	})
+}
+
+// candidates returns the policies with bindings that may be about a request. What
+// configures admission is the business of those of files alone.
 func (s *set) candidates(r *admission.Request) []*hook {
-	if match.IsConfiguration(r) || match.IsReview(r) {
+	if match.IsReview(r) {
 		return nil
 	}
-	return s.current().Candidates(r)
+	if !match.IsConfiguration(r) {
+		return s.current().Candidates(r)
+	}
+	if static := s.staticIndex.Load(); static != nil {
+		return static.Candidates(r)
+	}
+	return nil
 }
 
 // current returns the index, made anew where something has changed.
@@ -191,24 +231,24 @@ func (s *set) current() *match.Index[*hook] {
 	defer s.mu.Unlock()
 	made := s.index.Load()
 	if made == nil {
-		made = match.NewIndex(s.hooksLocked())
+		made = match.NewIndex(append(s.static.hooks(), s.known.hooks()...))
 		s.index.Store(made)
 	}
 	return made
 }
 
-// hooksLocked returns policies with their bindings, in the order of names. A policy
-// without any has no effect.
-func (s *set) hooksLocked() []*hook {
-	of := make(map[string][]*binding, len(s.known.policies))
-	for _, name := range slices.Sorted(maps.Keys(s.known.bindings)) {
-		b := s.known.bindings[name]
+// hooks returns policies with their bindings, in the order of names. A policy without any
+// has no effect.
+func (o *objects) hooks() []*hook {
+	of := make(map[string][]*binding, len(o.policies))
+	for _, name := range slices.Sorted(maps.Keys(o.bindings)) {
+		b := o.bindings[name]
 		of[b.policy] = append(of[b.policy], b)
 	}
 	var hooks []*hook
-	for _, name := range slices.Sorted(maps.Keys(s.known.policies)) {
+	for _, name := range slices.Sorted(maps.Keys(o.policies)) {
 		if bound := of[name]; len(bound) > 0 {
-			hooks = append(hooks, &hook{s.known.policies[name], bound})
+			hooks = append(hooks, &hook{o.policies[name], bound})
 		}
 	}
 	return hooks

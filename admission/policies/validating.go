@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/cel-go/common/types"
+	celtypes "github.com/google/cel-go/common/types"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/match"
@@ -73,13 +74,6 @@ type verdict struct {
 	failures []auditFailure
 }
 
-// refusal is why a request is refused.
-type refusal struct {
-	policy, binding string // binding is "" for a fault of the policy itself
-	message         string
-	reason          metav1.StatusReason
-}
-
 // policy asks a policy with its bindings. The error is an API error.
 func (v *verdict) policy(h *hook) error {
 	shown, err := h.matcher.Match(v.ctx, v.Subject)
@@ -119,21 +113,24 @@ func (v *verdict) binding(h *hook, b *binding, shown *rest.Resource, said annota
 		if err != nil {
 			return err
 		}
-		evaluation{definition: h.definition, programs: programs, in: in, verdict: v, binding: b, said: said}.run()
+		e := evaluation{definition: h.definition, programs: programs, in: in, verdict: v, binding: b, param: param.name, said: said}
+		e.deciding = v.decide(h.name, b.name, param.name)
+		e.deciding.End(e.run())
 	}
 	return nil
 }
 
 // misconfigured takes down that a policy, or a binding, cannot be used.
 func (v *verdict) misconfigured(h *hook, b *binding, err error) {
-	if h.ignore {
-		return
+	what, name := "policy", ""
+	if b != nil {
+		what, name = "binding", b.name
 	}
-	if b == nil {
-		v.deny(refusal{policy: h.name, message: "failed to configure policy: " + err.Error()})
-		return
+	err = fmt.Errorf("failed to configure %s: %w", what, err)
+	v.decide(h.name, name, types.NamespacedName{}).End(err)
+	if !h.ignore {
+		v.deny(refusal{policy: h.name, binding: name, message: err.Error()})
 	}
-	v.deny(refusal{policy: h.name, binding: b.name, message: "failed to configure binding: " + err.Error()})
 }
 
 func (v *verdict) deny(r refusal) {
@@ -163,7 +160,7 @@ func (r *refusal) status(a *admission.Attributes) error {
 		err.ErrStatus.Reason = r.reason
 	}
 	err.ErrStatus.Code = codeOf(err.ErrStatus.Reason)
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Message: message})
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, r.causes(Validating{}.Name(), message)...)
 	return err
 }
 
@@ -186,20 +183,24 @@ type evaluation struct {
 	in       *policy.Input
 	verdict  *verdict
 	binding  *binding
+	param    types.NamespacedName
 	said     annotations
+	deciding *admission.Deciding // nil: nobody asks
 }
 
-func (e evaluation) run() {
+// run evaluates the policy. The error is why it cannot be; it is concluded already.
+func (e evaluation) run() error {
 	ctx := e.verdict.ctx
-	matches, _, err := e.programs.conditions.Match(ctx, e.in)
+	matches, failed, err := e.programs.conditions.Match(ctx, e.in)
 	switch {
 	case err != nil && e.ignore:
-		return
+		return err
 	case err != nil:
-		e.conclude(0, outcome{message: err.Error(), err: err})
-		return
+		e.conclude(0, outcome{message: err.Error(), err: err, at: place{list: "matchConditions"}})
+		return err
 	case !matches:
-		return
+		e.deciding.NotMet(failed)
+		return nil
 	}
 	budget := policy.Budget(environment.RuntimeBudget)
 	outcomes := make([]outcome, len(e.programs.validations))
@@ -207,38 +208,57 @@ func (e evaluation) run() {
 		began := time.Now()
 		outcomes[i] = e.validate(i, &budget)
 		outcomes[i].took = time.Since(began)
+		e.explain(i, &outcomes[i])
 		if errors.Is(outcomes[i].err, policy.ErrBudget) { // nothing more is evaluated, and nothing else counts
 			e.conclude(0, outcomes[i])
-			return
+			return outcomes[i].err
 		}
 	}
 	for i, o := range outcomes {
 		e.conclude(i, o)
 	}
 	e.annotate()
+	return nil
 }
 
 // outcome is that of a validation: valid, or a message that says why not. err is set
-// where that is not known.
+// where that is not known. at is the expression that is the reason.
 type outcome struct {
 	valid   bool
 	message string
 	reason  metav1.StatusReason
 	err     error
+	at      place
 	took    time.Duration
 }
 
+// explain records the outcome of a validation, where somebody asks.
+func (e evaluation) explain(i int, o *outcome) {
+	if e.deciding == nil {
+		return
+	}
+	at := place{list: "validations", index: i, member: "expression"}
+	said := admission.Evaluation{Field: at.String(), Expression: e.validating.Validations[i].Expression, Message: o.message, Took: o.took}
+	if o.err == nil {
+		said.Valid = &o.valid
+	}
+	e.deciding.Evaluated(said)
+}
+
 func (e evaluation) validate(i int, budget *policy.Budget) outcome {
-	value, err := e.programs.validations[i].check.Evaluate(e.verdict.ctx, e.in, budget)
+	programs := &e.programs.validations[i]
+	at := place{"validations", i, "expression", programs.check}
+	value, err := programs.check.Evaluate(e.verdict.ctx, e.in, budget)
 	switch {
 	case err != nil:
-		return outcome{message: err.Error(), err: err}
-	case value == types.True:
+		return outcome{message: err.Error(), err: err, at: at}
+	case value == celtypes.True:
 		return outcome{valid: true}
 	}
 	message, err := e.message(i, budget)
 	if err != nil {
-		return outcome{message: fmt.Sprintf("failed messageExpression: %s", err), err: fmt.Errorf("evaluate the message: %w", errors.Unwrap(err))}
+		at = place{"validations", i, "messageExpression", programs.message}
+		return outcome{message: fmt.Sprintf("failed messageExpression: %s", err), err: fmt.Errorf("evaluate the message: %w", errors.Unwrap(err)), at: at}
 	}
 	written := &e.validating.Validations[i]
 	if message == "" {
@@ -251,7 +271,7 @@ func (e evaluation) validate(i int, budget *policy.Budget) outcome {
 	if written.Reason != nil {
 		reason = *written.Reason
 	}
-	return outcome{message: message, reason: reason}
+	return outcome{message: message, reason: reason, at: at}
 }
 
 // message returns what the message expression of a validation gives; "" where there is
@@ -265,7 +285,7 @@ func (e evaluation) message(i int, budget *policy.Budget) (string, error) {
 	if errors.Is(err, policy.ErrBudget) {
 		return "", err
 	}
-	text, ok := value.(types.String)
+	text, ok := value.(celtypes.String)
 	if err != nil || !ok {
 		return "", nil
 	}
@@ -290,7 +310,7 @@ func (e evaluation) conclude(index int, o outcome) {
 		metrics.validated(e.name, e.binding.name, strings.ToLower(string(action)), o.err, o.took)
 		switch action {
 		case admissionregistrationv1.Deny:
-			e.verdict.deny(refusal{policy: e.name, binding: e.binding.name, message: o.message, reason: o.reason})
+			e.deny(o)
 		case admissionregistrationv1.Audit:
 			e.verdict.failures = append(e.verdict.failures, auditFailure{
 				Message: o.message, Policy: e.name, Binding: e.binding.name, ExpressionIndex: index, ValidationActions: e.binding.actions,
@@ -299,4 +319,10 @@ func (e evaluation) conclude(index int, o outcome) {
 			request.AddWarning(e.verdict.ctx, fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", e.name, e.binding.name, o.message))
 		}
 	}
+}
+
+func (e evaluation) deny(o outcome) {
+	e.verdict.deny(refusal{
+		policy: e.name, binding: e.binding.name, param: e.param, message: o.message, reason: o.reason, at: o.at, err: o.err,
+	})
 }

@@ -17,12 +17,18 @@ type breaker struct {
 	last     error
 	until    time.Time // of the pause
 	asked    bool      // by one request, whose answer is awaited
+	// reported is when people were told last that the webhook is spared; told: and not
+	// that it answers again.
+	reported time.Time
+	told     bool
 }
 
 const (
 	breakerFailures = 5
 	breakerFactor   = 2 // a pause is so many times as long as the call that failed
 	breakerPause    = 10 * time.Second
+	// reportPause is how long nobody is told again, of a webhook that comes and goes.
+	reportPause = time.Minute
 )
 
 // sparing is why a webhook is not asked.
@@ -77,4 +83,28 @@ func (b *breaker) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = false
+}
+
+// state returns how many calls failed in a row, and why the last one did.
+func (b *breaker) state() (failures int, last error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failures, b.last
+}
+
+// reports reports whether people are to be told that the webhook is spared, or answers
+// again: of that they are if they were told of the other.
+func (b *breaker) reports(spared bool, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !spared:
+		told := b.told
+		b.told = false
+		return told
+	case now.Sub(b.reported) < reportPause:
+		return false
+	}
+	b.reported, b.told = now, true
+	return true
 }

@@ -85,3 +85,20 @@ func TestSparing(t *testing.T) {
 		t.Errorf("%d calls", n)
 	}
 }
+
+// TestReports: of a webhook that comes and goes people are told once a minute, and always
+// that one answers again of which they were told.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	var b breaker
+	start := time.Now()
+	for i, step := range []struct {
+		spared bool
+		after  time.Duration
+		want   bool
+	}{{true, 0, true}, {false, 1, true}, {true, 2, false}, {false, 3, false}, {true, reportPause, true}, {true, reportPause + 1, false}, {false, reportPause + 1, true}} {
+		if got := b.reports(step.spared, start.Add(step.after)); got != step.want {
+			t.Errorf("step %d: %t", i, got)
+		}
+	}
+}

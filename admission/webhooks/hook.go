@@ -16,6 +16,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/match"
 	"mainstay.dev/mainstay/webhook"
 )
@@ -44,6 +45,11 @@ func (h *hook) close() {
 	if h.client != nil {
 		h.client.Close()
 	}
+}
+
+// decide begins to explain what the webhook does with a request.
+func (h *hook) decide(a *admission.Attributes) *admission.Deciding {
+	return a.Decide(admission.Decision{Configuration: h.configuration, Webhook: h.spec.Name})
 }
 
 // ignoresFailures reports whether a request may pass that the webhook could not be

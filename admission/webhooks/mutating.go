@@ -118,8 +118,10 @@ func (p *Mutating) askOne(ctx context.Context, s *match.Subject, q *questioner, 
 		return apierrors.NewInternalError(err)
 	}
 	place := fmt.Sprintf("round_%d_index_%d", round, h.index)
+	deciding := h.decide(s.Attributes)
 	began := time.Now()
 	changed, err := p.change(ctx, s.Attributes, asked, place)
+	deciding.End(err)
 	p.annotateJSON(ctx, s.Attributes, mutationAnnotation+place, mutation{h.configuration, h.spec.Name, &changed, nil, ""})
 	refused := p.settle(ctx, s.Attributes, h.hook, place, time.Since(began), err)
 	if changed {

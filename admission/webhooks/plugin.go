@@ -149,6 +149,7 @@ func (p *plugin) spare(h *hook, err error, began time.Time) {
 	}
 	if open || closed {
 		p.config.Metrics.spared(h, p.step, open)
+		p.report(h, open)
 	}
 }
 

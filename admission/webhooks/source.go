@@ -25,7 +25,7 @@ type Conditions interface {
 	Match(ctx context.Context, s *match.Subject, shown *rest.Resource) (bool, error)
 }
 
-// Config is what the plugins need. All fields but Metrics are required.
+// Config is what the plugins need. All fields but Metrics and Report are required.
 type Config struct {
 	Clients    *webhook.Clients
 	Namespaces match.Namespaces
@@ -35,7 +35,10 @@ type Config struct {
 	// Reviews: reviews of authentication and authorization are shown to webhooks.
 	Reviews bool
 	Metrics *Metrics // nil counts nothing
-	Logger  *slog.Logger
+	// Report is called when a webhook is spared from now on, or answers again; it must
+	// not wait.
+	Report func(State)
+	Logger *slog.Logger
 }
 
 // placed is a webhook at its place among all that are stored.

@@ -107,7 +107,9 @@ func (p *Validating) judge(ctx context.Context, a *admission.Attributes, q *ques
 			err = apierrors.NewInternalError(fmt.Errorf("ValidatingAdmissionWebhook/%v has panicked: %v", q.spec.Name, reason))
 		}
 	}()
+	deciding := q.decide(a)
 	began := time.Now()
 	_, err = p.ask(ctx, a, q)
+	deciding.End(err)
 	return p.settle(ctx, a, q.hook, fmt.Sprintf("round_0_index_%d", i), time.Since(began), err)
 }

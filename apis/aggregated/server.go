@@ -40,7 +40,7 @@ type server struct {
 func (s *Source) newServer(at address) *server {
 	target := egress.Target{
 		Service: &at.service, Resolver: s.config.Resolver, CABundle: []byte(at.ca), Insecure: at.insecure,
-		Certificate: s.config.Certificate,
+		Certificate: s.config.Certificate, Dial: s.config.Dial,
 	}
 	out := &server{address: at, source: s, base: target.Base()}
 	if out.transport, out.err = target.Transport(); out.err != nil {

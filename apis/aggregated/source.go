@@ -52,6 +52,8 @@ type Config struct {
 	// Certificate returns the client certificate for aggregated servers (the
 	// front proxy's); nil: none is presented.
 	Certificate func() (*tls.Certificate, error)
+	// Dial connects to aggregated servers; nil does directly.
+	Dial egress.Dial
 	// PassRedirects passes redirects of aggregated servers to the client.
 	PassRedirects bool
 	// Proxy passes requests on; nil makes one.

@@ -3,7 +3,8 @@
 // configuration of flow control, and the service default/kubernetes with its endpoints.
 //
 // The declarations are in a file per kind. ensure.go creates, updates and retires them, hooks.go
-// schedules that, and endpoints.go publishes the addresses of a cluster's servers.
+// schedules that, and endpoints.go publishes the addresses of a cluster's servers. A first
+// start takes most of them from seed.go, as they were once recorded.
 //
-// Imports: codec, local, rest, storage.
+// Imports: codec, local, rest, simulation, storage.
 package bootstrap

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -59,6 +60,8 @@ type Hook struct {
 	// once it is done.
 	every int
 	run   func(ctx context.Context) error
+	// recorded: all that it makes is in Seed.
+	recorded bool
 	// after is the hook that must be done before this one is run; nil: none.
 	after *Hook
 	done  atomic.Bool
@@ -94,14 +97,14 @@ const (
 func New(config Config) *Bootstrap {
 	b := &Bootstrap{config: config}
 	b.endpoints.bootstrap = b
-	system := &Hook{Name: "start-system-namespaces-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }}
+	system := &Hook{Name: "start-system-namespaces-controller", recorded: true, every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, namespaces()) }}
 	ranges := &Hook{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR, after: system}
 	b.hooks = []*Hook{
 		system,
-		{Name: "start-legacy-token-tracking-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(time.Now())) }, after: system},
-		{Name: "rbac/bootstrap-roles", run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }, after: system},
-		{Name: "scheduling/bootstrap-system-priority-classes", run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
-		{Name: "priority-and-fairness-config-producer", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
+		{Name: "start-legacy-token-tracking-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(simulation.Now(ctx))) }, after: system},
+		{Name: "rbac/bootstrap-roles", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }, after: system},
+		{Name: "scheduling/bootstrap-system-priority-classes", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
+		{Name: "priority-and-fairness-config-producer", recorded: true, every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
 		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // of which it is allocated its address
 		ranges,
 	}
@@ -112,9 +115,19 @@ func New(config Config) *Bootstrap {
 // the slice.
 func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
 
+// Seeded notes that Seed was just stored: what makes those objects has nothing to do at the
+// start. It comes before StartNamespaces.
+func (b *Bootstrap) Seeded() {
+	for _, hook := range b.hooks {
+		if hook.recorded {
+			hook.done.Store(true)
+		}
+	}
+}
+
 // StartNamespaces creates the system's namespaces, which others create objects in. It
 // comes before Start.
-func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.runHook(ctx, b.hooks[0]) }
+func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.startHook(ctx, b.hooks[0]) }
 
 // Start runs each other hook once and publishes this server's endpoint, concurrently but
 // for hooks that are after others. Failures are logged, and retried by Run.
@@ -131,7 +144,7 @@ func (b *Bootstrap) Start(ctx context.Context) {
 			if hook.after != nil {
 				<-ran[hook.after]
 			}
-			_ = b.runHook(ctx, hook)
+			_ = b.startHook(ctx, hook)
 		})
 	}
 	running.Go(func() { b.publish(ctx) })
@@ -187,6 +200,14 @@ func (b *Bootstrap) finished() bool {
 		}
 	}
 	return true
+}
+
+// startHook runs a hook that is not done yet.
+func (b *Bootstrap) startHook(ctx context.Context, hook *Hook) error {
+	if hook.done.Load() {
+		return nil
+	}
+	return b.runHook(ctx, hook)
 }
 
 // runHook runs a hook, and logs and keeps its error: that of the hook which it is

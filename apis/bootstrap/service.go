@@ -18,6 +18,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -152,7 +153,7 @@ func (b *Bootstrap) readyServiceCIDR(ctx context.Context) error {
 		"apiVersion": gv.String(), "kind": "ServiceCIDR", "metadata": map[string]any{"name": serviceName},
 		"status": map[string]any{"conditions": []any{map[string]any{
 			"type": networkingv1.ServiceCIDRConditionReady, "status": string(metav1.ConditionTrue),
-			"message": "Kubernetes default Service CIDR is ready", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+			"message": "Kubernetes default Service CIDR is ready", "lastTransitionTime": simulation.Now(ctx).UTC().Format(time.RFC3339),
 		}}},
 	}}
 	cidrs := local.For[*networkingv1.ServiceCIDR](b.config.Access.As(nil, cidrManager), gv.WithResource("servicecidrs"))

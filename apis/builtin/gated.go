@@ -38,36 +38,59 @@ func Take[T any](u *Use, field *T) {
 	}
 }
 
-// gatedFields are Gated without their type.
-type gatedFields struct {
-	gate     feature.Gate
-	fields   func(u *Use, obj codec.Object)
-	defaults func(obj codec.Object) // may be nil
+// DropDisabled drops the fields of features that are off, but for those that old uses,
+// which is nil on creation.
+func DropDisabled[T any](gates feature.Gates, all []Gated[T], obj, old *T) {
+	drop, before := &Use{drop: true}, &Use{}
+	for i := range all {
+		g := &all[i]
+		if gates.Enabled(g.Gate) {
+			continue
+		}
+		if before.found = false; old != nil {
+			g.Fields(before, old)
+		}
+		if !before.found {
+			g.Fields(drop, obj)
+		}
+	}
 }
 
-func untypedGated[T any, P object[T]](all []Gated[T]) []gatedFields {
-	var out []gatedFields
+// gatedFields are all Gated of a kind, without its type.
+type gatedFields struct {
+	drop     func(gates feature.Gates, obj, old codec.Object) // nil: there are none
+	defaults []gatedDefaults
+}
+
+type gatedDefaults struct {
+	gate feature.Gate
+	set  func(obj codec.Object)
+}
+
+func untypedGated[T any, P object[T]](all []Gated[T]) gatedFields {
+	var out gatedFields
+	if len(all) > 0 {
+		out.drop = func(gates feature.Gates, obj, old codec.Object) {
+			var before *T
+			if old != nil {
+				before = typed[T, P](old)
+			}
+			DropDisabled(gates, all, typed[T, P](obj), before)
+		}
+	}
 	for _, g := range all {
-		out = append(out, gatedFields{g.Gate, func(u *Use, obj codec.Object) { g.Fields(u, typed[T, P](obj)) }, onOne[T, P](g.Default)})
+		if g.Default != nil {
+			out.defaults = append(out.defaults, gatedDefaults{g.Gate, onOne[T, P](g.Default)})
+		}
 	}
 	return out
 }
 
-// dropDisabled drops the fields of features that are off, but for those that old
-// uses, which is nil on creation.
+// dropDisabled drops the fields of features that are off, but for those that
+// old uses, which is nil on creation.
 func (k *kindRow) dropDisabled(env *Env, obj, old codec.Object) {
-	for i := range k.gated {
-		g := &k.gated[i]
-		if env.Gates.Enabled(g.gate) {
-			continue
-		}
-		before := Use{}
-		if old != nil {
-			g.fields(&before, old)
-		}
-		if !before.found {
-			g.fields(&Use{drop: true}, obj)
-		}
+	if k.gated.drop != nil {
+		k.gated.drop(env.Gates, obj, old)
 	}
 }
 
@@ -75,16 +98,16 @@ func (k *kindRow) dropDisabled(env *Env, obj, old codec.Object) {
 // are on; nil: there are none.
 func (k *kindRow) defaultsOf(gates feature.Gates) func(codec.Object) {
 	all := k.defaults
-	for i := range k.gated {
-		g, first := &k.gated[i], all
+	for i := range k.gated.defaults {
+		g, first := &k.gated.defaults[i], all
 		switch {
-		case g.defaults == nil || !gates.Enabled(g.gate):
+		case !gates.Enabled(g.gate):
 		case first == nil:
-			all = g.defaults
+			all = g.set
 		default:
 			all = func(obj codec.Object) {
 				first(obj)
-				g.defaults(obj)
+				g.set(obj)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ type kindRow struct {
 	begin          func(op *Operation, obj, old codec.Object) (registry.Transaction, error)
 	ttl            func(env *Env, obj codec.Object) time.Duration
 	fields         func(obj codec.Object) fields.Set
-	gated          []gatedFields
+	gated          gatedFields
 }
 
 // untyped stands where a Row has a type.

@@ -46,6 +46,8 @@ type Config struct {
 	Lifetime context.Context
 	// Services resolves the services of conversion webhooks.
 	Services egress.Resolver
+	// Networks are the ways to conversion webhooks; see webhook.Clients.
+	Networks egress.Networks
 	// Conversions and Reflectors may be nil.
 	Conversions *conversion.Metrics
 	Reflectors  *reflector.Metrics
@@ -99,7 +101,7 @@ func New(config Config) (*Source, error) {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Source{
-		config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services}, conversions: config.Conversions,
+		config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services, Networks: config.Networks}, conversions: config.Conversions,
 	}
 	s.current.Store(newSnapshot())
 	var err error

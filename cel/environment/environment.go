@@ -55,6 +55,7 @@ func options() []cel.EnvOption {
 		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(PerCallLimit)),
 		library.All(),
 		cel.Lib(stringGuard{}),
+		cel.Lib(equalGuard{}),
 		cel.Lib(&pairGuard{}),
 		cel.Lib(iterations{}),
 	}

@@ -12,7 +12,7 @@ func TestProducts(t *testing.T) {
 	t.Parallel()
 	all := options()
 	bounded := textVariables(t, Base)
-	plain := textVariables(t, func() (*cel.Env, error) { return cel.NewEnv(all[:len(all)-3]...) })
+	plain := textVariables(t, func() (*cel.Env, error) { return cel.NewEnv(all[:len(all)-4]...) })
 	variables := map[string]any{
 		"long": "", "list": []string{"a", "b", "a"},
 		"other": []any{"a", int64(1), 1.0, []any{"a"}, []any{"a"}},

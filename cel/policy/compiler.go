@@ -35,6 +35,8 @@ type Compiler struct {
 	Programs *Programs
 
 	declared map[string]*cel.Type
+	// shares is how many times variables hold the same value (environment.Compile).
+	shares map[string]int
 	// signature has the names and types of what was declared, in order.
 	signature string
 	made      map[Scope]*cel.Env // they are large, and few of a policy
@@ -50,28 +52,28 @@ func (c *Compiler) Check(text string, sees Scope, results ...*cel.Type) error {
 // Declare checks the expression of a variable, which later expressions see, even where
 // something is wrong with it.
 func (c *Compiler) Declare(name, text string, sees Scope) error {
-	ast, err := c.compile(text, sees, nil)
+	made, err := c.compile(text, sees, nil)
 	if err != nil {
-		c.declare(name, cel.DynType)
+		c.declare(name, cel.DynType, 1)
 		return err
 	}
-	c.declare(name, ast.OutputType())
+	c.declare(name, made.OutputType(), made.shares)
 	return nil
 }
 
-func (c *Compiler) declare(name string, result *cel.Type) {
+func (c *Compiler) declare(name string, result *cel.Type, shares int) {
 	if c.declared == nil {
-		c.declared = map[string]*cel.Type{}
+		c.declared, c.shares = map[string]*cel.Type{}, map[string]int{}
 	}
 	t := variableType(result)
-	c.declared[name] = t
-	c.signature += name + " " + t.String() + "\n"
+	c.declared[name], c.shares[name] = t, shares
+	c.signature += fmt.Sprintf("%s %s %d\n", name, t, shares)
 }
 
 // Program returns the program of an expression that a Check has passed, or would; what is
 // wrong with it is an error of its evaluation.
 func (c *Compiler) Program(text string, sees Scope, results ...*cel.Type) *Program {
-	return c.Programs.get(programKey{text: text, sees: sees, declared: c.signature, results: fmt.Sprint(results)}, func() (*cel.Ast, error) {
+	return c.Programs.get(programKey{text: text, sees: sees, declared: c.signature, results: fmt.Sprint(results)}, func() (checked, error) {
 		return c.compile(text, sees, results)
 	})
 }
@@ -79,32 +81,38 @@ func (c *Compiler) Program(text string, sees Scope, results ...*cel.Type) *Progr
 // Variable returns the program of a variable, and declares it.
 func (c *Compiler) Variable(name, text string, sees Scope) Variable {
 	p := c.Program(text, sees)
-	c.declare(name, p.result)
+	c.declare(name, p.result, p.shares)
 	return Variable{Name: name, Program: p}
 }
 
-func (c *Compiler) compile(text string, sees Scope, results []*cel.Type) (*cel.Ast, error) {
+// checked is an expression in which nothing is wrong.
+type checked struct {
+	*cel.Ast
+	shares int
+}
+
+func (c *Compiler) compile(text string, sees Scope, results []*cel.Type) (checked, error) {
 	env, err := c.env(sees)
 	if err != nil {
-		return nil, fmt.Errorf("unexpected error loading CEL environment: %w", err)
+		return checked{}, fmt.Errorf("unexpected error loading CEL environment: %w", err)
 	}
-	ast, issues := env.Compile(text)
+	ast, shares, issues := environment.Compile(env, text, c.shares)
 	if issues.Err() != nil {
-		return nil, errors.New("compilation failed: " + issues.String())
+		return checked{}, errors.New("compilation failed: " + issues.String())
 	}
 	result := ast.OutputType()
 	for _, allowed := range results {
 		if result.IsExactType(allowed) {
-			return ast, nil
+			return checked{ast, shares}, nil
 		}
 	}
 	switch len(results) {
 	case 0:
-		return ast, nil
+		return checked{ast, shares}, nil
 	case 1:
-		return nil, fmt.Errorf("must evaluate to %v but got %v", results[0], result)
+		return checked{}, fmt.Errorf("must evaluate to %v but got %v", results[0], result)
 	}
-	return nil, fmt.Errorf("must evaluate to one of %v but got %v", results, result)
+	return checked{}, fmt.Errorf("must evaluate to one of %v but got %v", results, result)
 }
 
 func (c *Compiler) env(sees Scope) (*cel.Env, error) {

@@ -167,10 +167,13 @@ func TestHostile(t *testing.T) {
 	c := policy.Compiler{Variables: true, Programs: new(policy.Programs)}
 	in := input(t, &asked{})
 	in.Variables = append(in.Variables, c.Variable("v0", "['xxxxxxxxxxxxxxxxxxxx']", all))
-	for i := range 40 {
-		in.Variables = append(in.Variables, c.Variable(fmt.Sprint("v", i+1), fmt.Sprintf("[dyn(variables.v%d), dyn(variables.v%d)]", i, i), all))
+	for i := range 4 {
+		in.Variables = append(in.Variables, c.Variable(fmt.Sprint("v", i+1), fmt.Sprintf("lists.range(1000).map(i, dyn(variables.v%d))", i), all))
 	}
-	value, err := evaluate(t, &c, in, "Object{spec: Object.spec{list: variables.v40}}")
+	if _, err := evaluate(t, &c, in, "variables.v4 == variables.v4"); err == nil || !strings.Contains(err.Error(), "actual cost limit exceeded") {
+		t.Errorf("a comparison of terabytes: %v", err)
+	}
+	value, err := evaluate(t, &c, in, "Object{spec: Object.spec{list: variables.v4}}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,12 +183,18 @@ func TestHostile(t *testing.T) {
 	if _, err := policy.AppliedBy(value); err == nil || !strings.Contains(err.Error(), "more than") || len(err.Error()) > 1000 {
 		t.Errorf("a configuration of terabytes: %v", err)
 	}
-	value, err = evaluate(t, &c, in, "[JSONPatch{op: 'add', path: '/a', value: Object.a{list: variables.v40}}]")
+	value, err = evaluate(t, &c, in, "[JSONPatch{op: 'add', path: '/a', value: Object.a{list: variables.v4}}]")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := policy.PatchOf(value); err == nil || !strings.Contains(err.Error(), "more than") || len(err.Error()) > 1000 {
 		t.Errorf("a patch of terabytes: %v", err)
+	}
+	for i := range 40 {
+		in.Variables = append(in.Variables, c.Variable(fmt.Sprint("w", i+1), fmt.Sprintf("[dyn(variables.w%d), dyn(variables.w%d)]", i, i), all))
+	}
+	if _, err := evaluate(t, &c, in, "variables.w40 == variables.w40"); err == nil || !strings.Contains(err.Error(), "holds the same value too many times") {
+		t.Errorf("a value that is doubled 40 times: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

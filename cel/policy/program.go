@@ -9,6 +9,7 @@ import (
 	"weak"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
 	"mainstay.dev/mainstay/cel/environment"
@@ -36,7 +37,7 @@ type programKey struct {
 const minSweep = 256
 
 // get returns the program of an expression, compiled if there is none.
-func (p *Programs) get(key programKey, compile func() (*cel.Ast, error)) *Program {
+func (p *Programs) get(key programKey, compile func() (checked, error)) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if have := p.made[key].Value(); have != nil {
@@ -63,19 +64,19 @@ func (p *Programs) sweep() {
 	p.sweepAt = 2 * len(p.made)
 }
 
-func (p *Programs) link(text string, compile func() (*cel.Ast, error)) *Program {
-	made := &Program{text: text, result: cel.DynType}
+func (p *Programs) link(text string, compile func() (checked, error)) *Program {
+	made := &Program{text: text, result: cel.DynType, shares: 1}
 	ast, err := compile()
 	if err != nil {
 		made.err = fmt.Errorf("compilation error: %w", err)
 		return made
 	}
-	made.result = ast.OutputType()
+	made.result, made.shares = ast.OutputType(), ast.shares
 	// A checked expression needs no variables: a program of the environment that it was
 	// checked in would keep that in memory.
 	env, err := p.runtime()
 	if err == nil {
-		made.program, err = env.Program(ast, environment.ProgramOptions()...)
+		made.program, err = env.Program(ast.Ast, environment.ProgramOptions()...)
 	}
 	if err != nil {
 		made.err = fmt.Errorf("compilation error: instantiation failed: %w", err)
@@ -102,6 +103,7 @@ func (p *Programs) runtime() (*cel.Env, error) {
 type Program struct {
 	text    string
 	result  *cel.Type
+	shares  int // how many times its value holds the same value
 	program cel.Program
 	err     error // compilation failed
 }
@@ -117,7 +119,8 @@ var (
 	ErrBudget = errors.New("the cost budget is exceeded")
 )
 
-// failure is an error with kube-apiserver's words, of one of the kinds above, or of none.
+// failure is an error with kube-apiserver's words, of one of the kinds above, or the error
+// of the evaluation.
 type failure struct {
 	text string
 	is   error
@@ -158,9 +161,28 @@ func (p *Program) Evaluate(ctx context.Context, in *Input, budget *Budget) (ref.
 		return nil, outOfBudget()
 	}
 	if err != nil {
-		return nil, &failure{fmt.Sprintf("expression '%v' resulted in error: %v", p.text, err), nil}
+		return nil, &failure{fmt.Sprintf("expression '%v' resulted in error: %v", p.text, err), err}
 	}
 	return value, nil
+}
+
+// LineOf returns the line of the expression at which an evaluation has failed, from 1 on; 0
+// where that is not known. It parses the expression: it is for answers that refuse.
+func (p *Program) LineOf(err error) int {
+	var failed *types.Err
+	if !errors.As(err, &failed) || failed.NodeID() == 0 {
+		return 0
+	}
+	env, err := environment.Base()
+	if err != nil {
+		return 0
+	}
+	ast, issues := env.Parse(p.text)
+	if issues.Err() != nil {
+		return 0
+	}
+	line := ast.NativeRep().SourceInfo().GetStartLocation(failed.NodeID()).Line()
+	return max(line, 0)
 }
 
 func outOfBudget() error {

@@ -1,43 +1,52 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/server"
 )
 
 func newAdmission() *cobra.Command {
-	serve, format := newServeFlags(), ""
+	serve, format, config := newServeFlags(), "", ""
 	command := &cobra.Command{
 		Use:   "admission",
 		Short: "Print the admission plugins in their order: which are on, and what each does",
 		Long: `Print the admission plugins in their order of execution, which of them take part in a
 server with the given flags, and what each does. It takes the flags of serve: all
-that plugins do not depend on are ignored.`,
-		Example: `  mainstay admission --enable-admission-plugins=AlwaysPullImages`,
-		Args:    noArgs,
+that plugins do not depend on are ignored.
+
+With --kubeconfig it is what a running server says of itself, with the webhooks that
+it asks, and which of those it spares because they keep failing.`,
+		Example: `  mainstay admission --enable-admission-plugins=AlwaysPullImages
+  mainstay admission --kubeconfig=mainstay-data/admin.kubeconfig`,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if format != "" && format != "json" {
+				return &usageError{fmt.Errorf("--output is %q; it must be json", format)}
+			}
+			if config != "" {
+				return askAdmission(c.Context(), c.OutOrStdout(), config, format)
+			}
 			serve.config.Version = version
 			host, err := server.New(serve.config)
 			if err != nil {
 				return &usageError{err}
 			}
-			switch format {
-			case "":
-				return writeAdmission(c.OutOrStdout(), host.ListAdmission())
-			case "json":
-				encoder := json.NewEncoder(c.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(host.ListAdmission())
+			if format == "json" {
+				return writeJSON(c.OutOrStdout(), host.ListAdmission())
 			}
-			return &usageError{fmt.Errorf("--output is %q; it must be json", format)}
+			return writeAdmission(c.OutOrStdout(), host.ListAdmission())
 		},
 	}
 	serve.addTo(command.Flags())
@@ -48,8 +57,54 @@ that plugins do not depend on are ignored.`,
 			flag.Hidden = true
 		}
 	})
+	command.Flags().StringVar(&config, "kubeconfig", "", "of a running server, which is asked instead")
 	command.Flags().StringVarP(&format, "output", "o", "", "json: for programs (default: a table)")
 	return command
+}
+
+// askAdmission prints the admission of a running server.
+func askAdmission(ctx context.Context, out io.Writer, config, format string) error {
+	client, err := newAPIClient(config)
+	if err != nil {
+		return err
+	}
+	var state controlplane.AdmissionState
+	if err := client.do(ctx, http.MethodGet, controlplane.AdmissionPath, nil, &state); err != nil {
+		return err
+	}
+	if format == "json" {
+		return writeJSON(out, &state)
+	}
+	if err := writeAdmission(out, state.Plugins); err != nil {
+		return err
+	}
+	return writeWebhooks(out, state.Webhooks)
+}
+
+func writeJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// writeWebhooks prints the webhooks that are asked, if there are any.
+func writeWebhooks(out io.Writer, states []webhooks.State) error {
+	if len(states) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "\nWEBHOOK\tCONFIGURATION\tKIND\tFAILURES\tSTATE")
+	for _, s := range states {
+		state := "asked"
+		if s.Spared {
+			state = "asked less often, until it answers"
+		}
+		if s.LastFailure != "" {
+			state += ": " + strings.Join(strings.Fields(s.LastFailure), " ")
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", s.Webhook, s.Configuration, s.Kind, s.Failures, state)
+	}
+	return table.Flush()
 }
 
 func writeAdmission(out io.Writer, plugins []controlplane.AdmissionPlugin) error {

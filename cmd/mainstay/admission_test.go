@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/server"
@@ -107,6 +110,9 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
+	if running, _ := output(t, exitOK, "admission", kubeconfig); !strings.Contains(running, "LimitRanger ") || strings.Contains(running, "WEBHOOK ") {
+		t.Error(running)
+	}
 	document, _ := output(t, exitOK, "explain-admission", kubeconfig, "-f", file, "-o", "json")
 	var first endpoints.AdmissionExplanation
 	if err := json.NewDecoder(strings.NewReader(document)).Decode(&first); err != nil || first.Code != 201 || len(first.Plugins) == 0 {
@@ -120,5 +126,62 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 	}
 	if _, text := output(t, exitUsage, "explain-admission"); !strings.Contains(text, "-f is needed") {
 		t.Error(text)
+	}
+}
+
+// TestExplainedDecisions: the table says what each policy and webhook did.
+func TestExplainedDecisions(t *testing.T) {
+	t.Parallel()
+	valid, not := true, false
+	steps := []admission.Step{
+		{Plugin: "MutatingAdmissionWebhook", Phase: "Mutate", Took: time.Millisecond, Changes: []admission.Change{{Path: "spec.a", After: 1}}, Decisions: []admission.Decision{
+			{Configuration: "c", Webhook: "w.example.com", Took: time.Millisecond, Changes: []admission.Change{{Path: "spec.a", After: 1}}},
+		}},
+		{Plugin: "ValidatingAdmissionPolicy", Phase: "Validate", Took: time.Microsecond, Refusal: "no", Decisions: []admission.Decision{
+			{Policy: "p", Binding: "b", Param: "n/x", Took: time.Microsecond, Evaluations: []admission.Evaluation{
+				{Field: "spec.validations[0].expression", Valid: &valid, Took: 1}, {Field: "spec.validations[1].expression", Valid: &not, Message: "too\nmany", Took: 2}, {Field: "spec.validations[2].expression", Message: "no such key", Took: 3},
+			}},
+			{Policy: "q", Binding: "b", Unmet: "never"}, {Policy: "r", Failure: "failed to configure policy: x"},
+		}},
+	}
+	var out bytes.Buffer
+	if err := writeSteps(&out, steps); err != nil {
+		t.Fatal(err)
+	}
+	want := `PLUGIN                     PHASE     TOOK  DID
+MutatingAdmissionWebhook   Mutate    1ms   webhook w.example.com of c, in 1ms
+                                             sets spec.a to 1
+ValidatingAdmissionPolicy  Validate  1µs   policy p by binding b with parameter n/x, in 1µs
+                                             spec.validations[0].expression, in 1ns: valid
+                                             spec.validations[1].expression, in 2ns: not valid: too many
+                                             spec.validations[2].expression, in 3ns: no such key
+                                           policy q by binding b, in 0s: its condition "never" is not met
+                                           policy r, in 0s
+                                             fails: failed to configure policy: x
+                                           refuses: no
+0 other calls of plugins did nothing, in 0s
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestWebhookStates: the table says which webhooks are spared.
+func TestWebhookStates(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := writeWebhooks(&out, []webhooks.State{
+		{Kind: "MutatingWebhookConfiguration", Configuration: "c", Webhook: "a.example.com"},
+		{Kind: "ValidatingWebhookConfiguration", Configuration: "d", Webhook: "b.example.com", Failures: 7, Spared: true, LastFailure: "refused\nit"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+WEBHOOK        CONFIGURATION  KIND                            FAILURES  STATE
+a.example.com  c              MutatingWebhookConfiguration    0         asked
+b.example.com  d              ValidatingWebhookConfiguration  7         asked less often, until it answers: refused it
+`
+	if out.String() != want {
+		t.Errorf("got%s\nwant%s", out.String(), want)
 	}
 }

@@ -38,7 +38,7 @@ func newAPIClient(file string) (*apiClient, error) {
 	if file == "" {
 		file = filepath.Join(server.DefaultDataDir, "admin.kubeconfig")
 	}
-	client, at, err := kubeconfig.Client(file)
+	client, at, err := kubeconfig.Client(file, nil)
 	if err != nil {
 		return nil, err
 	}

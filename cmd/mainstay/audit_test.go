@@ -39,6 +39,8 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - {level: None, nonResourceURLs: ["*"]}
+- {level: None, users: ["system:apiserver"]} # what the server and its controllers do by themselves
+- {level: None, userGroups: ["system:serviceaccounts:kube-system"]}
 - {level: None, resources: [{group: coordination.k8s.io}]}
 - {level: Metadata, resources: [{group: "", resources: [secrets]}]}
 - {level: Request, resources: [{group: "", resources: [configmaps]}]}

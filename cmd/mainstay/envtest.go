@@ -11,11 +11,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"mainstay.dev/mainstay/controllers/rootca"
+	"mainstay.dev/mainstay/controllers/serviceaccounts"
 )
 
 // Names by which this program is kube-apiserver, or stands where etcd would.
@@ -171,14 +175,20 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 }
 
 // forTests translates a command line for kube-apiserver: nothing is kept on disk, the
-// certificate is that of --cert-dir, and a placeholder is no etcd.
+// certificate is that of --cert-dir, a placeholder is no etcd, and who does without the
+// accounts of pods finds nothing in new namespaces.
 func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer) error {
 	c := &f.config
 	c.InMemory = !f.all.Changed("data-dir")
+	c.NamespaceGrace = namespaceGrace
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
 	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
 		c.TLS.CertFile, c.TLS.KeyFile = cert, key
 		fmt.Fprintf(log, "mainstay: --cert-dir=%s: the serving certificate is its apiserver.crt\n", certDir)
+	}
+	if slices.Contains(c.DisableAdmissionPlugins, serviceAccountPlugin) && !f.all.Changed("controllers") {
+		c.Controllers = append([]string{"*"}, withoutAccounts()...)
+		fmt.Fprintf(log, "mainstay: --disable-admission-plugins=%s: --controllers is %s, so that new namespaces are empty\n", serviceAccountPlugin, strings.Join(c.Controllers, ","))
 	}
 	if len(c.EtcdServers) == 0 {
 		return nil
@@ -192,6 +202,19 @@ func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer
 		c.EtcdServers = nil
 	}
 	return nil
+}
+
+// namespaceGrace is how long a namespace that is deleted is left to the test: those written
+// for kube-apiserver alone, which empties none, let it go themselves.
+const namespaceGrace = 500 * time.Millisecond
+
+// serviceAccountPlugin is the admission plugin that envtest and its relatives disable, for
+// kube-apiserver alone makes no account that it would give pods.
+const serviceAccountPlugin = "ServiceAccount"
+
+// withoutAccounts excludes the controllers that put objects into every new namespace.
+func withoutAccounts() []string {
+	return []string{"-" + serviceaccounts.Name, "-" + rootca.Name}
 }
 
 // How long an etcd that does not listen yet is waited for, and how often it is tried.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 func TestCommandLineByName(t *testing.T) {
@@ -49,5 +51,74 @@ func TestAssetsReplaceNothing(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v (%v)", entries, err)
+	}
+}
+
+// commandLines are those by which programs that run kube-apiserver for tests start it.
+func commandLines() map[string]string {
+	return map[string]string{
+		"envtest": `--advertise-address=127.0.0.1 --allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=/tmp/c
+			--client-ca-file=/tmp/c/client-cert-auth-ca.crt --disable-admission-plugins=ServiceAccount --etcd-servers=http://127.0.0.1:1 --secure-port=1
+			--service-account-issuer=https://127.0.0.1:1/ --service-account-key-file=/tmp/c/sa-signer.crt --service-account-signing-key-file=/tmp/c/sa-signer.key
+			--service-cluster-ip-range=10.0.0.0/24`,
+		"fabric8's kube-api-test, jenvtest": `--cert-dir /tmp/c --secure-port 1 --etcd-servers http://0.0.0.0:1 --authorization-mode RBAC
+			--service-account-issuer https://localhost --service-account-signing-key-file /tmp/c/apiserver.key --service-account-signing-key-file /tmp/c/apiserver.key
+			--service-account-key-file /tmp/c/apiserver.key --service-account-issuer /tmp/c/apiserver.crt --disable-admission-plugins ServiceAccount
+			--client-ca-file /tmp/c/client.crt --service-cluster-ip-range 10.0.0.0/24 --allow-privileged`,
+		"kubeadm, kindcontainer, usernetes": `--advertise-address=1.2.3.4 --allow-privileged=true --authorization-mode=Node,RBAC --client-ca-file=/tmp/ca.crt
+			--enable-admission-plugins=NodeRestriction --enable-bootstrap-token-auth=true --etcd-cafile=/tmp/ca.crt --etcd-certfile=/tmp/e.crt --etcd-keyfile=/tmp/e.key
+			--etcd-servers=https://1.2.3.4:2379 --kubelet-client-certificate=/tmp/k.crt --kubelet-client-key=/tmp/k.key
+			--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname --proxy-client-cert-file=/tmp/p.crt --proxy-client-key-file=/tmp/p.key
+			--requestheader-allowed-names=front-proxy-client --requestheader-client-ca-file=/tmp/f.crt --requestheader-extra-headers-prefix=X-Remote-Extra-
+			--requestheader-group-headers=X-Remote-Group --requestheader-username-headers=X-Remote-User --runtime-config= --secure-port=6443
+			--service-account-issuer=https://kubernetes.default.svc.cluster.local --service-account-key-file=/tmp/sa.pub
+			--service-account-signing-key-file=/tmp/sa.key --service-cluster-ip-range=10.96.0.0/12 --tls-cert-file=/tmp/a.crt --tls-private-key-file=/tmp/a.key`,
+		"scripts": `--etcd-servers=http://127.0.0.1:2379 --secure-port=6443 --bind-address=0.0.0.0 --authorization-mode=AlwaysAllow --token-auth-file=/tmp/tokens
+			--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority --feature-gates=WatchList=true --max-requests-inflight=2000
+			--max-mutating-requests-inflight=1000 --watch-cache=false --runtime-config=api/alpha=false --anonymous-auth=true -v=5`,
+	}
+}
+
+// TestKnownCommandLines: each flag is honoured.
+func TestKnownCommandLines(t *testing.T) {
+	t.Parallel()
+	for name, line := range commandLines() {
+		command := newKubeAPIServer(nil)
+		if err := command.ParseFlags(strings.Fields(line)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		command.Flags().Visit(func(flag *pflag.Flag) {
+			if _, ok := flag.Value.(*refused); ok {
+				t.Errorf("%s: --%s is refused", name, flag.Name)
+			}
+		})
+	}
+}
+
+// TestWithoutAccounts: who disables the admission plugin finds new namespaces empty, unless
+// the controllers are named.
+func TestWithoutAccounts(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"": "",
+		"--disable-admission-plugins=ServiceAccount":                 "*,-serviceaccount-controller,-root-ca-certificate-publisher-controller",
+		"--disable-admission-plugins=ServiceAccount --controllers=*": "*",
+	} {
+		flags := newServeFlags()
+		all := pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags.addTo(all)
+		if err := all.Parse(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		if err := flags.forTests(t.Context(), "", &log); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(flags.config.Controllers, ","); got != want {
+			t.Errorf("%q: the controllers are %q, want %q", line, got, want)
+		}
+		if said := strings.Contains(log.String(), "--controllers is "); said != strings.HasPrefix(want, "*,") {
+			t.Errorf("%q: the log says %q", line, log.String())
+		}
 	}
 }

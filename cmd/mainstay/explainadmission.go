@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -26,19 +24,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/admission"
-	"mainstay.dev/mainstay/egress/kubeconfig"
 	"mainstay.dev/mainstay/endpoints"
-	"mainstay.dev/mainstay/server"
 )
-
-// maxAnswer is the largest answer that explain-admission reads: an object may be in it
-// more than once.
-const maxAnswer = 64 << 20
 
 // explainer asks a server what its admission does with objects.
 type explainer struct {
-	client    *http.Client
-	server    string
+	client    *apiClient
 	namespace string
 	json      bool
 	out       io.Writer
@@ -65,7 +56,7 @@ kubeconfig, and needs the same rights as the write itself.`,
 			}
 			e.out, e.json = c.OutOrStdout(), format == "json"
 			var err error
-			if e.client, e.server, err = kubeconfig.Client(config); err != nil {
+			if e.client, err = newAPIClient(config); err != nil {
 				return err
 			}
 			return e.explainFile(c.Context(), file, c.InOrStdin())
@@ -73,19 +64,10 @@ kubeconfig, and needs the same rights as the write itself.`,
 	}
 	flags := command.Flags()
 	flags.StringVarP(&file, "filename", "f", "", "file with objects in YAML or JSON; - is the standard input")
-	flags.StringVar(&config, "kubeconfig", defaultKubeconfig(), "kubeconfig of the server and the user")
+	flags.StringVar(&config, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
 	flags.StringVarP(&e.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of objects that do not name one")
 	flags.StringVarP(&format, "output", "o", "", "json: for programs (default: a table)")
 	return command
-}
-
-// defaultKubeconfig is what clients use where nothing is said, or that of a server in
-// this folder.
-func defaultKubeconfig() string {
-	if path := os.Getenv("KUBECONFIG"); path != "" {
-		return path
-	}
-	return filepath.Join(server.DefaultDataDir, "admin.kubeconfig")
 }
 
 // explainFile explains each object of a file.
@@ -133,7 +115,7 @@ func (e *explainer) explainDocument(ctx context.Context, text []byte) error {
 	method, path := http.MethodPost, collection
 	if name := obj.GetName(); name != "" {
 		var there metav1.PartialObjectMetadata
-		if item := collection + "/" + url.PathEscape(name); e.get(ctx, item, &there) == nil {
+		if item := collection + "/" + url.PathEscape(name); e.client.do(ctx, http.MethodGet, item, nil, &there) == nil {
 			method, path = http.MethodPut, item
 		}
 	}
@@ -159,7 +141,7 @@ func (e *explainer) collectionOf(ctx context.Context, obj *unstructured.Unstruct
 		path = "/api/" + gv.Version
 	}
 	var found metav1.APIResourceList
-	if err := e.get(ctx, path, &found); err != nil {
+	if err := e.client.do(ctx, http.MethodGet, path, nil, &found); err != nil {
 		return "", fmt.Errorf("find the resource of %s %s: %w", gv, obj.GetKind(), err)
 	}
 	for _, r := range found.APIResources {
@@ -181,44 +163,13 @@ func (e *explainer) collectionOf(ctx context.Context, obj *unstructured.Unstruct
 // ask has the server explain a write.
 func (e *explainer) ask(ctx context.Context, method, path string, body []byte) (*endpoints.AdmissionExplanation, error) {
 	var answer endpoints.AdmissionExplanation
-	if err := e.do(ctx, method, path+"?dryRun=All&explain=admission", body, &answer); err != nil {
+	if err := e.client.do(ctx, method, path+"?dryRun=All&explain=admission", json.RawMessage(body), &answer); err != nil {
 		return nil, err
 	}
 	if answer.Kind != "AdmissionExplanation" {
-		return nil, fmt.Errorf("%s explains nothing: it is another server than mainstay", e.server)
+		return nil, fmt.Errorf("%s explains nothing: it is another server than mainstay", e.client.url)
 	}
 	return &answer, nil
-}
-
-func (e *explainer) get(ctx context.Context, path string, into any) error {
-	return e.do(ctx, http.MethodGet, path, nil, into)
-}
-
-// do sends a request, and reads the answer. One that refuses is an error.
-func (e *explainer) do(ctx context.Context, method, path string, body []byte, into any) error {
-	r, err := http.NewRequestWithContext(ctx, method, e.server+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json")
-	response, err := e.client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return err
-	}
-	if response.StatusCode >= http.StatusBadRequest {
-		var status metav1.Status
-		if json.Unmarshal(text, &status) != nil || status.Message == "" {
-			status.Message = response.Status
-		}
-		return errors.New(status.Message)
-	}
-	return json.Unmarshal(text, into)
 }
 
 // outcome says in a line what the write would have come to.
@@ -265,15 +216,11 @@ func writeSteps(out io.Writer, steps []admission.Step) error {
 // deeds are what a plugin did, a line each.
 func deeds(step *admission.Step) []string {
 	var lines []string
-	for _, change := range step.Changes {
-		switch {
-		case change.Before == nil:
-			lines = append(lines, fmt.Sprintf("sets %s to %s", change.Path, shown(change.After)))
-		case change.After == nil:
-			lines = append(lines, fmt.Sprintf("removes %s, which was %s", change.Path, shown(change.Before)))
-		default:
-			lines = append(lines, fmt.Sprintf("changes %s from %s to %s", change.Path, shown(change.Before), shown(change.After)))
-		}
+	for i := range step.Decisions {
+		lines = append(lines, decision(&step.Decisions[i])...)
+	}
+	if len(step.Decisions) == 0 { // or each says what it has changed
+		lines = changes(step.Changes)
 	}
 	for _, warning := range step.Warnings {
 		lines = append(lines, "warns: "+warning)
@@ -285,6 +232,65 @@ func deeds(step *admission.Step) []string {
 		lines = append(lines, "refuses: "+step.Refusal)
 	}
 	return lines
+}
+
+// changes are what was changed, a line each.
+func changes(all []admission.Change) []string {
+	var lines []string
+	for _, change := range all {
+		switch {
+		case change.Before == nil:
+			lines = append(lines, fmt.Sprintf("sets %s to %s", change.Path, shown(change.After)))
+		case change.After == nil:
+			lines = append(lines, fmt.Sprintf("removes %s, which was %s", change.Path, shown(change.Before)))
+		default:
+			lines = append(lines, fmt.Sprintf("changes %s from %s to %s", change.Path, shown(change.Before), shown(change.After)))
+		}
+	}
+	return lines
+}
+
+// decision is what a policy or a webhook did: who it was, and indented below, what.
+func decision(d *admission.Decision) []string {
+	who := fmt.Sprintf("webhook %s of %s", d.Webhook, d.Configuration)
+	if d.Policy != "" {
+		who = "policy " + d.Policy
+		if d.Binding != "" {
+			who += " by binding " + d.Binding
+		}
+		if d.Param != "" {
+			who += " with parameter " + d.Param
+		}
+	}
+	lines := []string{fmt.Sprintf("%s, in %s", who, d.Took)}
+	if d.Unmet != "" {
+		lines[0] += fmt.Sprintf(": its condition %q is not met", d.Unmet)
+	}
+	for i := range d.Evaluations {
+		lines = append(lines, "  "+evaluation(&d.Evaluations[i]))
+	}
+	for _, line := range changes(d.Changes) {
+		lines = append(lines, "  "+line)
+	}
+	if d.Failure != "" {
+		lines = append(lines, "  fails: "+d.Failure)
+	}
+	return lines
+}
+
+// evaluation is what an expression came to, in a line.
+func evaluation(e *admission.Evaluation) string {
+	text := fmt.Sprintf("%s, in %s", e.Field, e.Took)
+	switch {
+	case e.Valid != nil && *e.Valid:
+		return text + ": valid"
+	case e.Valid != nil:
+		text += ": not valid"
+	}
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // shown returns a value as it stands in a table: in one line that is not too long.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -64,7 +63,5 @@ func writeFeaturesJSON(out io.Writer) error {
 	for spec := range feature.Known() {
 		gates = append(gates, gate{spec.Gate, spec.Stage, spec.Default, spec.Locked, spec.Needs, spec.Changes})
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(gates)
+	return writeJSON(out, gates)
 }

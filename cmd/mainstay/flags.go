@@ -26,6 +26,7 @@ type serveFlags struct {
 	log      telemetry.LogConfig
 	version  bool
 	sections []section
+	tests    testFlags
 	all      *pflag.FlagSet
 }
 
@@ -47,7 +48,9 @@ func newServeFlags() *serveFlags {
 	f.section("Stopping", f.stopping)
 	f.section("Aggregation", f.aggregation)
 	f.section("Kubelets", f.kubelets)
+	f.section("Connections to others", f.egress)
 	f.section("Features", f.features)
+	f.section("Servers for tests", f.testing)
 	f.section("Logs", f.logs)
 	return f
 }
@@ -87,7 +90,7 @@ func (f *serveFlags) check() error {
 			errs = append(errs, fmt.Errorf("--%s is not supported yet", flag.Name))
 		}
 	})
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.simulate())...)
 }
 
 func (f *serveFlags) usage(c *cobra.Command) error {
@@ -182,6 +185,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 	flags.StringVar(&a.WebhookVersion, "authorization-webhook-version", server.DefaultAuthorizationWebhookVersion, "version of these SubjectAccessReviews: v1 or v1beta1")
 	flags.Var(&zeroIsNever{&a.WebhookAuthorizedTTL, server.DefaultAuthorizedTTL}, "authorization-webhook-cache-authorized-ttl", "how long the webhook's answers that allow are remembered; 0 is not at all")
 	flags.Var(&zeroIsNever{&a.WebhookUnauthorizedTTL, server.DefaultUnauthorizedTTL}, "authorization-webhook-cache-unauthorized-ttl", "how long its other answers are remembered; 0 is not at all")
+	flags.BoolVar(&c.ListVisible, "list-visible", false, "answer lists and watches over all namespaces, by users whom RBAC allows them in some, with the objects of those instead of 403; watches follow when the rights change")
 	flags.StringVar(&a.PolicyFile, "authorization-policy-file", "", "policies of the mode ABAC, one a line, read at the start")
 	flags.Var(opposite(&c.DenyPrivileged), "allow-privileged", "let pods have privileged containers; unlike in kube-apiserver, this is the default")
 	asBool(flags, "anonymous-auth")
@@ -190,7 +194,17 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
+	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all but "+controlplane.OptionalController+" (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
+	for _, s := range c.Signing.Signers() {
+		of, instead := "all signers of Kubernetes' own (default: the server's own authority)", ""
+		if s.Signer != "" {
+			of, instead = s.Signer, ", instead of --cluster-signing-cert-file"
+		}
+		flags.StringVar(&s.Files.CertFile, s.CertFlag, "", "authority that signs certificate signing requests for "+of+instead)
+		flags.StringVar(&s.Files.KeyFile, s.KeyFlag, "", "key of --"+s.CertFlag)
+	}
+	flags.DurationVar(&c.ClusterSigningDuration, "cluster-signing-duration", controlplane.DefaultClusterSigningDuration, "how long certificates are good that are signed so, at most; requests may ask for less")
+	flags.DurationVar(&c.LegacyTokenCleanUpPeriod, "legacy-service-account-token-clean-up-period", controlplane.DefaultLegacyTokenCleanUpPeriod, "how long a service account token that was generated in a secret may go unused until it becomes invalid, and again until it is deleted")
 	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that take part besides those that do by default, comma-separated; their order does not matter: "+strings.Join(controlplane.AdmissionPlugins(), ", "))
 	flags.StringVar(&c.AdmissionControlConfigFile, "admission-control-config-file", "", "AdmissionConfiguration of apiserver.config.k8s.io/v1: the configuration of admission plugins, or the files that have it")
 	flags.Var(&optionalSeconds{&c.DefaultNotReadyTolerationSeconds}, "default-not-ready-toleration-seconds", "how long pods that do not say stay on a node that is not ready, in seconds")
@@ -291,6 +305,10 @@ func (f *serveFlags) kubelets(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.KubeletPreferredAddressTypes, "kubelet-preferred-address-types", kubelet.DefaultAddressTypes(), "types of nodes' addresses, in the order in which they are looked for")
 	flags.IntVar(&c.KubeletPort, "kubelet-port", kubelet.DefaultPort, "port of kubelets of nodes that do not report it")
 	flags.DurationVar(&c.KubeletTimeout, "kubelet-timeout", kubelet.DefaultTimeout, "how long a connection to a kubelet may take to be established")
+}
+
+func (f *serveFlags) egress(flags *pflag.FlagSet) {
+	flags.StringVar(&f.config.EgressSelectorConfigFile, "egress-selector-config-file", "", "EgressSelectorConfiguration of apiserver.k8s.io/v1beta1: the proxies through which nodes, pods and services (cluster), webhooks at URLs (controlplane) and etcd are connected to (default: none)")
 }
 
 func (f *serveFlags) logs(flags *pflag.FlagSet) {

@@ -3,11 +3,12 @@
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
 //
-// Imports: admission, apitest/manifests, apitest/throwaway, audit, authorizer,
+// Imports: admission, admission/webhooks, apitest/manifests, apitest/throwaway,
+// audit, authorizer, controllers/rootca, controllers/serviceaccounts,
 // controlplane, egress/kubeconfig, endpoints, feature, filters/authz/rbac,
-// kubelet, memory, pki, request, server, storage, storage/encryption, storage/kv,
-// storage/kv/embedded, storage/kv/etcd, storage/migrate, storage/rewrap,
-// telemetry.
+// filters/faults, kubelet, memory, pki, request, server, simulation, storage,
+// storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,
+// storage/migrate, storage/rewrap, telemetry.
 package main
 
 import (

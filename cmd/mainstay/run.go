@@ -145,7 +145,7 @@ func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users [
 	if err := os.WriteFile(r.kubeconfig(), data, 0o600); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)
 	}
-	client, url, err := kubeconfig.Client(r.kubeconfig())
+	client, url, err := kubeconfig.Client(r.kubeconfig(), nil)
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func TestRunKeepsOnFailure(t *testing.T) {
 	if !ok || err != nil {
 		t.Fatalf("it says %q (%v)", line, err)
 	}
-	client, url, err := kubeconfig.Client(file)
+	client, url, err := kubeconfig.Client(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

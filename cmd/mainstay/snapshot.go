@@ -237,7 +237,7 @@ func lockStore(dataDir string) (store string, release func() error, err error) {
 
 // copyRunning copies the store of a running server.
 func copyRunning(ctx context.Context, file string, w io.Writer, shown *progress) error {
-	client, at, err := kubeconfig.Client(file)
+	client, at, err := kubeconfig.Client(file, nil)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,14 @@
 // Package clusterroles keeps the rules of aggregated ClusterRoles: one with an
 // aggregationRule has all rules of those that its selectors choose. It does what
-// kube-controller-manager's clusterrole-aggregation controller does, as the same
-// user, so that both may run.
+// kube-controller-manager's clusterrole-aggregation controller does.
 //
-// Imports: codec, local, rest, storage/reflector.
+// Imports: codec, controllers/changes, controllers/work, local, rest, storage.
 package clusterroles
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -20,76 +20,106 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/changes"
+	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage/reflector"
+	"mainstay.dev/mainstay/storage"
 )
 
 // Name is that of the controller, of its service account and field manager.
 const Name = "clusterrole-aggregation-controller"
 
-// Config configures an Aggregation. All fields but Metrics are required.
+// Config configures an Aggregation. All fields are required.
 type Config struct {
 	// Stored are the stored ClusterRoles. They are listed with each change that
 	// matters, so a watch cache of them would be a second copy.
-	Stored reflector.Collection
+	Stored storage.Interface
 	// Access is to the control plane; its user and manager are replaced by the
 	// controller's.
-	Access  *local.Access
-	Logger  *slog.Logger
-	Metrics *reflector.Metrics
+	Access *local.Access
+	Logger *slog.Logger
 }
 
-// Aggregation is the controller. It belongs to the goroutine that calls Load and
-// Run.
+// Aggregation is the controller. Only one goroutine at a time may call Aggregate, and none
+// may between Begin and the end of its work.
 type Aggregation struct {
-	stored    reflector.Collection
-	client    *local.Client[*rbacv1.ClusterRole]
-	logger    *slog.Logger
-	reflector *reflector.Reflector
+	stored storage.Interface
+	client *local.Client[*rbacv1.ClusterRole]
+	logger *slog.Logger
 	// selectors are those of all aggregation rules, and members the roles that they
-	// chose, when all were last looked at.
+	// chose, when all were last looked at; nil: that was never.
 	selectors []labels.Selector
 	members   map[string]bool
 }
 
 // New returns a controller that has not begun.
-func New(config Config) (*Aggregation, error) {
+func New(config Config) *Aggregation {
 	access := config.Access.AsController(Name)
-	a := &Aggregation{
+	return &Aggregation{
 		stored: config.Stored, logger: config.Logger,
 		client: local.For[*rbacv1.ClusterRole](access.As(access.User, Name), rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
 	}
-	var err error
-	a.reflector, err = reflector.New(reflector.Config{
-		Name: "aggregated clusterroles", Collection: config.Stored, Replace: a.sync, Apply: a.apply, Logger: config.Logger, Metrics: config.Metrics,
-	})
-	return a, err
 }
 
-// Load aggregates all roles once, so that a server that is ready has them.
-func (a *Aggregation) Load(ctx context.Context) error { return a.reflector.Load(ctx) }
-
-// Run keeps them up to date until ctx ends.
-func (a *Aggregation) Run(ctx context.Context) { a.reflector.Run(ctx) }
-
-// apply looks at all roles again where a change may matter.
-func (a *Aggregation) apply(ctx context.Context, events []rest.Event) error {
-	if !slices.ContainsFunc(events, func(e rest.Event) bool { return a.matters(e.Record) }) {
-		return nil
-	}
+// Aggregate aggregates all roles once, so that a server that is ready has them.
+func (a *Aggregation) Aggregate(ctx context.Context) error {
 	list, err := a.stored.List(ctx, "", rest.ListOptions{})
 	if err != nil {
 		return err
 	}
-	return a.sync(ctx, list)
+	return a.aggregate(ctx, list)
 }
 
-func (a *Aggregation) matters(record *codec.Record) bool {
+// Begin returns the subscriber that keeps roles up to date until ctx ends, and what waits
+// for its end.
+func (a *Aggregation) Begin(ctx context.Context) (changes.Subscriber, func()) {
+	a.members = nil // they may have changed while another server kept them
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: a.sync, Logger: a.logger})
+	return &subscriber{queue}, queue.Close
+}
+
+// subscriber queues the roles that change.
+type subscriber struct{ queue *work.Queue[string] }
+
+// Reset implements changes.Subscriber.
+func (*subscriber) Reset() {}
+
+// Synced implements changes.Subscriber.
+func (*subscriber) Synced() {}
+
+// Changed implements changes.Subscriber.
+func (s *subscriber) Changed(c *changes.Change) {
+	if c.Path == "clusterroles" {
+		s.queue.Add(c.Name)
+	}
+}
+
+// sync looks at all roles again where the change of one may matter.
+func (a *Aggregation) sync(ctx context.Context, name string) error {
+	matters, err := a.matters(ctx, name)
+	if err != nil || !matters {
+		return err
+	}
+	return a.Aggregate(ctx)
+}
+
+func (a *Aggregation) matters(ctx context.Context, name string) (bool, error) {
+	if a.members == nil || a.members[name] {
+		return true, nil
+	}
+	record, err := a.stored.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
 	role, err := roleOf(record)
-	return err != nil || role.AggregationRule != nil || a.members[role.Name] || a.chosen(role)
+	return err != nil || role.AggregationRule != nil || a.chosen(role), nil
 }
 
 func (a *Aggregation) chosen(role *rbacv1.ClusterRole) bool {
@@ -102,10 +132,10 @@ type aggregated struct {
 	selectors []labels.Selector
 }
 
-// sync writes the aggregated roles of a list whose rules are not what they should
+// aggregate writes the aggregated roles of a list whose rules are not what they should
 // be. One aggregated role may choose another, so that all are looked at until
 // nothing changes.
-func (a *Aggregation) sync(ctx context.Context, list *rest.List) error {
+func (a *Aggregation) aggregate(ctx context.Context, list *rest.List) error {
 	roles, wanted, err := a.read(list)
 	if err != nil {
 		return err
@@ -207,10 +237,12 @@ func (a *Aggregation) write(ctx context.Context, role *rbacv1.ClusterRole, rules
 		}
 		list[i] = rule
 	}
-	configuration["rules"] = list
+	if len(list) > 0 { // or else the rules of before go, and nothing is owned
+		configuration["rules"] = list
+	}
 	_, err := a.client.Apply(ctx, &unstructured.Unstructured{Object: configuration}, true)
 	if apierrors.IsConflict(err) {
-		return nil // the watch tells what is there instead
+		return nil // the change feed tells what is there instead
 	}
 	return err
 }

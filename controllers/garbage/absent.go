@@ -2,30 +2,30 @@ package garbage
 
 import "sync"
 
-// maxAbsent bounds the owners that are remembered to be absent.
-const maxAbsent = 512
+// maxRemembered bounds the owners that are remembered.
+const maxRemembered = 512
 
 // absentOwner is an owner that was looked for where an owner reference says.
 type absentOwner struct{ path, namespace, name, uid string }
 
-// absentOwners remembers some owners that were not there: a uid that is gone does not
-// come back, and all dependents of one owner ask for it.
-type absentOwners struct {
+// remembered remembers some owners that are not there: a uid that is gone does not come
+// back, and all dependents of one owner ask for it.
+type remembered[K comparable] struct {
 	mu     sync.RWMutex
-	owners map[absentOwner]bool
+	owners map[K]bool
 }
 
-func (a *absentOwners) has(o absentOwner) bool {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return a.owners[o]
+func (r *remembered[K]) has(owner K) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.owners[owner]
 }
 
-func (a *absentOwners) add(o absentOwner) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.owners == nil || len(a.owners) >= maxAbsent {
-		a.owners = make(map[absentOwner]bool)
+func (r *remembered[K]) add(owner K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owners == nil || len(r.owners) >= maxRemembered {
+		r.owners = make(map[K]bool)
 	}
-	a.owners[o] = true
+	r.owners[owner] = true
 }

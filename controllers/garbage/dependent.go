@@ -82,15 +82,21 @@ type owners struct {
 	waiting         []changes.Owner // for their dependents to be deleted
 }
 
-// errNamespace: an object without a namespace names an owner that is in one.
-var errNamespace = errors.New("a cluster-scoped object names a namespaced owner")
+// namespacedOwnerError: an object without a namespace names an owner that is in one.
+type namespacedOwnerError struct{ owner changes.Owner }
+
+func (*namespacedOwnerError) Error() string {
+	return "a cluster-scoped object names a namespaced owner"
+}
 
 // dependent deletes an object that has no owner any more, or only such as wait for
 // that. Where it has others, it loses the references to those.
 func (w *collection) dependent(ctx context.Context, p *present) error {
 	found, err := w.ownersOf(ctx, p)
-	if errors.Is(err, errNamespace) {
+	var namespaced *namespacedOwnerError
+	if errors.As(err, &namespaced) {
 		w.config.Logger.Info("an object is never collected, since it names an owner in a namespace and is in none itself", "object", p.String())
+		w.warn(ctx, p, namespaced.owner)
 		return nil
 	}
 	if err != nil {
@@ -123,7 +129,7 @@ func (w *collection) ownersOf(ctx context.Context, p *present) (found owners, er
 		case !resource.Namespaced:
 			namespace = ""
 		case namespace == "":
-			return found, errNamespace
+			return found, &namespacedOwnerError{owner}
 		}
 		known := absentOwner{resource.Path, namespace, owner.Name, owner.UID}
 		if w.absent.has(known) {
@@ -137,6 +143,7 @@ func (w *collection) ownersOf(ctx context.Context, p *present) (found owners, er
 			return found, fmt.Errorf("look up the owner %s %s of %s: %w", owner.Kind, owner.Name, p, err)
 		case revision == 0 || meta.UID != owner.UID:
 			w.absent.add(known)
+			w.warnElsewhere(ctx, p, resource, owner)
 			found.dangling = append(found.dangling, owner)
 		case policyOf(&meta) == metav1.DeletePropagationForeground:
 			found.waiting = append(found.waiting, owner)

@@ -15,7 +15,9 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/controllers/changes"
@@ -65,8 +67,13 @@ type collection struct {
 	*Collector
 	graph  *graph
 	queue  *work.Queue[object]
-	absent absentOwners
-	living livingOwners
+	events *local.Client[*corev1.Event]
+	// absent are owners that were not where they should be, left those that went while
+	// they had dependents. searched is when other namespaces were last searched.
+	absent   remembered[absentOwner]
+	left     remembered[string]
+	searched atomic.Int64
+	living   livingOwners
 	// synced: all objects have been seen. Before that, the graph may lack dependents,
 	// and what is to be looked at waits. They belong to the feed's goroutine.
 	synced  bool
@@ -77,6 +84,7 @@ type collection struct {
 // its end.
 func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	w := &collection{Collector: c, graph: newGraph()}
+	w.events = local.For[*corev1.Event](c.access, corev1.SchemeGroupVersion.WithResource("events"))
 	w.queue = work.New(ctx, work.Config[object]{Name: Name, Workers: workers, Do: w.look, Logger: c.config.Logger})
 	return w, w.queue.Close
 }
@@ -123,7 +131,7 @@ func (w *collection) Changed(c *changes.Change) {
 	o := w.graph.object(c.Path, c.Namespace, c.Name)
 	w.ownersChanged(o, c.Namespace, others(&old), others(&now))
 	if c.Value == nil {
-		w.gone(o, uidOf(old.UID))
+		w.gone(o, old.UID)
 		return
 	}
 	w.policyChanged(o, &old, &now)
@@ -162,10 +170,15 @@ func (w *collection) ownersChanged(o object, namespace string, old, now []change
 }
 
 // gone looks at the dependents of an object that does not exist any more.
-func (w *collection) gone(o object, u uid) {
+func (w *collection) gone(o object, id string) {
+	u := uidOf(id)
 	w.living.forget(u)
 	w.graph.setDying(u, o, false)
-	for _, dependent := range w.graph.dependents(u) {
+	dependents := w.graph.dependents(u)
+	if len(dependents) > 0 {
+		w.left.add(id)
+	}
+	for _, dependent := range dependents {
 		w.add(dependent)
 	}
 }

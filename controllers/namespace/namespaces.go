@@ -40,7 +40,7 @@ const (
 	remotePeriod = 5 * time.Second
 )
 
-// Config configures a Controller. All fields but Plain are required.
+// Config configures a Controller. All fields but Plain and Grace are required.
 type Config struct {
 	Backend kv.Backend
 	Plain   changes.Plain
@@ -52,6 +52,8 @@ type Config struct {
 	Remote func(ctx context.Context, user *request.User, namespace string) Remote
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
+	// Grace is what passes between the deletion of a namespace and the first look at it.
+	Grace  time.Duration
 	Logger *slog.Logger
 }
 
@@ -82,13 +84,14 @@ func New(config Config) *Controller {
 // its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger})
-	return &subscriber{queue: queue}, queue.Close
+	return &subscriber{queue: queue, grace: c.config.Grace}, queue.Close
 }
 
 // subscriber queues the namespaces that are being deleted, and again when something
 // in them goes.
 type subscriber struct {
 	queue *work.Queue[string]
+	grace time.Duration
 	dying map[string]bool
 }
 
@@ -119,6 +122,10 @@ func (s *subscriber) namespaceChanged(c *changes.Change) {
 	}
 	if !s.dying[c.Name] {
 		s.dying[c.Name] = true
+		if s.grace > 0 {
+			s.queue.AddAfter(c.Name, s.grace)
+			return
+		}
 		s.queue.Add(c.Name)
 	}
 }

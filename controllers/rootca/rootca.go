@@ -2,7 +2,7 @@
 // certificate is signed, as kube-controller-manager's
 // root-ca-certificate-publisher-controller does.
 //
-// Imports: codec, controllers/changes, controllers/work, local, storage.
+// Imports: codec, controllers/changes, controllers/everynamespace, local, storage.
 package rootca
 
 import (
@@ -13,13 +13,12 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controllers/changes"
-	"mainstay.dev/mainstay/controllers/work"
+	"mainstay.dev/mainstay/controllers/everynamespace"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
@@ -31,7 +30,6 @@ const (
 	account = "root-ca-cert-publisher"
 	// configMap is what it writes.
 	configMap = "kube-root-ca.crt"
-	workers   = 16
 
 	descriptionKey = "kubernetes.io/description"
 	description    = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
@@ -52,11 +50,11 @@ type Config struct {
 
 // Controller is the controller.
 type Controller struct {
-	logger     *slog.Logger
-	bundle     func() []byte
-	stored     storage.Interface
-	namespaces *local.Client[*corev1.Namespace]
-	maps       *local.Client[*corev1.ConfigMap]
+	logger *slog.Logger
+	bundle func() []byte
+	stored storage.Interface
+	access *local.Access
+	maps   *local.Client[*corev1.ConfigMap]
 }
 
 // New returns a controller that has not begun.
@@ -64,49 +62,24 @@ func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
 		logger: config.Logger, bundle: config.Bundle, stored: config.Stored,
-		namespaces: local.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces")),
-		maps:       local.For[*corev1.ConfigMap](access, corev1.SchemeGroupVersion.WithResource("configmaps")),
+		access: access,
+		maps:   local.For[*corev1.ConfigMap](access, corev1.SchemeGroupVersion.WithResource("configmaps")),
 	}
 }
 
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.logger})
-	return &subscriber{queue}, queue.Close
+	return everynamespace.Begin(ctx, everynamespace.Config{
+		Name:    Name,
+		Matters: func(c *changes.Change) bool { return c.Path == "configmaps" && c.Name == configMap },
+		Keep:    c.keep, Access: c.access, Logger: c.logger,
+	})
 }
 
-// subscriber queues the namespaces whose config map may not be as it should be.
-type subscriber struct{ queue *work.Queue[string] }
-
-func (*subscriber) Reset()  {}
-func (*subscriber) Synced() {}
-
-func (s *subscriber) Changed(c *changes.Change) {
-	switch {
-	case c.Path == "namespaces" && c.Value != nil:
-		s.queue.Add(c.Name)
-	case c.Path == "configmaps" && c.Name == configMap:
-		s.queue.Add(c.Namespace)
-	}
-}
-
-// sync writes the config map of a namespace that is not going away.
-func (c *Controller) sync(ctx context.Context, namespace string) error {
-	ns, err := c.namespaces.Get(ctx, types.NamespacedName{Name: namespace})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
-	case ns.Status.Phase != corev1.NamespaceActive:
-		return nil
-	}
-	err = c.write(ctx, types.NamespacedName{Namespace: namespace, Name: configMap})
-	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil
-	}
-	if err != nil {
+// keep writes the config map of a namespace.
+func (c *Controller) keep(ctx context.Context, namespace string) error {
+	if err := c.write(ctx, types.NamespacedName{Namespace: namespace, Name: configMap}); err != nil {
 		return fmt.Errorf("publish the root certificate in %s: %w", namespace, err)
 	}
 	return nil

@@ -1,7 +1,7 @@
 // Package serviceaccounts creates the default service account of each namespace, as
 // kube-controller-manager's serviceaccount-controller does.
 //
-// Imports: controllers/changes, controllers/work, local, storage.
+// Imports: controllers/changes, controllers/everynamespace, local, storage.
 package serviceaccounts
 
 import (
@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/controllers/changes"
-	"mainstay.dev/mainstay/controllers/work"
+	"mainstay.dev/mainstay/controllers/everynamespace"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
@@ -28,7 +28,6 @@ const (
 	account = "service-account-controller"
 	// defaultName is that of the accounts that it creates.
 	defaultName = "default"
-	workers     = 16
 )
 
 // Config configures a Controller. All fields are required.
@@ -43,10 +42,10 @@ type Config struct {
 
 // Controller is the controller. Ensure may be called at any time, by any goroutine.
 type Controller struct {
-	logger     *slog.Logger
-	stored     storage.Interface
-	namespaces *local.Client[*corev1.Namespace]
-	accounts   *local.Client[*corev1.ServiceAccount]
+	logger   *slog.Logger
+	stored   storage.Interface
+	access   *local.Access
+	accounts *local.Client[*corev1.ServiceAccount]
 }
 
 // New returns a controller that has not begun.
@@ -54,45 +53,26 @@ func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
 		logger: config.Logger, stored: config.Stored,
-		namespaces: local.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces")),
-		accounts:   local.For[*corev1.ServiceAccount](access, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
+		access:   access,
+		accounts: local.For[*corev1.ServiceAccount](access, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
 	}
 }
 
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.logger})
-	return &subscriber{queue}, queue.Close
+	return everynamespace.Begin(ctx, everynamespace.Config{
+		Name: Name,
+		Matters: func(c *changes.Change) bool {
+			return c.Path == "serviceaccounts" && c.Name == defaultName && c.Value == nil
+		},
+		Keep: c.keep, Access: c.access, Logger: c.logger,
+	})
 }
 
-// subscriber queues the namespaces that may lack their account.
-type subscriber struct{ queue *work.Queue[string] }
-
-func (*subscriber) Reset()  {}
-func (*subscriber) Synced() {}
-
-func (s *subscriber) Changed(c *changes.Change) {
-	switch {
-	case c.Path == "namespaces" && c.Value != nil:
-		s.queue.Add(c.Name)
-	case c.Path == "serviceaccounts" && c.Name == defaultName && c.Value == nil:
-		s.queue.Add(c.Namespace)
-	}
-}
-
-// sync creates the account of a namespace that is not going away.
-func (c *Controller) sync(ctx context.Context, namespace string) error {
-	ns, err := c.namespaces.Get(ctx, types.NamespacedName{Name: namespace})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
-	case ns.Status.Phase != corev1.NamespaceActive:
-		return nil
-	}
-	_, err = c.stored.Get(ctx, types.NamespacedName{Namespace: namespace, Name: defaultName}, storage.ReadOptions{})
+// keep creates the account of a namespace that has none.
+func (c *Controller) keep(ctx context.Context, namespace string) error {
+	_, err := c.stored.Get(ctx, types.NamespacedName{Namespace: namespace, Name: defaultName}, storage.ReadOptions{})
 	if !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}

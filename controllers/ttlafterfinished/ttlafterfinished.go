@@ -1,7 +1,8 @@
 // Package ttlafterfinished deletes jobs some time after they have finished, where they
 // ask for that, as kube-controller-manager's ttl-after-finished-controller does.
 //
-// Imports: codec, controllers/changes, controllers/work, local, storage.
+// Imports: codec, controllers/changes, controllers/work, local, simulation,
+// storage.
 package ttlafterfinished
 
 import (
@@ -21,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -93,8 +95,8 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 	if !ok {
 		return nil
 	}
-	if left := time.Until(ends); left > 0 {
-		return work.Later(left)
+	if world := simulation.From(ctx); world.Until(ends) > 0 {
+		return work.Later(world.Patience(world.Until(ends)))
 	}
 	foreground := metav1.DeletePropagationForeground
 	err = c.jobs.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &job.UID}})

@@ -2,7 +2,7 @@
 // client certificate or a token; and it writes such files. client-go's reader would bring its plugins, and a
 // megabyte of code.
 //
-// Imports: nothing of ours.
+// Imports: egress.
 package kubeconfig
 
 import (
@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/egress"
 )
 
 // kubeconfig is a file, as far as it is read.
@@ -66,13 +68,13 @@ type userPart struct {
 }
 
 // Client returns an HTTP client of the server that the current context of a file names,
-// as its user, and the server's URL.
-func Client(path string) (*http.Client, string, error) {
+// as its user, and the server's URL. A nil dial connects directly.
+func Client(path string, dial egress.Dial) (*http.Client, string, error) {
 	cluster, user, err := read(path)
 	if err != nil {
 		return nil, "", err
 	}
-	transport, err := newTransport(cluster, user, filepath.Dir(path))
+	transport, err := newTransport(cluster, user, filepath.Dir(path), dial)
 	if err != nil {
 		return nil, "", fmt.Errorf("use the kubeconfig %s: %w", path, err)
 	}
@@ -153,7 +155,7 @@ func (u *userPart) check() error {
 
 // newTransport speaks to the cluster as the user. Files are relative to
 // dir.
-func newTransport(cluster clusterPart, user userPart, dir string) (http.RoundTripper, error) {
+func newTransport(cluster clusterPart, user userPart, dir string, dial egress.Dial) (http.RoundTripper, error) {
 	if at, err := url.Parse(cluster.Server); err != nil || at.Host == "" {
 		return nil, fmt.Errorf("the server %q is not a URL such as https://127.0.0.1:6443", cluster.Server)
 	}
@@ -183,7 +185,7 @@ func newTransport(cluster clusterPart, user userPart, dir string) (http.RoundTri
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	transport := &http.Transport{DialContext: dial, TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	if cluster.ProxyURL != "" {
 		proxy, err := url.Parse(cluster.ProxyURL)
 		if err != nil {

@@ -80,7 +80,7 @@ func TestClient(t *testing.T) {
 
 // getWith gets /path with a kubeconfig.
 func getWith(kubeconfig string) (string, error) {
-	client, at, err := Client(kubeconfig)
+	client, at, err := Client(kubeconfig, nil)
 	if err != nil {
 		return "", err
 	}

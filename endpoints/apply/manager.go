@@ -3,7 +3,7 @@
 // there; the rest, which is rare, by apimachinery's field manager over the
 // merge schemas of each kind.
 //
-// Imports: codec, endpoints/apply/ownership, rest.
+// Imports: codec, endpoints/apply/ownership, rest, simulation.
 package apply
 
 import (
@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/endpoints/apply/ownership"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Managers are the field managers of resources, each made on first use. It is
@@ -30,6 +31,8 @@ type Managers struct {
 	// Logger receives, at debug level, writes that could not be accounted
 	// for; nil discards that. It is not to be changed after the first use.
 	Logger *slog.Logger
+	// World has the time of writes; nil is the real one. It is as Logger.
+	World *simulation.World
 
 	converter managedfields.TypeConverter
 	cache     *ownership.Cache
@@ -96,7 +99,7 @@ func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 	}
 	made.own = ownership.New(ownership.Config{
 		Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
-		Converter: converter, Cache: m.cache,
+		Converter: converter, Cache: m.cache, World: m.World,
 	})
 	return made, nil
 }

@@ -3,7 +3,7 @@
 // Union tries several in turn. What such a user may do is not its concern; the
 // filter that asks is filters.Authenticate.
 //
-// Imports: request, serviceaccount, webhook/review.
+// Imports: request, serviceaccount, simulation, webhook/review.
 package authn
 
 import (

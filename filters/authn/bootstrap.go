@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // BootstrapTokens are the tokens by which new nodes join: ID.SECRET, kept in the secret
@@ -42,7 +43,7 @@ func (b BootstrapTokens) User(ctx context.Context, token string) (*request.User,
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read the secret of a bootstrap token: %w", err)
-	case subtle.ConstantTimeCompare(secret.Data["token-secret"], []byte(match[2])) == 0 || !admits(secret, id):
+	case subtle.ConstantTimeCompare(secret.Data["token-secret"], []byte(match[2])) == 0 || !admits(secret, id, simulation.Now(ctx)):
 		return nil, nil
 	}
 	groups, ok := bootstrapGroups(string(secret.Data["auth-extra-groups"]))
@@ -54,14 +55,14 @@ func (b BootstrapTokens) User(ctx context.Context, token string) (*request.User,
 
 // admits reports whether a secret is one of a bootstrap token that is good for
 // authentication now.
-func admits(secret *corev1.Secret, id string) bool {
+func admits(secret *corev1.Secret, id string, now time.Time) bool {
 	if secret.Type != "bootstrap.kubernetes.io/token" || secret.DeletionTimestamp != nil || string(secret.Data["token-id"]) != id ||
 		string(secret.Data["usage-bootstrap-authentication"]) != "true" {
 		return false
 	}
 	if ends := string(secret.Data["expiration"]); ends != "" {
 		at, err := time.Parse(time.RFC3339, ends)
-		return err == nil && time.Now().Before(at)
+		return err == nil && now.Before(at)
 	}
 	return true
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // uidAttribute is the attribute of a certificate's subject that holds the UID
@@ -61,11 +62,11 @@ func (c *Certificates) Authenticate(r *http.Request) (*request.Authentication, e
 	}
 	at, _ := r.Context().Value(connKey{}).(*conn)
 	if at != nil {
-		if v := at.verified.Load(); v != nil && v.by == c && time.Now().Before(v.until) {
+		if v := at.verified.Load(); v != nil && v.by == c && simulation.From(r.Context()).Shifted().Before(v.until) {
 			return v.found, nil
 		}
 	}
-	v, err := c.verify(r.TLS.PeerCertificates)
+	v, err := c.verify(r.Context(), r.TLS.PeerCertificates)
 	if err != nil {
 		return nil, fmt.Errorf("client certificate: %w: %w", ErrUnauthorized, err)
 	}
@@ -77,8 +78,9 @@ func (c *Certificates) Authenticate(r *http.Request) (*request.Authentication, e
 
 // verifyClient verifies the certificate of a client, which others may follow
 // that lead to an authority.
-func verifyClient(authorities *x509.CertPool, certs []*x509.Certificate) ([][]*x509.Certificate, error) {
+func verifyClient(ctx context.Context, authorities *x509.CertPool, certs []*x509.Certificate) ([][]*x509.Certificate, error) {
 	options := x509.VerifyOptions{
+		CurrentTime:   simulation.From(ctx).Shifted(),
 		Roots:         authorities,
 		Intermediates: x509.NewCertPool(),
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -89,8 +91,8 @@ func verifyClient(authorities *x509.CertPool, certs []*x509.Certificate) ([][]*x
 	return certs[0].Verify(options)
 }
 
-func (c *Certificates) verify(certs []*x509.Certificate) (*verified, error) {
-	chains, err := verifyClient(c.Authorities, certs)
+func (c *Certificates) verify(ctx context.Context, certs []*x509.Certificate) (*verified, error) {
+	chains, err := verifyClient(ctx, c.Authorities, certs)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // RequestHeaders authenticates the users that a front proxy names in headers.
@@ -46,11 +48,11 @@ func (h *RequestHeaders) Authenticate(r *http.Request) (*request.Authentication,
 	}
 	at, _ := r.Context().Value(connKey{}).(*conn)
 	if at != nil {
-		if p := at.proxied.Load(); p != nil && p.by == h && time.Now().Before(p.until) {
+		if p := at.proxied.Load(); p != nil && p.by == h && simulation.From(r.Context()).Shifted().Before(p.until) {
 			return byProxy(user), nil
 		}
 	}
-	until, err := h.verify(r.TLS.PeerCertificates)
+	until, err := h.verify(r.Context(), r.TLS.PeerCertificates)
 	if err != nil {
 		return nil, fmt.Errorf("front proxy: %w: %w", ErrUnauthorized, err)
 	}
@@ -64,8 +66,8 @@ func byProxy(user *request.User) *request.Authentication {
 	return &request.Authentication{User: authenticated(user), Credential: request.CredentialFrontProxy}
 }
 
-func (h *RequestHeaders) verify(certs []*x509.Certificate) (until time.Time, err error) {
-	chains, err := verifyClient(h.Authorities, certs)
+func (h *RequestHeaders) verify(ctx context.Context, certs []*x509.Certificate) (until time.Time, err error) {
+	chains, err := verifyClient(ctx, h.Authorities, certs)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Getter reads an object, which is shared and must not be changed.
@@ -153,7 +154,7 @@ var errInvalidated = errors.New("service account token has been invalidated")
 
 // bound checks the times of a token, and what it is bound to.
 func (s *ServiceAccounts) bound(ctx context.Context, claims *serviceaccount.Claims) (*request.User, error) {
-	now, names := time.Now(), claims.Bound
+	now, names := simulation.Now(ctx), claims.Bound
 	if err := checkTimes(&claims.Claims, now); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,8 @@
 // request came in, nor what is done to it afterwards: the filter that asks is
 // filters.Authorize, and the question is package authorizer's.
 //
-// Imports: authorizer, egress/kubeconfig, filters/authz/webhook, request.
+// Imports: authorizer, egress, egress/kubeconfig, filters/authz/webhook,
+// request.
 package authz
 
 import (

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/egress/kubeconfig"
 	"mainstay.dev/mainstay/filters/authz/webhook"
 )
@@ -98,8 +99,9 @@ func ParseConfiguration(data []byte) (*Configuration, error) {
 }
 
 // Open returns the authorizers of a configuration, those of a control plane by their types
-// alone. The error is all that is wrong with it, by field. metrics are those of webhooks.
-func (c *Configuration) Open(metrics *webhook.Metrics) ([]Listed, error) {
+// alone. The error is all that is wrong with it, by field. metrics are those of webhooks,
+// and dial connects to them; nil does directly.
+func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]Listed, error) {
 	at := field.NewPath("authorizers")
 	var errs field.ErrorList
 	if len(c.Authorizers) == 0 {
@@ -111,7 +113,7 @@ func (c *Configuration) Open(metrics *webhook.Metrics) ([]Listed, error) {
 		errs = append(errs, a.check(at.Index(i), c.Authorizers[:i])...)
 		l := Listed{Type: a.Type, Name: a.Name, Authorizer: always(a.Type)}
 		if a.Type == TypeWebhook && a.Webhook != nil {
-			opened, faults := a.Webhook.open(at.Index(i), a.Name, metrics)
+			opened, faults := a.Webhook.open(at.Index(i), a.Name, metrics, dial)
 			errs = append(errs, faults...)
 			l.Authorizer = opened
 		}
@@ -153,7 +155,7 @@ func (a *AuthorizerConfiguration) check(at *field.Path, before []AuthorizerConfi
 }
 
 // open returns what asks the webhook.
-func (w *WebhookConfiguration) open(at *field.Path, name string, metrics *webhook.Metrics) (*webhook.Authorizer, field.ErrorList) {
+func (w *WebhookConfiguration) open(at *field.Path, name string, metrics *webhook.Metrics, dial egress.Dial) (*webhook.Authorizer, field.ErrorList) {
 	errs := w.check(at)
 	var texts []string
 	for i := range w.MatchConditions {
@@ -164,7 +166,7 @@ func (w *WebhookConfiguration) open(at *field.Path, name string, metrics *webhoo
 		return nil, errs
 	}
 	file := *w.ConnectionInfo.KubeConfigFile
-	client, url, err := kubeconfig.Client(file)
+	client, url, err := kubeconfig.Client(file, dial)
 	if err != nil {
 		return nil, field.ErrorList{field.Invalid(at.Child("connectionInfo", "kubeConfigFile"), file, err.Error())}
 	}

@@ -64,7 +64,7 @@ func TestConfiguration(t *testing.T) {
 	} {
 		c, err := ParseConfiguration([]byte(head + tt.text))
 		if err == nil {
-			_, err = c.Open(nil)
+			_, err = c.Open(nil, nil)
 		}
 		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)
@@ -130,7 +130,7 @@ func FuzzConfiguration(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if list, err := c.Open(nil); err == nil && len(list) != len(c.Authorizers) {
+		if list, err := c.Open(nil, nil); err == nil && len(list) != len(c.Authorizers) {
 			t.Errorf("%d authorizers of %d", len(list), len(c.Authorizers))
 		}
 	})

@@ -39,7 +39,7 @@ func rooms() []room {
 		{path: "apis/builtin", floor: 2, beside: []string{"apis/custom", "apis/bootstrap"}}, // the rules of definitions; what is mandatory
 		{path: "apis/custom", floor: 2},
 		// What keeps objects as they should be.
-		{path: "controllers", floor: 2, beside: []string{"quota"}},
+		{path: "controllers", floor: 2, beside: []string{"quota", "apis/builtin"}}, // the secrets of pods
 		// Whose turn it is.
 		{path: "flowcontrol", floor: 2},
 		// What quotas limit.
@@ -50,7 +50,7 @@ func rooms() []room {
 		// Code inside the server that acts as a client.
 		{path: "local", floor: 1},
 		// Words and tools.
-		{path: "rest", floor: 0, beside: []string{"codec"}},
+		{path: "rest", floor: 0, beside: []string{"codec", "request"}},
 		{path: "telemetry", floor: 0, beside: []string{"request"}},
 		{path: "codec", floor: 0},
 		{path: "memory", floor: 0},
@@ -67,6 +67,7 @@ func rooms() []room {
 		{path: "openapi", floor: 0, beside: []string{"codec"}}, // its reader of JSON
 		{path: "pki", floor: 0},
 		{path: "serviceaccount", floor: 0, beside: []string{"egress"}},
+		{path: "simulation", floor: 0},
 	}
 }
 

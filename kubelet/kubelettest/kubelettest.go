@@ -27,6 +27,9 @@ type Kubelet struct {
 	*httptest.Server
 	// Log is what logs are read from, from a reader of its own each.
 	Log func(r *http.Request) io.Reader
+	// Run runs a command, or attaches to one without arguments, and returns its exit
+	// code.
+	Run func(command *Command) int
 
 	mu       sync.Mutex
 	requests []string
@@ -34,7 +37,7 @@ type Kubelet struct {
 
 // New starts a kubelet, which ends with the test.
 func New(t testing.TB) *Kubelet {
-	k := &Kubelet{Log: func(r *http.Request) io.Reader {
+	k := &Kubelet{Run: run, Log: func(r *http.Request) io.Reader {
 		return strings.NewReader("log of " + r.URL.Path + "?" + r.URL.RawQuery + "\n")
 	}}
 	mux := http.NewServeMux()
@@ -103,8 +106,33 @@ func upgrade(w http.ResponseWriter, r *http.Request, protocol string) (httpstrea
 	}), streams
 }
 
-// command runs one of the commands: cat, exit CODE, size, which tells the terminal's
-// size, and echo TEXT for all others.
+// Command is a command and its streams; those that the client does not want are nil.
+type Command struct {
+	Args           []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Resize         io.Reader // sizes of the terminal, in JSON
+}
+
+func newCommand(args []string, streams map[string]httpstream.Stream) *Command {
+	c := &Command{Args: args}
+	// Not a nil stream in an interface.
+	for name, stream := range streams {
+		switch name {
+		case "stdin":
+			c.Stdin = stream
+		case "stdout":
+			c.Stdout = stream
+		case "stderr":
+			c.Stderr = stream
+		case "resize":
+			c.Resize = stream
+		}
+	}
+	return c
+}
+
+// command serves exec and attach.
 func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if r.PathValue("container") == "gone" {
@@ -131,7 +159,7 @@ func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	code := run(query["command"], streams)
+	code := k.Run(newCommand(query["command"], streams))
 	for _, name := range []string{"stdout", "stderr"} {
 		if stream := streams[name]; stream != nil {
 			_ = stream.Close()
@@ -142,18 +170,20 @@ func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
 	<-connection.CloseChan() // the client has it all
 }
 
-func run(command []string, streams map[string]httpstream.Stream) (code int) {
+// run has a few commands: cat, which attached clients get, too, exit CODE, size, which
+// tells the terminal's size, and echo TEXT for all others.
+func run(c *Command) (code int) {
 	switch {
-	case len(command) == 0 || command[0] == "cat": // attached, or a command that waits
-		_, _ = io.Copy(streams["stdout"], streams["stdin"])
-	case command[0] == "exit" && len(command) == 2:
-		_, _ = io.WriteString(streams["stderr"], "it fails\n")
-		code, _ = strconv.Atoi(command[1])
-	case command[0] == "size":
-		size, _ := bufio.NewReader(streams["resize"]).ReadString('\n')
-		_, _ = io.WriteString(streams["stdout"], size)
+	case len(c.Args) == 0 || c.Args[0] == "cat":
+		_, _ = io.Copy(c.Stdout, c.Stdin)
+	case c.Args[0] == "exit" && len(c.Args) == 2:
+		_, _ = io.WriteString(c.Stderr, "it fails\n")
+		code, _ = strconv.Atoi(c.Args[1])
+	case c.Args[0] == "size":
+		size, _ := bufio.NewReader(c.Resize).ReadString('\n')
+		_, _ = io.WriteString(c.Stdout, size)
 	default:
-		_, _ = io.WriteString(streams["stdout"], strings.Join(command, " ")+"\n")
+		_, _ = io.WriteString(c.Stdout, strings.Join(c.Args, " ")+"\n")
 	}
 	return code
 }

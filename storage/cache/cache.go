@@ -76,6 +76,7 @@ type Store interface {
 	ListPlanned(context.Context, *storage.ListPlan) (*rest.List, error)
 	Page(ctx context.Context, list *rest.List, plan *storage.ListPlan, records iter.Seq2[*codec.Record, error], total func() int64, done func(evaluated, returned int64)) iter.Seq2[*codec.Record, error]
 	PlanWatch(namespace string, options rest.ListOptions) (*storage.WatchPlan, error)
+	Start(context.Context, *storage.WatchPlan, rest.ListOptions, storage.ListFunc) (storage.CursorConfig, error)
 	Changes(context.Context, *storage.Selection, kv.Revision) (storage.Source, error)
 	// NewChange may block on a key service, unless NonBlocking reports true.
 	NewChange(context.Context, *kv.Event, *codec.Record) (*storage.Change, error)
@@ -290,7 +291,12 @@ func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, 
 		return c.store.ListPlanned(ctx, plan)
 	}
 	list := &rest.List{Revision: revision}
-	total := func() int64 { return count(of.tree, plan.Start, plan.End) }
+	total := func() (n int64) {
+		for start, end := range plan.Ranges {
+			n += count(of.tree, start, end)
+		}
+		return n
+	}
 	items, index := c.candidates(st, of, plan)
 	list.Items = c.store.Page(ctx, list, plan, checked(ctx, items), total, func(evaluated, returned int64) {
 		st.report.listed(index, evaluated, returned)
@@ -303,10 +309,25 @@ func (c *Cacher) list(ctx context.Context, plan *storage.ListPlan) (*rest.List, 
 func (c *Cacher) candidates(st *watchCache, of *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
 	if by := c.indexTermOf(&plan.Selection); by.field != "" {
 		if t := st.byField(of, by.field); t != nil {
-			return recordsWith(t, by.value, plan.Start, plan.End), by.name()
+			return inRanges(plan, func(start, end string) iter.Seq2[*codec.Record, error] {
+				return recordsWith(t, by.value, start, end)
+			}), by.name()
 		}
 	}
-	return records(of.tree, plan.Start, plan.End), ""
+	return inRanges(plan, func(start, end string) iter.Seq2[*codec.Record, error] { return records(of.tree, start, end) }), ""
+}
+
+// inRanges yields the objects of one range of a plan after the other.
+func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		for start, end := range plan.Ranges {
+			for record, err := range of(start, end) {
+				if !yield(record, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // exact returns the objects as of the plan's revision, nil where only the store
@@ -353,27 +374,14 @@ func (c *Cacher) Watch(ctx context.Context, namespace string, options rest.ListO
 	if c.getOrLoad(ctx) == nil {
 		return c.store.Watch(ctx, namespace, options)
 	}
-	from := int64(plan.From)
-	var initial *rest.List
-	if plan.Initial {
-		initial, err = c.list(ctx, plan.List())
-		if future := (*storage.FutureRevisionError)(nil); errors.As(err, &future) {
-			return storage.Failed(err), nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		from = initial.Revision
+	cfg, err := c.store.Start(ctx, plan, options, c.list)
+	if storage.IsStreamed(err) {
+		return storage.Failed(err), nil
 	}
-	if from == 0 {
-		revision, err := c.store.Backend().CurrentRevision(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("read the current revision: %w", err)
-		}
-		from = int64(revision)
+	if err != nil {
+		return nil, err
 	}
-	cfg := plan.Cursor(ctx, options, initial, from)
-	cfg.Source = c.newSource(ctx, plan.Selection, from)
+	cfg.Source = c.newSource(ctx, plan.Selection, cfg.From)
 	return storage.NewCursor(cfg), nil
 }
 

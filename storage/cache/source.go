@@ -92,12 +92,12 @@ func (s *source) detach() {
 }
 
 // Next implements storage.Source.
-func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Change, int64, error) {
+func (s *source) Next(ctx context.Context, wake <-chan time.Time, changed <-chan struct{}) ([]*storage.Change, int64, error) {
 	clear(s.changes)
 	s.changes = s.changes[:0]
 	for {
 		if s.cache == nil {
-			return s.readBackend(ctx, wake)
+			return s.readBackend(ctx, wake, changed)
 		}
 		woken, ok := s.read()
 		if !ok {
@@ -111,6 +111,9 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 		case <-woken:
 		case <-s.cache.closed:
 			s.detach()
+		case <-changed:
+			s.catchUp(ctx)
+			return s.changes, s.revision, nil
 		case <-wake:
 			// A change may have come with the tick; progress counts it in.
 			if _, ok := s.read(); !ok {
@@ -120,6 +123,17 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time) ([]*storage.Ch
 		case <-ctx.Done():
 			return nil, s.revision, ctx.Err()
 		}
+	}
+}
+
+// catchUp reads the log once it has what is in the store now; where that takes too long,
+// it reads what there is.
+func (s *source) catchUp(ctx context.Context) {
+	if current, err := s.cacher.store.Backend().CurrentRevision(ctx); err == nil {
+		s.cacher.wait(ctx, s.cache, current)
+	}
+	if _, ok := s.read(); !ok {
+		s.detach()
 	}
 }
 
@@ -195,7 +209,7 @@ func (s *source) add(c *storage.Change) bool {
 
 // readBackend reads the backend's history, and attaches to the loaded cache as soon
 // as its log has all the rest.
-func (s *source) readBackend(ctx context.Context, wake <-chan time.Time) ([]*storage.Change, int64, error) {
+func (s *source) readBackend(ctx context.Context, wake <-chan time.Time, changed <-chan struct{}) ([]*storage.Change, int64, error) {
 	if s.backend == nil {
 		if st := s.cacher.getOrLoad(ctx); st != nil && s.attach(st) {
 			return nil, s.revision, nil
@@ -209,7 +223,7 @@ func (s *source) readBackend(ctx context.Context, wake <-chan time.Time) ([]*sto
 		}
 		s.backend = backend
 	}
-	changes, progress, err := s.backend.Next(ctx, wake)
+	changes, progress, err := s.backend.Next(ctx, wake, changed)
 	if err != nil {
 		return nil, s.revision, err
 	}

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// FollowerConfig describes a Follower. All fields but Logger and Metrics are required.
+// FollowerConfig describes a Follower. All fields but At, Logger and Metrics are required.
 type FollowerConfig[T any] struct {
 	// Name is what is followed, in the plural, in errors, logs and metrics.
 	Name string
@@ -32,6 +32,10 @@ type FollowerConfig[T any] struct {
 	Remove func(types.NamespacedName)
 	// Names yields the objects that are kept.
 	Names iter.Seq[types.NamespacedName]
+	// At is called with the lock, before the others, with the revision of what they are
+	// about to be told, and with that of a list when all of it was told; nil: it is of no
+	// interest.
+	At func(revision int64)
 
 	Logger  *slog.Logger // nil discards
 	Metrics *Metrics     // nil counts nothing
@@ -49,6 +53,9 @@ type Follower[T any] struct {
 func NewFollower[T any](config FollowerConfig[T]) *Follower[T] {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if config.At == nil {
+		config.At = func(int64) {}
 	}
 	return &Follower[T]{config: config}
 }
@@ -106,10 +113,11 @@ func (f *Follower[T]) replace(list *rest.List) error {
 	}
 	for name := range gone {
 		if f.tracker.Reflected(textOf(name), list.Revision) {
-			f.config.Remove(name)
+			f.gone(name, list.Revision)
 		}
 	}
 	f.tracker.Replaced(list.Revision)
+	f.config.At(list.Revision)
 	return nil
 }
 
@@ -147,8 +155,13 @@ func (f *Follower[T]) remove(name types.NamespacedName, revision int64, newest f
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()
 	if newest(textOf(name), revision) {
-		f.config.Remove(name)
+		f.gone(name, revision)
 	}
+}
+
+func (f *Follower[T]) gone(name types.NamespacedName, revision int64) {
+	f.config.At(revision)
+	f.config.Remove(name)
 }
 
 // kept is what is kept of an object, or why it cannot be.
@@ -168,9 +181,10 @@ func (f *Follower[T]) read(record *codec.Record) kept[T] {
 func (f *Follower[T]) keep(item *kept[T]) {
 	if item.err != nil {
 		f.config.Logger.Error("an object cannot be read, and counts as none", "of", f.config.Name, "name", item.name, "err", item.err)
-		f.config.Remove(item.name)
+		f.gone(item.name, item.revision)
 		return
 	}
+	f.config.At(item.revision)
 	f.config.Set(item.name, item.value)
 }
 

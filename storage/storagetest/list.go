@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 )
@@ -16,6 +17,7 @@ import (
 func listTests() []test {
 	return []test{
 		{"Scopes", testListScopes},
+		{"Namespaces", testListNamespaces},
 		{"Selectors", testListSelectors},
 		{"Paging", testPaging},
 		{"PagingIsConsistent", testPagingIsConsistent},
@@ -51,6 +53,49 @@ func testListScopes(e *env) {
 	}
 	if n, err := e.Count(e.ctx); n != 4 || err != nil {
 		e.Errorf("count %d, %v, want 4", n, err)
+	}
+}
+
+// testListNamespaces: a list of some namespaces is in the order of that of all.
+func testListNamespaces(e *env) {
+	for _, name := range []string{"a/1", "a/2", "a-b/3", "b/4", "c/5", "c/6"} {
+		ns, n, _ := strings.Cut(name, "/")
+		e.create(Pod(ns, n, "x="+n))
+	}
+	for _, c := range []struct {
+		namespaces           []string
+		labels, fields, want string
+	}{
+		{nil, "", "", ""},
+		{[]string{"none", "z"}, "", "", ""},
+		{[]string{"b"}, "", "", "4"},
+		{[]string{"c", "a", "a-b", "none"}, "", "", "3 1 2 5 6"},
+		{[]string{"c", "a"}, "x in (2,3,6)", "", "2 6"},
+		{[]string{"c", "a"}, "", "metadata.namespace=c", "5 6"},
+		{[]string{"c", "a"}, "", "metadata.namespace=b", ""},
+	} {
+		options := rest.ListOptions{Namespaces: request.NewNamespaces(c.namespaces), Fields: fields.ParseSelectorOrDie(c.fields)}
+		if c.labels != "" {
+			options.Labels = selector(e, c.labels)
+		}
+		first, got := e.list("", options)
+		if got != c.want || first.Revision == 0 {
+			e.Errorf("list of %v: %q at %d, want %q", c.namespaces, got, first.Revision, c.want)
+		}
+		var pages []string
+		for options.Limit = 2; ; {
+			page, got := e.list("", options)
+			pages = append(pages, strings.Fields(got)...)
+			if page.Remaining != nil && (c.labels+c.fields != "" || len(pages)+int(*page.Remaining) != len(strings.Fields(c.want))) {
+				e.Errorf("pages of %v: %d remain after %v", c.namespaces, *page.Remaining, pages)
+			}
+			if options.Continue = page.Continue; page.Continue == "" {
+				break
+			}
+		}
+		if got := strings.Join(pages, " "); got != c.want {
+			e.Errorf("pages of %v: %q, want %q", c.namespaces, got, c.want)
+		}
 	}
 }
 

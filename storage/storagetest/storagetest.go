@@ -2,7 +2,7 @@
 // whatever keeps its bytes and whether it is cached or not, as a suite of
 // tests. It is for tests alone.
 //
-// Imports: codec, rest, storage, storage/kv.
+// Imports: codec, request, rest, storage, storage/kv.
 package storagetest
 
 import (

@@ -74,8 +74,11 @@ func compareAnswer(c *Comparison, step Step, got answer) {
 	c.Values("", saidOnce(wantBody), saidOnce(withoutOwnCause(gotBody)))
 }
 
-// isOwnCause reports whether a cause of a Status is one that only this server gives: which admission plugin has refused.
-func isOwnCause(reason any) bool { return reason == string(admission.CausePlugin) }
+// isOwnCause reports whether a cause of a Status is one that only this server gives: which admission plugin has refused,
+// and which expression of a policy.
+func isOwnCause(reason any) bool {
+	return reason == string(admission.CausePlugin) || reason == string(admission.CausePolicy)
+}
 
 // withoutOwnCause is a Status as kube-apiserver gives it.
 func withoutOwnCause(body any) any {

@@ -7,6 +7,6 @@
 //
 // No controllers are needed: where a behaviour reads what a controller would have written, the test writes it.
 //
-// Imports: feature, kubelet, kubelet/kubelettest, pki, proxy, test/extension,
+// Imports: egress/selector/selectortest, feature, kubelet, kubelet/kubelettest, pki, proxy, test/extension,
 // test/testserver.
 package e2e

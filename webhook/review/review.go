@@ -1,7 +1,7 @@
 // Package review asks webhooks that answer reviews: who is it (TokenReview), may
-// they (SubjectAccessReview). A review is sent as JSON to one URL, again where it
-// may help, and the answer is read up to a limit. What is asked and what follows
-// from the answer is filters/authn's and filters/authz's.
+// they (SubjectAccessReview), may these images run (ImageReview). A review is sent
+// as JSON to one URL, again where it may help, and the answer is read up to a
+// limit. What is asked and what follows from the answer is its callers'.
 //
 // Imports: nothing of ours.
 package review
@@ -21,8 +21,9 @@ import (
 
 // Limits of calls, as kube-apiserver's; that of answers is ours.
 const (
-	maxResponse = 1 << 20
-	attempts    = 5
+	maxResponse  = 1 << 20
+	attempts     = 5
+	defaultPause = 500 * time.Millisecond
 )
 
 // Webhook is one that is asked.
@@ -33,6 +34,9 @@ type Webhook struct {
 	What string
 	// Timeout of each attempt; 0: the context's alone.
 	Timeout time.Duration
+	// Pause is the delay before the second attempt; 0: half a second. Once: there is none.
+	Pause time.Duration
+	Once  bool
 	// Asked, where set, is told of each attempt.
 	Asked func(err error, took time.Duration)
 }
@@ -47,9 +51,8 @@ func (w *Webhook) Ask(ctx context.Context, review, answer any) error {
 	if err != nil {
 		return fmt.Errorf("ask the webhook of %s: %w", w.What, err)
 	}
-	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: attempts}
 	var last error
-	err = wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+	err = wait.ExponentialBackoffWithContext(ctx, w.backoff(), func(ctx context.Context) (bool, error) {
 		began := time.Now()
 		last = w.attempt(ctx, body, answer)
 		if w.Asked != nil {
@@ -64,6 +67,17 @@ func (w *Webhook) Ask(ctx context.Context, review, answer any) error {
 		return last
 	}
 	return err
+}
+
+func (w *Webhook) backoff() wait.Backoff {
+	b := wait.Backoff{Duration: w.Pause, Factor: 1.5, Jitter: 0.2, Steps: attempts}
+	if b.Duration == 0 {
+		b.Duration = defaultPause
+	}
+	if w.Once {
+		b.Steps = 1
+	}
+	return b
 }
 
 func (w *Webhook) attempt(ctx context.Context, review []byte, answer any) error {
@@ -98,11 +112,24 @@ func (w *Webhook) post(ctx context.Context, review []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: read the answer of the webhook of %s: %w", errTemporary, w.What, err)
 	}
+	refused := &StatusError{What: w.What, Code: response.StatusCode, Status: response.Status}
 	switch code := response.StatusCode; {
 	case code >= http.StatusInternalServerError || code == http.StatusTooManyRequests:
-		return nil, fmt.Errorf("%w: the webhook of %s answers %s", errTemporary, w.What, response.Status)
+		return nil, fmt.Errorf("%w: %w", errTemporary, refused)
 	case code != http.StatusOK && code != http.StatusCreated:
-		return nil, fmt.Errorf("the webhook of %s answers %s", w.What, response.Status)
+		return nil, refused
 	}
 	return body, nil
+}
+
+// StatusError is in the error of a review that was answered with another code than 200 or
+// 201.
+type StatusError struct {
+	What   string // the webhook is of
+	Code   int
+	Status string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the webhook of %s answers %s", e.What, e.Status)
 }

@@ -7,7 +7,8 @@ import (
 	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
-func validateValidatingBinding(f validation.Field, b, _ *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+func validateValidatingBinding(f validation.Field, b, old *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	validateNotStatic(f, b.Name, old == nil)
 	f, spec := f.Child("spec"), &b.Spec
 	validatePolicyName(f.Child("policyName"), spec.PolicyName)
 	validateParamRef(f.Child("paramRef"), spec.ParamRef)
@@ -15,7 +16,8 @@ func validateValidatingBinding(f validation.Field, b, _ *admissionregistrationv1
 	validateActions(f.Child("validationActions"), spec.ValidationActions)
 }
 
-func validateMutatingBinding(f validation.Field, b, _ *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+func validateMutatingBinding(f validation.Field, b, old *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+	validateNotStatic(f, b.Name, old == nil)
 	f, spec := f.Child("spec"), &b.Spec
 	validatePolicyName(f.Child("policyName"), spec.PolicyName)
 	validateParamRef(f.Child("paramRef"), spec.ParamRef)

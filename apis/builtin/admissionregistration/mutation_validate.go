@@ -11,6 +11,7 @@ import (
 )
 
 func validateMutatingPolicy(f validation.Field, p, old *admissionregistrationv1.MutatingAdmissionPolicy) {
+	validateNotStatic(f, p.Name, old == nil)
 	f, spec := f.Child("spec"), &p.Spec
 	e := expressions{params: spec.ParamKind != nil, unchanged: old != nil && !validation.Changed(*spec, old.Spec)}
 	e.compiler.Variables = true

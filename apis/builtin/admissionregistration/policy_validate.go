@@ -43,6 +43,7 @@ func (e *expressions) check(f validation.Field, text, written string, sees polic
 }
 
 func validateValidatingPolicy(f validation.Field, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	validateNotStatic(f, p.Name, old == nil)
 	f, spec := f.Child("spec"), &p.Spec
 	e := expressions{params: spec.ParamKind != nil, unchanged: old != nil && !validation.Changed(*spec, old.Spec)}
 	e.compiler.Variables = len(spec.Variables) > 0

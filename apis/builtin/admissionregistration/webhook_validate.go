@@ -64,9 +64,8 @@ func validateValidatingWebhooks(f validation.Field, configuration, old *admissio
 	var before []hook
 	if old != nil {
 		before = validatingHooks(old.Webhooks)
-	} else {
-		validateNotStatic(f, configuration.Name)
 	}
+	validateNotStatic(f, configuration.Name, old == nil)
 	validateHooks(f.Child("webhooks"), validatingHooks(configuration.Webhooks), before)
 }
 
@@ -74,16 +73,15 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 	var before []hook
 	if old != nil {
 		before = mutatingHooks(old.Webhooks)
-	} else {
-		validateNotStatic(f, configuration.Name)
 	}
+	validateNotStatic(f, configuration.Name, old == nil)
 	validateHooks(f.Child("webhooks"), mutatingHooks(configuration.Webhooks), before)
 }
 
-// validateNotStatic refuses the names of configurations that files hold.
-func validateNotStatic(f validation.Field, name string) {
+// validateNotStatic refuses the names of configurations that files hold, of new objects.
+func validateNotStatic(f validation.Field, name string, isNew bool) {
 	const suffix = ".static.k8s.io"
-	if f.Enabled(feature.ManifestBasedAdmissionControlConfig) && strings.HasSuffix(name, suffix) {
+	if isNew && f.Enabled(feature.ManifestBasedAdmissionControlConfig) && strings.HasSuffix(name, suffix) {
 		f.Child("metadata").Child("name").Invalid(name, fmt.Sprintf("names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", suffix))
 	}
 }

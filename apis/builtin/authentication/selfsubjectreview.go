@@ -11,6 +11,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // selfReviews answers who the user is.
@@ -31,7 +32,7 @@ func (r selfReviews) Create(ctx context.Context, obj codec.Object, validate rest
 		return nil, apierrors.NewBadRequest("no user present on request")
 	}
 	review := &authenticationv1.SelfSubjectReview{
-		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now().Truncate(time.Second))},
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(simulation.Now(ctx).Truncate(time.Second))},
 		Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: userInfo(user)},
 	}
 	return codec.RecordOf(r.kind, review, nil, 0), nil

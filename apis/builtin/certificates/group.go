@@ -1,6 +1,6 @@
 // Package certificates declares the resources of certificates.k8s.io.
 //
-// Imports: apis/builtin, apis/builtin/validation, codec, feature, request.
+// Imports: apis/builtin, apis/builtin/validation, codec, feature, pki, request.
 package certificates
 
 import (

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/pki"
 )
 
 const (
@@ -51,11 +52,7 @@ func validateRequest(f validation.Field, csr, old *certificatesv1.CertificateSig
 
 // checkRequest requires a request (PKCS #10) that its own key has signed.
 func checkRequest(text []byte) error {
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return errors.New("PEM block type must be CERTIFICATE REQUEST")
-	}
-	request, err := x509.ParseCertificateRequest(block.Bytes)
+	request, err := pki.ParseRequest(text)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@
 // Imports: apis/builtin, apis/builtin/core/allocation,
 // apis/builtin/declarative/core, apis/builtin/podspec, apis/builtin/validation,
 // authorizer, codec, egress, feature, kubelet, registry, request, rest,
-// serviceaccount.
+// serviceaccount, simulation.
 package core
 
 import (

@@ -18,6 +18,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // maxDisruptedPods is how many evictions a budget's status may hold of which
@@ -86,7 +87,7 @@ func (e *evicter) spend(ctx context.Context, budget *policyv1.PodDisruptionBudge
 		if budget.Status.DisruptedPods == nil {
 			budget.Status.DisruptedPods = map[string]metav1.Time{}
 		}
-		budget.Status.DisruptedPods[pod.Name] = metav1.NewTime(time.Now().Truncate(time.Second))
+		budget.Status.DisruptedPods[pod.Name] = metav1.NewTime(simulation.Now(ctx).Truncate(time.Second))
 		return budget, nil
 	}, rest.UpdateOptions{})
 	return err

@@ -3,75 +3,54 @@ package core
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"mainstay.dev/mainstay/apis/builtin/podspec"
+	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/feature"
 )
 
 // dropDisabledStatus drops the fields of features that are off, except for those
 // that the old status uses.
 func dropDisabledStatus(gates feature.Gates, status, old *corev1.PodStatus) {
-	for _, gated := range [...]podspec.Gated[corev1.PodStatus]{
-		{Gate: feature.InPlacePodLevelResourcesVerticalScaling, Take: statusResources},
-		{Gate: feature.ResourceHealthStatusMessage, Take: healthMessages},
-		{Gate: feature.DRANodeAllocatableResources, Take: nodeAllocatables},
-		{Gate: feature.CSIVolumeHealth, Take: volumeHealth},
-		{Gate: feature.ImageVolumeWithDigest, Take: imageVolumes},
-	} {
-		gated.Drop(gates, status, old)
-	}
+	builtin.DropDisabled(gates, []builtin.Gated[corev1.PodStatus]{
+		{Gate: feature.InPlacePodLevelResourcesVerticalScaling, Fields: statusResources},
+		{Gate: feature.ResourceHealthStatusMessage, Fields: healthMessages},
+		{Gate: feature.DRANodeAllocatableResources, Fields: nodeAllocatables},
+		{Gate: feature.CSIVolumeHealth, Fields: volumeHealth},
+		{Gate: feature.ImageVolumeWithDigest, Fields: imageVolumes},
+	}, status, old)
 }
 
-// Each of the following is a podspec.Gated's Take.
+// Each of the following is a Fields of a builtin.Gated.
 
-func statusResources(status *corev1.PodStatus, drop bool) bool {
-	used := status.Resources != nil || status.AllocatedResources != nil
-	if drop {
-		status.Resources, status.AllocatedResources = nil, nil
-	}
-	return used
+func statusResources(u *builtin.Use, status *corev1.PodStatus) {
+	builtin.Take(u, &status.Resources)
+	builtin.Take(u, &status.AllocatedResources)
 }
 
-func healthMessages(status *corev1.PodStatus, drop bool) (used bool) {
+func healthMessages(u *builtin.Use, status *corev1.PodStatus) {
 	eachContainerStatus(status, func(c *corev1.ContainerStatus) {
 		for i := range c.AllocatedResourcesStatus {
 			resources := c.AllocatedResourcesStatus[i].Resources
 			for j := range resources {
-				used = used || resources[j].Message != nil
-				if drop {
-					resources[j].Message = nil
-				}
+				builtin.Take(u, &resources[j].Message)
 			}
 		}
 	})
-	return used
 }
 
-func nodeAllocatables(status *corev1.PodStatus, drop bool) bool {
-	used := len(status.NodeAllocatableResourceClaimStatuses) > 0
-	if drop {
-		status.NodeAllocatableResourceClaimStatuses = nil
-	}
-	return used
+func nodeAllocatables(u *builtin.Use, status *corev1.PodStatus) {
+	builtin.Take(u, &status.NodeAllocatableResourceClaimStatuses)
 }
 
-func volumeHealth(status *corev1.PodStatus, drop bool) bool {
-	used := len(status.VolumeHealth) > 0
-	if drop {
-		status.VolumeHealth = nil
-	}
-	return used
+func volumeHealth(u *builtin.Use, status *corev1.PodStatus) {
+	builtin.Take(u, &status.VolumeHealth)
 }
 
-func imageVolumes(status *corev1.PodStatus, drop bool) (used bool) {
+func imageVolumes(u *builtin.Use, status *corev1.PodStatus) {
 	eachContainerStatus(status, func(c *corev1.ContainerStatus) {
 		for i := range c.VolumeMounts {
-			used = used || c.VolumeMounts[i].VolumeStatus != nil
-			if drop {
-				c.VolumeMounts[i].VolumeStatus = nil
-			}
+			builtin.Take(u, &c.VolumeMounts[i].VolumeStatus)
 		}
 	})
-	return used
 }
 
 func eachContainerStatus(status *corev1.PodStatus, f func(*corev1.ContainerStatus)) {

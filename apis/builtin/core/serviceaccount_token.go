@@ -23,6 +23,7 @@ import (
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/serviceaccount"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Limits of how long tokens last, in seconds.
@@ -73,7 +74,7 @@ func (t *tokenIssuer) CreateNamed(ctx context.Context, name types.NamespacedName
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now().Truncate(time.Second)
+	now := simulation.Now(ctx).Truncate(time.Second)
 	if err := t.complete(asked, account, now); err != nil {
 		return nil, err
 	}

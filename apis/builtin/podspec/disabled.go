@@ -18,21 +18,6 @@ func PrepareUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation
 	return func(op *builtin.Operation, obj, old *T) { DropDisabled(op.Env.Gates, spec(obj), spec(old)) }
 }
 
-// Gated are the fields that a feature gate guards, in objects of a type. Take
-// reports whether any of them is set, and clears them on request.
-type Gated[T any] struct {
-	Gate feature.Gate
-	Take func(obj *T, drop bool) (used bool)
-}
-
-// Drop clears the fields if the gate is off, except where the old object uses
-// them. There may be none: old is nil then.
-func (g Gated[T]) Drop(gates feature.Gates, obj, old *T) {
-	if !gates.Enabled(g.Gate) && (old == nil || !g.Take(old, false)) {
-		g.Take(obj, true)
-	}
-}
-
 // DropDisabled drops the fields of features that are off, except for those
 // that the old specification uses. There may be none: old is nil then. Without
 // a specification it does nothing. Gates that are locked to their default are not
@@ -41,97 +26,71 @@ func DropDisabled(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {
 		return
 	}
-	for _, gated := range [...]Gated[corev1.PodSpec]{
-		{feature.GenericWorkload, schedulingGroup},
-		{feature.EvictionRequestAPI, evictionResponders},
-		{feature.MatchLabelKeysInPodTopologySpread, spreadLabelKeys},
-		{feature.ContainerRestartRules, restartRules},
-		{feature.ContainerStopSignals, stopSignals},
-		{feature.H2CContainerProbe, httpProtocols},
-		{feature.GRPCContainerProbeTLS, grpcModes},
-		{feature.VolumeBindMountOptions, mountOptions},
-		{feature.EmptyDirVolumeMode, emptyDirModes},
-		{feature.AtomicWriteVolumeUserFields, fileOwners},
-		{feature.ClusterTrustBundleProjection, trustBundles},
-		{feature.PodCertificateRequest, podCertificates},
-	} {
-		gated.Drop(gates, spec, old)
-	}
+	builtin.DropDisabled(gates, []builtin.Gated[corev1.PodSpec]{
+		{Gate: feature.GenericWorkload, Fields: schedulingGroup},
+		{Gate: feature.EvictionRequestAPI, Fields: evictionResponders},
+		{Gate: feature.MatchLabelKeysInPodTopologySpread, Fields: spreadLabelKeys},
+		{Gate: feature.ContainerRestartRules, Fields: restartRules},
+		{Gate: feature.ContainerStopSignals, Fields: stopSignals},
+		{Gate: feature.H2CContainerProbe, Fields: httpProtocols},
+		{Gate: feature.GRPCContainerProbeTLS, Fields: grpcModes},
+		{Gate: feature.VolumeBindMountOptions, Fields: mountOptions},
+		{Gate: feature.EmptyDirVolumeMode, Fields: emptyDirModes},
+		{Gate: feature.AtomicWriteVolumeUserFields, Fields: fileOwners},
+		{Gate: feature.ClusterTrustBundleProjection, Fields: trustBundles},
+		{Gate: feature.PodCertificateRequest, Fields: podCertificates},
+	}, spec, old)
 }
 
-// take reports whether a field is set, and clears it on request.
-func take[T any](field **T, drop bool) bool {
-	used := *field != nil
-	if drop {
-		*field = nil
-	}
-	return used
+// Each of the following is the Fields of a builtin.Gated.
+
+func schedulingGroup(u *builtin.Use, spec *corev1.PodSpec) {
+	builtin.Take(u, &spec.SchedulingGroup)
 }
 
-func takeList[T any](field *[]T, drop bool) bool {
-	used := len(*field) > 0
-	if drop {
-		*field = nil
-	}
-	return used
+func evictionResponders(u *builtin.Use, spec *corev1.PodSpec) {
+	builtin.Take(u, &spec.EvictionResponders)
 }
 
-// Each of the following is a Gated.Take.
-
-func schedulingGroup(spec *corev1.PodSpec, drop bool) bool { return take(&spec.SchedulingGroup, drop) }
-
-func evictionResponders(spec *corev1.PodSpec, drop bool) bool {
-	return takeList(&spec.EvictionResponders, drop)
-}
-
-func spreadLabelKeys(spec *corev1.PodSpec, drop bool) (used bool) {
+func spreadLabelKeys(u *builtin.Use, spec *corev1.PodSpec) {
 	for i := range spec.TopologySpreadConstraints {
-		if takeList(&spec.TopologySpreadConstraints[i].MatchLabelKeys, drop) {
-			used = true
-		}
+		builtin.Take(u, &spec.TopologySpreadConstraints[i].MatchLabelKeys)
 	}
-	return used
 }
 
 // restartRules: that an init container always restarts, as sidecars do, is older
 // than the feature, and stays.
-func restartRules(spec *corev1.PodSpec, drop bool) (used bool) {
+func restartRules(u *builtin.Use, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
-		if takeList(&c.RestartPolicyRules, drop) {
-			used = true
-		}
+		builtin.Take(u, &c.RestartPolicyRules)
 	})
 	for i := range spec.InitContainers {
-		if c := &spec.InitContainers[i]; !restartable(c) && take(&c.RestartPolicy, drop) {
-			used = true
+		if c := &spec.InitContainers[i]; !restartable(c) {
+			builtin.Take(u, &c.RestartPolicy)
 		}
 	}
 	for i := range spec.Containers {
-		if take(&spec.Containers[i].RestartPolicy, drop) {
-			used = true
-		}
+		builtin.Take(u, &spec.Containers[i].RestartPolicy)
 	}
-	return used
 }
 
 // stopSignals: a lifecycle that says nothing else goes with its signal.
-func stopSignals(spec *corev1.PodSpec, drop bool) (used bool) {
+func stopSignals(u *builtin.Use, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
-		if c.Lifecycle == nil || !take(&c.Lifecycle.StopSignal, drop) {
+		if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 			return
 		}
-		used = true
+		builtin.Take(u, &c.Lifecycle.StopSignal)
 		if *c.Lifecycle == (corev1.Lifecycle{}) {
 			c.Lifecycle = nil
 		}
 	})
-	return used
 }
 
-func httpProtocols(spec *corev1.PodSpec, drop bool) (used bool) {
+func httpProtocols(u *builtin.Use, spec *corev1.PodSpec) {
 	get := func(g *corev1.HTTPGetAction) {
-		if g != nil && take(&g.Protocol, drop) {
-			used = true
+		if g != nil {
+			builtin.Take(u, &g.Protocol)
 		}
 	}
 	eachProbe(spec, func(p *corev1.Probe) { get(p.HTTPGet) })
@@ -145,63 +104,48 @@ func httpProtocols(spec *corev1.PodSpec, drop bool) (used bool) {
 			}
 		}
 	})
-	return used
 }
 
-func grpcModes(spec *corev1.PodSpec, drop bool) (used bool) {
+func grpcModes(u *builtin.Use, spec *corev1.PodSpec) {
 	eachProbe(spec, func(p *corev1.Probe) {
-		if p.GRPC != nil && take(&p.GRPC.Mode, drop) {
-			used = true
+		if p.GRPC != nil {
+			builtin.Take(u, &p.GRPC.Mode)
 		}
 	})
-	return used
 }
 
-func mountOptions(spec *corev1.PodSpec, drop bool) (used bool) {
+func mountOptions(u *builtin.Use, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
 		for i := range c.VolumeMounts {
-			if takeList(&c.VolumeMounts[i].BindMountOptions, drop) {
-				used = true
-			}
+			builtin.Take(u, &c.VolumeMounts[i].BindMountOptions)
 		}
 	})
-	return used
 }
 
-func emptyDirModes(spec *corev1.PodSpec, drop bool) (used bool) {
+func emptyDirModes(u *builtin.Use, spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
-		if s := spec.Volumes[i].EmptyDir; s != nil && take(&s.Mode, drop) {
-			used = true
+		if s := spec.Volumes[i].EmptyDir; s != nil {
+			builtin.Take(u, &s.Mode)
 		}
 	}
-	return used
 }
 
-func fileOwners(spec *corev1.PodSpec, drop bool) (used bool) {
+func fileOwners(u *builtin.Use, spec *corev1.PodSpec) {
 	eachOwner(spec, func(user **int64) {
-		if take(user, drop) {
-			used = true
-		}
+		builtin.Take(u, user)
 	})
-	return used
 }
 
-func trustBundles(spec *corev1.PodSpec, drop bool) (used bool) {
+func trustBundles(u *builtin.Use, spec *corev1.PodSpec) {
 	eachProjection(spec, func(source *corev1.VolumeProjection) {
-		if take(&source.ClusterTrustBundle, drop) {
-			used = true
-		}
+		builtin.Take(u, &source.ClusterTrustBundle)
 	})
-	return used
 }
 
-func podCertificates(spec *corev1.PodSpec, drop bool) (used bool) {
+func podCertificates(u *builtin.Use, spec *corev1.PodSpec) {
 	eachProjection(spec, func(source *corev1.VolumeProjection) {
-		if take(&source.PodCertificate, drop) {
-			used = true
-		}
+		builtin.Take(u, &source.PodCertificate)
 	})
-	return used
 }
 
 func eachProjection(spec *corev1.PodSpec, f func(*corev1.VolumeProjection)) {

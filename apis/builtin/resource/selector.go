@@ -90,7 +90,7 @@ func (s *selectors) compile(f validation.Field, expression string, refuse func(r
 		f.Add(field.InternalError(f.Path(), err))
 		return 0, false
 	}
-	ast, issues := env.Compile(expression)
+	ast, _, issues := environment.Compile(env, expression, nil)
 	if issues.Err() != nil {
 		f.Invalid(expression, "compilation failed: "+issues.String())
 		return 0, false

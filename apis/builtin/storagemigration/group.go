@@ -1,5 +1,5 @@
 // Package storagemigration declares the resource of storagemigration.k8s.io.
-// It migrates nothing.
+// What migrates is in controllers/storagemigration.
 //
 // Imports: apis/builtin, apis/builtin/validation, feature.
 package storagemigration

@@ -98,7 +98,7 @@ func (e *environments) compile(key expressionKey) *expression {
 	if key.as == asMessage {
 		kind, program = "messageExpression ", "messageExpression "
 	}
-	ast, issues := env.Compile(key.text)
+	ast, _, issues := environment.Compile(env, key.text, nil)
 	if issues.Err() != nil {
 		return &expression{err: errors.New(kind + "compilation failed: " + issues.String())}
 	}

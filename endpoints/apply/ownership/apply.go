@@ -158,7 +158,7 @@ func (k *Kind) result(w *worker, live codec.Object, before, after any, entries [
 		e.changed = false
 	}
 	if !unchanged {
-		e.time = now()
+		e.time = k.now()
 	}
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return len(e.nodes) == 0 })
 	if unchanged {

@@ -3,7 +3,6 @@ package ownership
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -159,4 +158,4 @@ func seconds(t *metav1.Time) int64 {
 	return t.Unix()
 }
 
-func now() *metav1.Time { return &metav1.Time{Time: time.Now().UTC()} }
+func (k *Kind) now() *metav1.Time { return &metav1.Time{Time: k.world.Now().UTC()} }

@@ -10,6 +10,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Config is what a Kind is made of.
@@ -23,6 +24,8 @@ type Config struct {
 	Converter managedfields.TypeConverter
 	// Cache may be shared by many kinds; nil makes one.
 	Cache *Cache
+	// World has the time of writes.
+	World *simulation.World
 }
 
 // A Kind keeps the managed fields of one resource in one version. It is safe
@@ -39,6 +42,7 @@ type Kind struct {
 	// reset are the fields that are not owned by who writes them, as a set.
 	reset   []node
 	cache   *Cache
+	world   *simulation.World
 	workers sync.Pool // of *worker
 }
 
@@ -62,7 +66,7 @@ func New(config Config) *Kind {
 	of := schemaOf{typed.Schema(), *typed.TypeRef().NamedType}
 	k := &Kind{
 		version: v, gvk: v.GVK, apiVersion: v.GVK.GroupVersion().String(), subresource: config.Subresource,
-		schema: of, root: of.root(), goType: reflect.TypeOf(sample), cache: config.Cache,
+		schema: of, root: of.root(), goType: reflect.TypeOf(sample), cache: config.Cache, world: config.World,
 	}
 	if k.cache == nil {
 		k.cache = &Cache{}

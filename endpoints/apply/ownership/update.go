@@ -94,13 +94,14 @@ func (k *Kind) update(w *worker, live, obj codec.Object, entries []entry, manage
 		e := &entries[i]
 		if e.owner == self && len(own) > 0 {
 			owned = true
+			e.time = k.now()
 			e.add(w, changes, own)
 		} else if left := w.subtract(e.nodes, changes); !sameNodes(left, e.nodes) {
 			e.setNodes(left)
 		}
 	}
 	if !owned {
-		entries = append(entries, entry{owner: self, nodes: own, changed: true, time: now()})
+		entries = append(entries, entry{owner: self, nodes: own, changed: true, time: k.now()})
 	}
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return len(e.nodes) == 0 })
 	return k.capUpdaters(w, entries), nil
@@ -108,7 +109,6 @@ func (k *Kind) update(w *worker, live, obj codec.Object, entries []entry, manage
 
 // add gives an entry what its manager changed just now.
 func (e *entry) add(w *worker, changes, own []node) {
-	e.time = now()
 	left := w.subtract(e.nodes, changes)
 	if contains(left, own) {
 		if !sameNodes(left, e.nodes) {

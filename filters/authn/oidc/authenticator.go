@@ -12,6 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -20,8 +21,10 @@ type Config struct {
 	Configuration *Configuration
 	// Disallowed are issuers that are no provider's: those of service accounts.
 	Disallowed []string
-	Logger     *slog.Logger
-	Metrics    *Metrics
+	// Networks are the ways to providers whose configuration chooses one.
+	Networks egress.Networks
+	Logger   *slog.Logger
+	Metrics  *Metrics
 }
 
 // Authenticators verify the tokens of all providers of a configuration. They are
@@ -110,7 +113,7 @@ func newProvider(config *Config, a *Authenticator, compiler *compiler, at *field
 	}
 	p.checkEmail(a, compiler, at.Child("claimMappings", "username", "expression"))
 	var err error
-	p.keys, err = newKeys(&a.Issuer, func(err error) {
+	p.keys, err = newKeys(&a.Issuer, config.Networks, func(err error) {
 		config.Metrics.fetched(a.Issuer.URL, err)
 		if err != nil {
 			config.Logger.Error("the keys of an OpenID Connect provider cannot be fetched", "issuer", a.Issuer.URL, "err", err)

@@ -47,6 +47,12 @@ type Issuer struct {
 	EgressSelectorType   string   `json:"egressSelectorType,omitempty"`
 }
 
+// Values of EgressSelectorType.
+const (
+	egressControlPlane = "controlplane"
+	egressCluster      = "cluster"
+)
+
 // ClaimRule is a condition on the claims of a token.
 type ClaimRule struct {
 	Claim         string `json:"claim,omitempty"`

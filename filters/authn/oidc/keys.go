@@ -48,15 +48,12 @@ type fetched struct {
 	at   time.Time
 }
 
-func newKeys(issuer *Issuer, onFetch func(error)) (*keys, error) {
-	if egress := issuer.EgressSelectorType; egress != "" { // there is no --egress-selector-config-file to look into
-		return nil, fmt.Errorf("oidc: egress lookup required with egress selector type %q", egress)
-	}
+func newKeys(issuer *Issuer, networks egress.Networks, onFetch func(error)) (*keys, error) {
 	u, err := url.Parse(issuer.URL)
 	if err != nil {
 		return nil, err
 	}
-	transport, err := (&egress.Target{URL: u, CABundle: []byte(issuer.CertificateAuthority)}).Transport()
+	transport, err := (&egress.Target{URL: u, CABundle: []byte(issuer.CertificateAuthority), Dial: issuer.dial(networks)}).Transport()
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +68,17 @@ func keysFrom(client *http.Client, issuer, discoveryURL string, onFetch func(err
 	k := &keys{issuer: issuer, discoveryURL: discoveryURL, client: client, onFetch: onFetch}
 	k.fetched.Store(&fetched{})
 	return k
+}
+
+// dial returns the way to a provider, which is direct unless it chooses another.
+func (issuer *Issuer) dial(networks egress.Networks) egress.Dial {
+	switch issuer.EgressSelectorType {
+	case egressControlPlane:
+		return networks.ControlPlane
+	case egressCluster:
+		return networks.Cluster
+	}
+	return nil
 }
 
 // verify returns the payload of a token that one of the keys has signed.

@@ -242,7 +242,6 @@ func TestConfigurations(t *testing.T) {
 		"issuer: {url: https://x, audiences: [a], discoveryURL: 'https://x/'}\n" + named:                                  "discoveryURL must be different from URL",
 		"issuer: {url: https://x, audiences: [a], certificateAuthority: nonsense}\n" + named:                              `jwt[0].issuer.certificateAuthority: Invalid value: "<omitted>": data does not contain any valid RSA or ECDSA certificates`,
 		"issuer: {url: https://x, audiences: [a], egressSelectorType: etcd}\n" + named:                                    "egress selector must be either controlplane or cluster",
-		"issuer: {url: https://x, audiences: [a], egressSelectorType: cluster}\n" + named:                                 `oidc: egress lookup required with egress selector type "cluster"`,
 		"claimMappings: {username: {claim: sub}}":                                                                         "claimMappings.username.prefix: Required value",
 		"claimMappings: {username: {}}":                                                                                   "claim or expression is required",
 		"claimMappings: {username: {claim: sub, expression: claims.sub}}":                                                 "claim and expression can't both be set",

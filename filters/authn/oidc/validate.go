@@ -76,10 +76,10 @@ func validateIssuer(issuer *Issuer, at *field.Path, disallowed []string) field.E
 	if ca := issuer.CertificateAuthority; ca != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(ca)) {
 		errs = append(errs, field.Invalid(at.Child("certificateAuthority"), "<omitted>", "data does not contain any valid RSA or ECDSA certificates"))
 	}
-	switch issuer.EgressSelectorType {
-	case "", "controlplane", "cluster":
+	switch selector := issuer.EgressSelectorType; selector {
+	case "", egressControlPlane, egressCluster:
 	default:
-		errs = append(errs, field.Invalid(at.Child("egressSelectorType"), issuer.EgressSelectorType, "egress selector must be either controlplane or cluster"))
+		errs = append(errs, field.Invalid(at.Child("egressSelectorType"), selector, "egress selector must be either controlplane or cluster"))
 	}
 	return errs
 }

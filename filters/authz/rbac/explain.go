@@ -79,17 +79,11 @@ func (a *Authorizer) Explain(q *authorizer.Attributes, most int) []Grant {
 // everywhere calls f with the bindings of a user, those of the whole cluster first, whatever
 // their namespaces.
 func (x *index) everywhere(user *request.User, f func(subject, *binding)) {
-	each := func(s subject, g *grants) {
-		if g != nil {
-			for _, b := range slices.Concat(g.cluster, g.namespaced) {
-				f(s, b)
-			}
+	x.grants(user, func(s subject, g *grants) {
+		for _, b := range slices.Concat(g.cluster, g.namespaced) {
+			f(s, b)
 		}
-	}
-	each(subject{name: user.Name}, x.users[user.Name])
-	for _, group := range user.Groups {
-		each(subject{name: group, group: true}, x.groups[group])
-	}
+	})
 }
 
 // lacks names the parts of a question that a rule does not have; none where it allows.

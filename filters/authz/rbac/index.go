@@ -17,6 +17,7 @@ type binding struct {
 	namespace, name string
 	role            *role
 	subjects        []subject
+	slot            int // in role.bindings
 }
 
 // subject is whom a binding grants a role to. A service account is the user of its
@@ -41,6 +42,8 @@ type index struct {
 	bindings map[roleKey]*binding // by namespace and name
 	users    map[string]*grants
 	groups   map[string]*grants
+	// sets are what was made of grants for lists over all namespaces; nil: none is kept.
+	sets *namespaceSets
 }
 
 func newIndex() index {
@@ -115,7 +118,9 @@ func (x *index) setRole(key roleKey, policies []rbacv1.PolicyRule) {
 		r = &role{key: key}
 		x.roles[key] = r
 	}
-	r.setRules(policies)
+	if r.setRules(policies) {
+		x.sets.roleChanged(r)
+	}
 }
 
 func (x *index) removeRole(key roleKey) {
@@ -124,6 +129,7 @@ func (x *index) removeRole(key roleKey) {
 		return
 	}
 	*r = role{key: key, missing: true, bindings: r.bindings}
+	x.sets.roleChanged(r)
 	x.forget(r)
 }
 
@@ -146,7 +152,7 @@ func (x *index) eachBinding(cluster bool, yield func(roleKey) bool) {
 }
 
 func (x *index) forget(r *role) {
-	if r.missing && r.bindings == 0 {
+	if r.missing && len(r.bindings) == 0 {
 		delete(x.roles, r.key)
 	}
 }
@@ -163,12 +169,13 @@ func (x *index) setBinding(at roleKey, ref rbacv1.RoleRef, listed []rbacv1.Subje
 		r = &role{key: key, missing: true}
 		x.roles[key] = r
 	}
-	r.bindings++
 	b := &binding{namespace: at.namespace, name: at.name, role: r, subjects: subjectsOf(listed, at.namespace)}
+	r.addBinding(b)
 	x.bindings[at] = b
 	for i := range b.subjects {
 		x.grantsTo(&b.subjects[i]).add(b)
 	}
+	x.sets.bindingChanged(b)
 }
 
 func (x *index) removeBinding(at roleKey) {
@@ -177,7 +184,8 @@ func (x *index) removeBinding(at roleKey) {
 		return
 	}
 	delete(x.bindings, at)
-	b.role.bindings--
+	x.sets.bindingChanged(b)
+	b.role.removeBinding(b)
 	x.forget(b.role)
 	for i := range b.subjects {
 		s := &b.subjects[i]

@@ -33,6 +33,7 @@ func follow[T codec.Object](a *Authorizer, metrics *reflector.Metrics, name stri
 		Set:    func(at types.NamespacedName, obj T) { set(keyOf(at), obj) },
 		Remove: func(at types.NamespacedName) { remove(keyOf(at)) },
 		Names:  names,
+		At:     a.index.at,
 	})
 }
 

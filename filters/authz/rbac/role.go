@@ -38,23 +38,37 @@ type role struct {
 	// byResource finds the rules of a large role by the words of their resources;
 	// nil: all are looked at.
 	byResource map[string][]uint32
-	// bindings counts those that name the role. A missing role without any is
-	// forgotten.
-	bindings int
+	// bindings are those that name the role, each at its slot. A missing role without
+	// any is forgotten.
+	bindings []*binding
+}
+
+func (r *role) addBinding(b *binding) {
+	b.slot = len(r.bindings)
+	r.bindings = append(r.bindings, b)
+}
+
+func (r *role) removeBinding(b *binding) {
+	last := len(r.bindings) - 1
+	moved := r.bindings[last]
+	r.bindings[b.slot], moved.slot = moved, b.slot
+	r.bindings[last] = nil
+	r.bindings = r.bindings[:last]
 }
 
 // manyRules is how many rules a role has that gets an index of them.
 const manyRules = 8
 
-// setRules replaces the rules.
-func (r *role) setRules(policies []rbacv1.PolicyRule) {
-	r.missing, r.rules, r.byResource = false, nil, nil
-	r.rules = slices.Grow(r.rules, len(policies))
+// setRules replaces the rules, and reports whether they are others.
+func (r *role) setRules(policies []rbacv1.PolicyRule) (changed bool) {
+	rules := make([]rule, len(policies))
 	for i := range policies {
-		r.rules = append(r.rules, ruleOf(&policies[i]))
+		rules[i] = ruleOf(&policies[i])
 	}
+	changed = !slices.Equal(r.rules, rules)
+	r.missing, r.rules, r.byResource = false, rules, nil
 	if len(r.rules) <= manyRules {
-		return
+		return changed
 	}
 	r.byResource = map[string][]uint32{}
 	for i := range r.rules {
@@ -62,6 +76,7 @@ func (r *role) setRules(policies []rbacv1.PolicyRule) {
 			r.byResource[word] = append(r.byResource[word], uint32(i))
 		}
 	}
+	return changed
 }
 
 func (r *role) allows(q *question) bool {

@@ -71,9 +71,9 @@ func (s *Store) expireKeys() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		wait := time.Hour
+		wait, moved := time.Hour, s.world.Moved()
 		if at := s.expiries.peek(); at > 0 {
-			wait = min(wait, time.Until(time.Unix(at, 0)))
+			wait = min(wait, s.world.Until(time.Unix(at, 0)))
 		}
 		timer.Reset(wait)
 		select {
@@ -81,12 +81,14 @@ func (s *Store) expireKeys() {
 			return
 		case <-s.expiries.sooner:
 			continue
+		case <-moved:
 		case <-timer.C:
 		}
-		if at := s.expiries.peek(); at == 0 || at > time.Now().Unix() {
+		now := s.world.Now().Unix()
+		if at := s.expiries.peek(); at == 0 || at > now {
 			continue
 		}
-		s.expireDue(time.Now().Unix())
+		s.expireDue(now)
 	}
 }
 

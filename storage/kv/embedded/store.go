@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/history"
 )
@@ -42,6 +43,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// FS replaces the operating system's files, for fault injection.
 	FS vfs.FS
+	// World has the time that keys expire by; nil is the real one.
+	World *simulation.World
 	// stallAfter replaces the constant of that name, for tests.
 	stallAfter time.Duration
 	// now replaces the machine's clock, for tests; nil is time.Now.
@@ -112,6 +115,7 @@ type Store struct {
 	}
 
 	expiries expiries
+	world    *simulation.World // that they are judged by
 
 	// ctx ends when Close begins.
 	ctx    context.Context
@@ -131,7 +135,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, acceptLost: cfg.AcceptLostWrites}
+	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, acceptLost: cfg.AcceptLostWrites, world: cfg.World}
 	if s.retention == 0 {
 		s.retention = DefaultRetention
 	}

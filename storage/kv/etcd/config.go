@@ -1,16 +1,19 @@
 package etcd
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 )
 
 // Defaults of a Config.
@@ -43,6 +46,8 @@ type Config struct {
 	// CompactionInterval is how often history older than that is forgotten. 0
 	// or less: this client compacts nothing by itself.
 	CompactionInterval time.Duration
+	// Dial connects to etcd; nil does directly.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger receives what an operator should know; nil discards.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
@@ -125,4 +130,17 @@ func (c Config) tls() (*tls.Config, error) {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return config, nil
+}
+
+// dialOptions has gRPC connect by Dial, if there is one.
+func (c Config) dialOptions() []grpc.DialOption {
+	if c.Dial == nil {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		if u, err := url.Parse(address); err == nil && u.Host != "" { // it has been an endpoint, or the address of one
+			address = u.Host
+		}
+		return c.Dial(ctx, "tcp", address)
+	})}
 }

@@ -119,10 +119,10 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 		DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallSendMsgSize:   maxSend,
 		MaxUnaryRetries:      1, // call decides
-		DialOptions: []grpc.DialOption{
+		DialOptions: append(s.config.dialOptions(),
 			grpc.WithConnectParams(connect),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(maxSend)),
-		},
+		),
 		Logger: zap.NewNop(),
 	})
 	if err != nil {

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"mainstay.dev/mainstay/filters/faults"
+	"mainstay.dev/mainstay/simulation"
+)
+
+// testFlags are the flags of servers for tests.
+type testFlags struct {
+	faults bool
+	seed   uint64
+	time   string
+}
+
+// Names of them.
+const (
+	faultsFlag   = "test-faults"
+	testSeedFlag = "test-seed"
+	testTimeFlag = "test-time"
+)
+
+func (f *serveFlags) testing(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.tests.faults, faultsFlag, false, "let administrators make requests fail, by "+faults.Path+", and move the clock, by "+faults.ClockPath+"; for tests alone: see docs/testing.md")
+	flags.Uint64Var(&f.tests.seed, testSeedFlag, 0, "make uids and generated names follow from this number; with --"+faultsFlag)
+	flags.StringVar(&f.tests.time, testTimeFlag, "", "where the clock stands until it is moved, as 2030-01-02T15:04:05Z; with --"+faultsFlag)
+}
+
+// simulate configures what the flags for tests say.
+func (f *serveFlags) simulate() error {
+	if !f.tests.faults {
+		for _, name := range []string{testSeedFlag, testTimeFlag} {
+			if f.all.Changed(name) {
+				return fmt.Errorf("--%s is only for servers with --%s", name, faultsFlag)
+			}
+		}
+		return nil
+	}
+	config := simulation.Config{Seed: f.tests.seed}
+	if f.tests.time != "" {
+		var err error
+		if config.Time, err = time.Parse(time.RFC3339, f.tests.time); err != nil {
+			return fmt.Errorf("--%s: %w", testTimeFlag, err)
+		}
+	}
+	f.config.Faults, f.config.World = new(faults.Set), simulation.New(config)
+	return nil
+}

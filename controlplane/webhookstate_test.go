@@ -1,0 +1,61 @@
+package controlplane
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// await sends a request until its answer has a text.
+func await(t *testing.T, c *ControlPlane, method, path, body, text string) {
+	t.Helper()
+	var answer string
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if _, answer = send(t, c, method, path, body); strings.Contains(answer, text) {
+			return
+		}
+	}
+	t.Fatalf("%s %s: %.500s\nwant %s", method, path, answer, text)
+}
+
+// TestWebhookState: a webhook that keeps failing is in the state of admission, and in an
+// event of its configuration, which the webhook cannot refuse; so is that it answers again.
+func TestWebhookState(t *testing.T) {
+	t.Parallel()
+	var answers atomic.Bool
+	configuration := configured(t, func(w http.ResponseWriter, r *http.Request) {
+		if !answers.Load() {
+			http.Error(w, "out of order", http.StatusBadGateway)
+			return
+		}
+		refuse(w, r)
+	})
+	c := newPlane(t, newEnv(t), "/webhooks")
+	expect(t, c, "POST", webhookConfigurations, configuration("all", "*/*"), 201, "")
+	const configMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"a"}}`
+	state := func() (state AdmissionState) {
+		_, body := send(t, c, "GET", AdmissionPath, "")
+		if err := json.Unmarshal([]byte(body), &state); err != nil || len(state.Webhooks) != 1 || len(state.Plugins) != len(AdmissionPlugins()) {
+			t.Fatalf("%v: %s", err, body)
+		}
+		return state
+	}
+	if s := state().Webhooks[0]; s.Spared || s.Failures != 0 || s.Kind != "ValidatingWebhookConfiguration" || s.Configuration != "all" || s.Webhook != "never.example.com" {
+		t.Errorf("%+v", s)
+	}
+	await(t, c, "POST", configMapsOfDefault, configMap, "in a row and is not asked again")
+	if s := state().Webhooks[0]; !s.Spared || s.Failures < 5 || !strings.Contains(s.LastFailure, "out of order") {
+		t.Errorf("%+v", s)
+	}
+	events := "/api/v1/events?fieldSelector=involvedObject.kind=ValidatingWebhookConfiguration,involvedObject.name=all,reason="
+	await(t, c, "GET", events+"WebhookSpared", "", "webhook never.example.com has failed")
+	answers.Store(true)
+	await(t, c, "POST", configMapsOfDefault, configMap, `denied the request: never`)
+	await(t, c, "GET", events+"WebhookAnswers", "", "webhook never.example.com answers again")
+	if s := state().Webhooks[0]; s.Spared || s.Failures != 0 || s.LastFailure != "" {
+		t.Errorf("%+v", s)
+	}
+}

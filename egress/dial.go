@@ -1,0 +1,43 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// Dial connects to an address, as net.Dialer.DialContext does.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Networks are how this server connects to what is in the networks that it knows. A
+// Dial that is nil connects directly, which is what all do by default.
+type Networks struct {
+	// ControlPlane leads to webhooks at URLs, those of authentication, authorization
+	// and audit included.
+	ControlPlane Dial
+	// Etcd leads to the store.
+	Etcd Dial
+	// Cluster leads to nodes, pods and services, and thereby to aggregated servers.
+	Cluster Dial
+}
+
+// Except returns a Dial that connects directly to one address, host:port. That of nil
+// is nil.
+func (d Dial) Except(address string) Dial {
+	if d == nil {
+		return nil
+	}
+	return func(ctx context.Context, network, to string) (net.Conn, error) {
+		if to == address {
+			return direct(ctx, network, to)
+		}
+		return d(ctx, network, to)
+	}
+}
+
+// dialTimeout bounds establishing a TCP connection.
+const dialTimeout = 30 * time.Second
+
+func direct(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
+}

@@ -1,0 +1,104 @@
+package selector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	konnectivity "sigs.k8s.io/apiserver-network-proxy/konnectivity-client/proto/client"
+)
+
+// tunnels connects through a konnectivity server, at a Unix socket. All tunnels share
+// one connection, each being a stream of it.
+type tunnels struct {
+	socket string
+	conn   *grpc.ClientConn
+}
+
+// newTunnels connects when the first tunnel is asked for.
+func newTunnels(socket string) (*tunnels, error) {
+	// A server that is back is to be used at once: what is asked for meanwhile fails.
+	connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}
+	connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = 100*time.Millisecond, time.Second
+	conn, err := grpc.NewClient("passthrough:///konnectivity",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // who may use the socket, its file says
+		grpc.WithConnectParams(connect), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of %s: %w", socket, err)
+	}
+	return &tunnels{socket: socket, conn: conn}, nil
+}
+
+// Close ends all tunnels.
+func (t *tunnels) Close() error { return t.conn.Close() }
+
+// dial is an egress.Dial.
+func (t *tunnels) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	// The tunnel outlives what it was opened for.
+	lifetime, cancel := context.WithCancel(context.Background())
+	done := context.AfterFunc(ctx, cancel)
+	tunnel, err := t.open(lifetime, cancel, address)
+	if !done() && err == nil {
+		err = errors.New("the tunnel was opened too late")
+	}
+	if err != nil {
+		cancel()
+		if ctx.Err() != nil {
+			err = proxyError{fmt.Errorf("dial %s by %s: %w", address, t.socket, context.Cause(ctx))}
+		}
+		return nil, err
+	}
+	return tunnel, nil
+}
+
+// open opens a stream and has the server connect to an address.
+func (t *tunnels) open(ctx context.Context, cancel func(), address string) (*tunnel, error) {
+	stream, err := konnectivity.NewProxyServiceClient(t.conn).Proxy(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open a tunnel by %s: %w", t.socket, err)
+	}
+	random := rand.Int64()
+	err = stream.Send(&konnectivity.Packet{
+		Type:    konnectivity.PacketType_DIAL_REQ,
+		Payload: &konnectivity.Packet_DialRequest{DialRequest: &konnectivity.DialRequest{Protocol: "tcp", Address: address, Random: random}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open a tunnel by %s: %w", t.socket, err)
+	}
+	id, err := dialled(stream, random)
+	if err != nil {
+		return nil, proxyError{fmt.Errorf("dial %s by %s: %w", address, t.socket, err)}
+	}
+	return &tunnel{stream: stream, id: id, cancel: cancel, address: address}, nil
+}
+
+// dialled returns the ID of the connection that was dialled as random.
+func dialled(stream konnectivity.ProxyService_ProxyClient, random int64) (id int64, err error) {
+	for {
+		packet, err := stream.Recv()
+		if err != nil {
+			return 0, err
+		}
+		if packet.GetCloseDial().GetRandom() == random {
+			return 0, errors.New("dial closed")
+		}
+		response := packet.GetDialResponse()
+		switch {
+		case response == nil || response.Random != random:
+		case response.Error != "":
+			return 0, errors.New(response.Error)
+		default:
+			return response.ConnectID, nil
+		}
+	}
+}

@@ -1,0 +1,160 @@
+// Package simulation is the time and the chance of a server for tests: a World whose
+// clock a test moves, and whose random numbers follow from a seed. A nil World is the real
+// one. Who shows or judges a time that clients see (timestamps, expiries), or makes up a uid
+// or a name, asks here; what a server measures for itself (timeouts, intervals) is not meant.
+//
+// Imports: nothing of ours.
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Config says what is simulated.
+type Config struct {
+	// Time, unless zero, is where the clock stands until it is moved. Otherwise it goes
+	// as the machine's does.
+	Time time.Time
+	// Seed, unless 0, makes uids and generated names follow from it.
+	Seed uint64
+}
+
+// World is a simulated world, or, where it is nil, the real one. It is safe for concurrent
+// use.
+type World struct {
+	config Config
+	mu     struct {
+		sync.Mutex
+		offset time.Duration
+		moved  chan struct{} // closed, and replaced, when the clock is moved
+		uses   map[string]uint64
+	}
+}
+
+// New returns a world.
+func New(config Config) *World {
+	w := &World{config: config}
+	w.mu.moved, w.mu.uses = make(chan struct{}), map[string]uint64{}
+	return w
+}
+
+// Now returns the time.
+func (w *World) Now() time.Time {
+	if w == nil {
+		return time.Now()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.config.Time
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return now.Add(w.mu.offset)
+}
+
+// Shifted returns the machine's time, moved as the clock was. It is for what is issued by the
+// machine's clock, such as certificates: they end when the clock is moved that far, wherever
+// it stood at first.
+func (w *World) Shifted() time.Time {
+	if w == nil {
+		return time.Now()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.mu.offset)
+}
+
+// Until returns how long it is until a time, if the clock is not moved.
+func (w *World) Until(t time.Time) time.Duration { return t.Sub(w.Now()) }
+
+// lookAgain is how long Patience is at most in a simulated world.
+const lookAgain = 20 * time.Millisecond
+
+// Patience returns how long to wait of d before looking again: all of it, unless the clock
+// may be moved meanwhile.
+func (w *World) Patience(d time.Duration) time.Duration {
+	if w == nil {
+		return d
+	}
+	return min(d, lookAgain)
+}
+
+// Advance moves the clock. It must not be called on nil.
+func (w *World) Advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.offset += d
+	close(w.mu.moved)
+	w.mu.moved = make(chan struct{})
+}
+
+// Moved returns a channel that is closed when the clock is moved; nil in the real world.
+func (w *World) Moved() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.moved
+}
+
+// Random returns random numbers for a purpose, such as the name of an object. With a seed,
+// they follow from it, from the purpose and from how often that was there before, whatever
+// else happens meanwhile.
+func (w *World) Random(purpose ...string) *rand.Rand {
+	if w == nil || w.config.Seed == 0 {
+		return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	return w.following(strings.Join(purpose, "\x00"))
+}
+
+func (w *World) following(purpose string) *rand.Rand {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	input := binary.BigEndian.AppendUint64([]byte(purpose), w.config.Seed)
+	input = binary.BigEndian.AppendUint64(input, w.mu.uses[purpose])
+	w.mu.uses[purpose]++
+	sum := sha256.Sum256(input)
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
+}
+
+// UID returns a new uid for a purpose, as Random has it.
+func (w *World) UID(purpose ...string) types.UID {
+	if w == nil || w.config.Seed == 0 {
+		return types.UID(uuid.NewString())
+	}
+	random := w.following("uid of " + strings.Join(purpose, "\x00"))
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:], random.Uint64())
+	binary.BigEndian.PutUint64(id[8:], random.Uint64())
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4
+	return types.UID(id.String())
+}
+
+type worldKey struct{}
+
+// With returns a context of a world.
+func With(ctx context.Context, w *World) context.Context {
+	if w == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, worldKey{}, w)
+}
+
+// From returns the world of a context; nil, the real one, where it has none.
+func From(ctx context.Context) *World {
+	w, _ := ctx.Value(worldKey{}).(*World)
+	return w
+}
+
+// Now returns the time of a context's world.
+func Now(ctx context.Context) time.Time { return From(ctx).Now() }

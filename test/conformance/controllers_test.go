@@ -1,0 +1,209 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// controllersPatience bounds the wait for what controllers do.
+const controllersPatience = time.Minute
+
+// TestControllers replays what kube-controller-manager was recorded to do where the server does it. Controllers act when
+// they come to it: an answer is asked for until it is the recorded one, and the events of a watch are compared object by
+// object.
+func TestControllers(t *testing.T) {
+	t.Parallel()
+	srv := testserver.New(t, testserver.Options{Flags: []string{"--service-cluster-ip-range=10.96.0.0/12"}})
+	for _, scenario := range readRecording(t, "controllers/loops").Scenarios {
+		t.Run(scenario.Name, func(t *testing.T) {
+			t.Parallel()
+			replayer, err := NewReplayer(srv.RESTConfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			replayControllers(t, replayer, scenario)
+		})
+	}
+}
+
+// unlike are steps whose answers differ for a reason.
+var unlike = map[string]string{
+	"namespace-deletion 7":       "the recorder came before the controller",
+	"namespace-deletion 10":      "the controller may have marked the object by then",
+	"cluster-role-aggregation 5": "the recorded server is a fork, whose roles have other rules",
+	"cluster-role-aggregation 6": "the recorded server is a fork, whose roles have other rules",
+}
+
+func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*controllersPatience)
+	defer cancel()
+	memory := NewMemory()
+	watches := map[int]*openWatch{}
+	for i, step := range scenario.Steps {
+		if isWatch(step) {
+			resp, err := r.send(ctx, scenario, step, memory)
+			if err != nil {
+				t.Fatalf("%d %s: %v", step.Number, step.Name, err)
+			}
+			watches[i] = follow(step, resp)
+			defer watches[i].close()
+			continue
+		}
+		var differences []string
+		testserver.Eventually(t, controllersPatience, func() error {
+			var err error
+			if differences, err = r.tryStep(ctx, scenario, step, memory); err == nil && len(differences) > 0 && step.Request.Method == http.MethodGet {
+				err = errors.New(strings.Join(differences, "\n"))
+			}
+			if err != nil {
+				return fmt.Errorf("%d %s: %w", step.Number, step.Name, err)
+			}
+			return nil
+		})
+		for _, difference := range differences {
+			t.Errorf("%d %s: %s", step.Number, step.Name, difference)
+		}
+		if step.Request.Method == http.MethodPost && changesDefinitions(step) {
+			if err := r.AwaitDefinitions(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, watch := range watches {
+		if err := watch.awaitObjects(); err != nil {
+			t.Errorf("%d %s: %v", scenario.Steps[i].Number, scenario.Steps[i].Name, err)
+		}
+	}
+}
+
+// tryStep sends a request, and returns how its answer differs; an error where its status does.
+func (r *Replayer) tryStep(ctx context.Context, scenario Scenario, step Step, memory *Memory) ([]string, error) {
+	resp, err := r.send(ctx, scenario, step, memory)
+	if err != nil {
+		return nil, err
+	}
+	got, err := readAnswer(resp)
+	if err != nil {
+		return nil, err
+	}
+	if got.status != step.Response.Status {
+		return nil, fmt.Errorf("%d %.500s", got.status, got.body)
+	}
+	if step.Request.Method != http.MethodGet {
+		compareAnswer(&Comparison{Memory: memory}, step, got) // learns what the server has chosen
+	}
+	if unlike[fmt.Sprint(scenario.Name, " ", step.Number)] != "" {
+		return nil, nil
+	}
+	return unlikeMasked(step.Response.Body, got.body), nil
+}
+
+// unlikeMasked compares two answers but for what servers invent.
+func unlikeMasked(want, got json.RawMessage) []string {
+	c := &Comparison{Memory: NewMemory()}
+	compareRaw(c, "", masked(want), masked(got))
+	return c.Differences
+}
+
+// invented matches what servers invent in JSON, besides what volatile does.
+var invented = []*regexp.Regexp{
+	regexp.MustCompile(`"(?:resourceVersion|continue)":\s*"\d+"`),
+	regexp.MustCompile(`"LS0tLS1CRUdJTi[A-Za-z0-9+/=]*"`), // a PEM block in base64
+	regexp.MustCompile(`-----BEGIN [^"]*-----`),
+	regexp.MustCompile(`"ZXlK[A-Za-z0-9+/=]*"`), // a token in base64
+	regexp.MustCompile(`"X509SHA256=[0-9a-f]{64}"`),
+}
+
+// masked is JSON in which all that servers invent is the same.
+func masked(text json.RawMessage) json.RawMessage {
+	s := volatile.ReplaceAllString(string(text), "…")
+	for _, pattern := range invented {
+		s = pattern.ReplaceAllStringFunc(s, func(found string) string {
+			if key, _, ok := strings.Cut(found, ":"); ok && strings.HasPrefix(found, `"`) {
+				return key + `:"1"`
+			}
+			if strings.HasPrefix(found, `"`) {
+				return `"…"`
+			}
+			return "…"
+		})
+	}
+	return json.RawMessage(s)
+}
+
+// awaitObjects waits until the events of each object of a watch are the recorded ones.
+func (w *openWatch) awaitObjects() error {
+	recorded, err := recordedEvents(w.step.Response)
+	if err != nil {
+		return err
+	}
+	want := byObject(withoutBookmarks(recorded))
+	var events []Event
+	patience := time.After(controllersPatience)
+	for {
+		differences := unlikeObjects(want, byObject(events))
+		if len(differences) == 0 {
+			return nil
+		}
+		select {
+		case line := <-w.lines:
+			var event Event
+			if err := json.Unmarshal(line, &event); err != nil {
+				return fmt.Errorf("read an event: %w", err)
+			}
+			events = append(events, withoutBookmarks([]Event{event})...)
+		case err := <-w.ended:
+			return fmt.Errorf("the stream ended (%w), but\n%s", err, strings.Join(differences, "\n"))
+		case <-patience:
+			return fmt.Errorf("still\n%s", strings.Join(differences, "\n"))
+		}
+	}
+}
+
+// byObject sorts events by the names of their objects.
+func byObject(events []Event) map[string][]Event {
+	sorted := map[string][]Event{}
+	for _, event := range events {
+		var object struct {
+			Metadata struct{ Namespace, Name string }
+		}
+		_ = json.Unmarshal(event.Object, &object) // one without a name is compared as that
+		name := object.Metadata.Namespace + "/" + object.Metadata.Name
+		sorted[name] = append(sorted[name], event)
+	}
+	return sorted
+}
+
+// unlikeObjects says which recorded events are missing of objects. There may be others between them: kube-controller-manager
+// waits for seconds where the server goes on at once, and tells so.
+func unlikeObjects(want, got map[string][]Event) []string {
+	var differences []string
+	for name, events := range want {
+		found := 0
+		for _, event := range got[name] {
+			if found < len(events) && event.Type == events[found].Type && len(unlikeMasked(events[found].Object, event.Object)) == 0 {
+				found++
+			}
+		}
+		if found == len(events) {
+			continue
+		}
+		differences = append(differences, fmt.Sprintf("%s: event %d, %s, has not come", name, found, events[found].Type))
+		if found < len(got[name]) {
+			near := got[name][found]
+			differences = append(differences, fmt.Sprintf("%s: there is %s, with differences %q", name, near.Type, unlikeMasked(events[found].Object, near.Object)))
+		}
+	}
+	slices.Sort(differences)
+	return differences
+}

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// mainstayRun returns "mainstay run" with arguments.
+func mainstayRun(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	binary, err := testserver.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exec.CommandContext(t.Context(), binary, append([]string{"run"}, args...)...)
+}
+
+// bashTest is a test in bash; $0 is a program that is kubectl where KUBECTL says so.
+const bashTest = `set -euo pipefail
+kubectl() { env "$KUBECTL=1" "$0" "$@"; }
+kubectl create configmap settings --from-literal=colour=blue
+[ "$(kubectl get configmap settings -o jsonpath={.data.colour})" = blue ]
+if kubectl --context=jane get secrets; then exit 1; fi
+kubectl delete namespace kube-node-lease --wait
+echo content`
+
+// TestRunBash: mainstay run -- bash.
+func TestRunBash(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash")
+	}
+	kubectl, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := mainstayRun(t, "--users=jane:developers", "--", bash, "-c", bashTest, kubectl)
+	run.Env = append(os.Environ(), "KUBECTL="+runAsKubectl, "HOME="+t.TempDir())
+	if out, err := run.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "content\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// fetchPatience bounds how long packages are waited for.
+const fetchPatience = 2 * time.Minute
+
+// TestRunNode: mainstay run -- npm test, with @kubernetes/client-node. It is skipped where
+// there is no Node.js, or its packages cannot be fetched.
+func TestRunNode(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("packages of npm are not fetched with -short")
+	}
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("there is no %s: @kubernetes/client-node is not tested", program)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/node")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), fetchPatience)
+	defer cancel()
+	fetch := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+	fetch.Dir = dir
+	if out, err := fetch.CombinedOutput(); err != nil {
+		t.Skipf("the packages of npm cannot be fetched: %v\n%s", err, out)
+	}
+	run := mainstayRun(t, "--users=jane:developers", "--", "npm", "test")
+	run.Dir = dir
+	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "client-node is content\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
