@@ -46,7 +46,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		filters.Impersonate(filters.ImpersonateConfig{
 			Authorizer: i.authorizer, Constrained: i.rows.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
 		}),
-		filters.MaxInFlight(i.options.MaxRequestsInFlight, i.options.MaxMutatingInFlight, i.env.Requests, onError),
+		i.limits(onError),
 		filters.Authorize(i.authorizer, i.views(), i.env.Logger, onError),
 	)
 }

@@ -17,10 +17,10 @@
 // controllers/storagemigration, controllers/storageprotection,
 // controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
 // feature, filters, filters/authn, filters/authz, filters/authz/abac,
-// filters/authz/node, filters/authz/rbac, kubelet, local, memory, openapi, proxy,
-// quota, registry, request, rest, route, serviceaccount, simulation, storage,
-// storage/cache, storage/factory, storage/kv, storage/reflector, telemetry,
-// webhook.
+// filters/authz/node, filters/authz/rbac, flowcontrol, kubelet, local, memory,
+// openapi, proxy, quota, registry, request, rest, route, serviceaccount,
+// simulation, storage, storage/cache, storage/factory, storage/kv,
+// storage/reflector, telemetry, webhook.
 package controlplane
 
 import (

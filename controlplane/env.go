@@ -26,6 +26,7 @@ import (
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
 	"mainstay.dev/mainstay/filters/authz"
+	"mainstay.dev/mainstay/flowcontrol"
 	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
@@ -153,6 +154,7 @@ type Metrics struct {
 	Policies       *policies.Metrics
 	PodSecurity    *plugin.PodSecurityMetrics
 	Audit          *audit.Metrics
+	FlowControl    *flowcontrol.Metrics
 }
 
 // NewMetrics registers the metrics of control planes.
@@ -199,6 +201,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	if m.Audit, err = audit.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.FlowControl, err = flowcontrol.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	return m, nil

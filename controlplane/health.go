@@ -34,8 +34,8 @@ func (l *loop) check(context.Context) error {
 
 // checks returns the health checks by path, under kube-apiserver's names and in its
 // order. Checks of features that this server does not have are left out:
-// loopback-serving-certificate and the hooks of flow control's queues, address
-// repair, peer proxies, object counts and admission's informers.
+// loopback-serving-certificate and the hooks of address repair, peer proxies, object
+// counts and admission's informers.
 func (i *instance) checks() map[string][]telemetry.Check {
 	hooks := i.postStartHooks()
 	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
@@ -59,10 +59,10 @@ func (i *instance) storageCheck(name string, timeout time.Duration) telemetry.Ch
 	}}
 }
 
-// informersRunning returns nil while the reflectors of roles, definitions and registrations
+// informersRunning returns nil while the reflectors of roles, flow schemas, definitions and registrations
 // run; they are loaded before that.
 func (i *instance) informersRunning(ctx context.Context) error {
-	return errors.Join(i.rightsLoop.check(ctx), i.webhooksLoop.check(ctx), i.policiesLoop.check(ctx), i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
+	return errors.Join(i.rightsLoop.check(ctx), i.flowLoop.check(ctx), i.webhooksLoop.check(ctx), i.policiesLoop.check(ctx), i.customLoop.check(ctx), i.aggregatedLoop.check(ctx))
 }
 
 // postStartHooks returns the checks of the post-start hooks. Several of
@@ -81,6 +81,12 @@ func (i *instance) postStartHooks() []telemetry.Check {
 	}
 	for _, name := range i.env.Hooks {
 		add("poststarthook/"+name, done)
+	}
+	if i.options.WithoutPriorityAndFairness {
+		add("poststarthook/max-in-flight-filter", done)
+	} else {
+		add("poststarthook/priority-and-fairness-config-consumer", i.flowLoop.check)
+		add("poststarthook/priority-and-fairness-filter", done)
 	}
 	add("poststarthook/start-apiextensions-informers", definitions)
 	add("poststarthook/start-apiextensions-controllers", definitions)

@@ -30,6 +30,7 @@ import (
 	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/filters/authz/node"
 	"mainstay.dev/mainstay/filters/authz/rbac"
+	"mainstay.dev/mainstay/flowcontrol"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/proxy"
@@ -55,6 +56,9 @@ type instance struct {
 	rights     []*reflector.Reflector // keep them up to date
 	tokens     authn.Tokens
 	audit      *filters.AuditConfig // nil: nothing is recorded
+	flow       *flowcontrol.Control // nil: --enable-priority-and-fairness=false
+	// flowReflectors keep it up to date.
+	flowReflectors []*reflector.Reflector
 	// local is how code inside this control plane reads and writes objects.
 	local *local.Access
 
@@ -91,9 +95,9 @@ type instance struct {
 	resources, handler http.Handler
 
 	// stop ends the goroutines that start began; running waits for them.
-	stop                                                                          context.CancelFunc
-	running                                                                       errgroup.Group
-	rightsLoop, policiesLoop, webhooksLoop, quotaLoop, customLoop, aggregatedLoop loop
+	stop                                                                                    context.CancelFunc
+	running                                                                                 errgroup.Group
+	rightsLoop, flowLoop, policiesLoop, webhooksLoop, quotaLoop, customLoop, aggregatedLoop loop
 }
 
 // newInstance builds a control plane, from the store up. It does no I/O but on the
@@ -103,7 +107,9 @@ func newInstance(c *ControlPlane) (*instance, error) {
 		env: c.env, prefix: c.prefix, options: c.options, lifetime: c.lifetime, paths: newPaths(), quotas: quota.New(),
 	}
 	for _, step := range []func() error{
-		i.openAuthorization, i.openFactory, i.buildRows, i.openQuotas, i.openTokens, i.openRights, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openPeers, i.openClusterAuth, i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
+		i.openAuthorization, i.openFlowControl, i.openFactory, i.buildRows, i.openQuotas, i.openTokens, i.openRights,
+		i.openFlowReflectors, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openPeers, i.openClusterAuth,
+		i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -160,6 +166,9 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.loadRights(ctx); err != nil {
 		return fmt.Errorf("load what decides about rights: %w", err)
 	}
+	if err := i.loadFlowControl(ctx); err != nil {
+		return fmt.Errorf("load the flow schemas and priority levels: %w", err)
+	}
 	if err := i.quotaReflector.Load(ctx); err != nil {
 		return fmt.Errorf("load the quotas: %w", err)
 	}
@@ -183,6 +192,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	if len(i.rights) > 0 {
 		i.run(lifetime, "rights", &i.rightsLoop, i.followRights)
 	}
+	i.runFlowControl(lifetime)
 	if i.audit != nil {
 		i.run(lifetime, "audit events", new(loop), i.audit.Sink.Run)
 	}
@@ -228,7 +238,12 @@ func (i *instance) run(ctx context.Context, what string, health *loop, f func(co
 }
 
 // wait waits for all goroutines that start began.
-func (i *instance) wait() { _ = i.running.Wait() }
+func (i *instance) wait() {
+	_ = i.running.Wait()
+	if i.flow != nil {
+		i.flow.Close()
+	}
+}
 
 // serveFiltered is the handler behind the filters: non-resource paths, or else the
 // API.

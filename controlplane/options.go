@@ -107,13 +107,16 @@ type Options struct {
 	// PassRedirects lets aggregated servers send clients elsewhere.
 	PassRedirects bool
 
-	MaxRequestsInFlight int           // 0: 400, NoLimit: any number
-	MaxMutatingInFlight int           // 0: 200, NoLimit: any number
-	RequestTimeout      time.Duration // 0: 60s
-	MinRequestTimeout   time.Duration // of watches; 0: 30m
-	GoAwayChance        float64
-	CORSAllowedOrigins  []string
-	HSTSDirectives      []string
+	// WithoutPriorityAndFairness (--enable-priority-and-fairness=false) limits requests
+	// by two numbers alone. Otherwise flow control shares the sum of both out.
+	WithoutPriorityAndFairness bool
+	MaxRequestsInFlight        int           // 0: 400, NoLimit: any number, of flow control none
+	MaxMutatingInFlight        int           // 0: 200, NoLimit: as above
+	RequestTimeout             time.Duration // 0: 60s
+	MinRequestTimeout          time.Duration // of watches; 0: 30m
+	GoAwayChance               float64
+	CORSAllowedOrigins         []string
+	HSTSDirectives             []string
 
 	// Audit says what is recorded of which requests, and where; it is changed from
 	// audit.NewOptions. The zero value records nothing.
@@ -210,7 +213,7 @@ func (o Options) Check() error {
 	if err := filters.CheckHSTS(o.HSTSDirectives); err != nil {
 		problem("--strict-transport-security-directives: %w", err)
 	}
-	return errors.Join(append(errs, o.Audit.Check(), o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkAdmission(), o.checkControllers(), o.checkPeers())...)
+	return errors.Join(append(errs, o.Audit.Check(), o.checkServiceRanges(), o.checkAuthorization(), o.checkTokens(), o.checkFlowControl(), o.checkAdmission(), o.checkControllers(), o.checkPeers())...)
 }
 
 // Gates returns the feature gates that are on. The options must have been checked.

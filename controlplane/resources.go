@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
@@ -19,12 +18,6 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/route"
 	"mainstay.dev/mainstay/storage"
-)
-
-// What flow control is configured by.
-var (
-	flowSchemas    = flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas").GroupResource()
-	priorityLevels = flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations").GroupResource()
 )
 
 // installAPI makes what answers for API resources and describes them.
@@ -107,17 +100,12 @@ func (i *instance) openRow(spec storage.Spec) (storage.Interface, error) {
 			Written: func(record *codec.Record) error { return i.aggregated.Observe(record) },
 			Deleted: func(name types.NamespacedName, revision int64) { i.aggregated.ObserveDeleted(name.Name, revision) },
 		}
-	case flowSchemas:
-		spec.Observer = &storage.Observer{Written: func(record *codec.Record) error { i.conditions.Schema(record.Name().Name); return nil }}
 	case quota.Resource():
 		spec.Observer = i.quotas.Observer()
-	case priorityLevels:
-		spec.Observer = &storage.Observer{
-			Written: func(record *codec.Record) error { i.conditions.Level(record.Name().Name); return nil },
-			Deleted: func(name types.NamespacedName, _ int64) { i.conditions.Level(name.Name) },
-		}
 	}
-	for _, observer := range []*storage.Observer{i.rightsObserver(spec.Resource), i.observeWebhooks(spec.Resource), i.observePolicies(spec.Resource)} {
+	for _, observer := range []*storage.Observer{
+		i.rightsObserver(spec.Resource), i.flowObserver(spec.Resource), i.observeWebhooks(spec.Resource), i.observePolicies(spec.Resource),
+	} {
 		spec.Observer = spec.Observer.And(observer)
 	}
 	return i.openNamespaced(spec)

@@ -62,6 +62,7 @@ const (
 	ResourceHealthStatusMessage                    Gate = "ResourceHealthStatusMessage"
 	RestartAllContainersOnContainerExits           Gate = "RestartAllContainersOnContainerExits"
 	SELinuxMount                                   Gate = "SELinuxMount"
+	SizeBasedListCostEstimate                      Gate = "SizeBasedListCostEstimate"
 	StorageVersionAPI                              Gate = "StorageVersionAPI"
 	StorageVersionMigrator                         Gate = "StorageVersionMigrator"
 	StrictIPCIDRValidation                         Gate = "StrictIPCIDRValidation"

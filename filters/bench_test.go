@@ -10,8 +10,15 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-// BenchmarkChain is what all filters but TLS and certificates cost a get.
+// BenchmarkChain is what all filters but TLS and certificates cost a get: with limits
+// of requests in flight, and with flow control.
 func BenchmarkChain(b *testing.B) {
+	metrics := newMetrics()
+	b.Run("limits", func(b *testing.B) { benchmarkChain(b, MaxInFlight(400, 200, metrics, writeError)) })
+	b.Run("flow control", func(b *testing.B) { benchmarkChain(b, FlowControl(newControl(b, 600), metrics, writeError)) })
+}
+
+func benchmarkChain(b *testing.B, limits Filter) {
 	metrics, drain := newMetrics(), NewDrain()
 	user := &request.User{Name: "admin", Groups: []string{request.GroupMasters}}
 	final := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })
@@ -19,7 +26,7 @@ func BenchmarkChain(b *testing.B) {
 		AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError),
 		Track(TrackConfig{Metrics: metrics, Logger: quiet(), Known: func(*request.Info) bool { return true }}),
 		CacheControl, drain.Filter(writeError), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}),
-		as(user), MaxInFlight(400, 200, metrics, writeError), Authorize(authz.Union{authz.Masters{}}, nil, quiet(), writeError))
+		as(user), limits, Authorize(authz.Union{authz.Masters{}}, nil, quiet(), writeError))
 	r := httptest.NewRequest("GET", "/api/v1/namespaces/a/configmaps/x", nil)
 	b.ReportAllocs()
 	for b.Loop() {

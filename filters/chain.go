@@ -3,7 +3,7 @@
 // authorization themselves are in authn and authz; filters here act on their
 // results. No filter serves a resource.
 //
-// Imports: audit, authorizer, filters/authn, request, telemetry.
+// Imports: audit, authorizer, filters/authn, flowcontrol, request, telemetry.
 package filters
 
 import (
@@ -53,7 +53,7 @@ type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
 // watches, and subresources of these names. It is for resources of aggregated
 // servers; for its own, a control plane asks the resource. Filters use
 // request.LongRunning, which RequestInfo sets. Such requests have no deadline, do
-// not count as in flight for MaxInFlight, and are ended when the server stops.
+// not count as in flight for MaxInFlight and FlowControl, and are ended when the server stops.
 func LongRunning(info *request.Info) bool {
 	if info == nil {
 		return false

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -34,8 +32,7 @@ func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError
 			if !l.begin() && !privileged(request.UserFrom(r.Context())) {
 				l.end()
 				countTerminated(metrics, r)
-				w.Header().Set("Retry-After", "1")
-				onError(w, r, apierrors.NewTooManyRequests("Too many requests, please try again later.", 1))
+				tooManyRequests(w, r, 1, onError)
 				return
 			}
 			defer l.end()

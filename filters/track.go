@@ -125,7 +125,7 @@ func (t *tracked) done(ctx context.Context, level slog.Level) {
 		t.config.Metrics.Aborted(t.labels)
 	}
 	took := time.Since(t.start)
-	t.config.Metrics.Done(t.labels, status, took, t.response.size)
+	t.config.Metrics.Done(t.labels, status, took, request.QueueWait(ctx), t.response.size)
 
 	logger := t.config.Logger
 	if !t.longRunning && took >= telemetry.SlowRequest {

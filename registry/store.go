@@ -49,6 +49,9 @@ var (
 	_ rest.CollectionDeleter = (*Store)(nil)
 )
 
+// Cached returns how many objects are in memory, as storage.Interface has it.
+func (s *Store) Cached() (objects, bytes int64, known bool) { return s.Storage.Cached() }
+
 // Get implements rest.Getter.
 func (s *Store) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
 	record, err := s.Storage.Get(ctx, name, storage.ReadOptions{ResourceVersion: options.ResourceVersion})

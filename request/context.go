@@ -57,6 +57,7 @@ type scope struct {
 	received         time.Time
 	original         *http.Request
 	longRunning      bool
+	queueWait        time.Duration
 	watchInitialized atomic.Pointer[func()]
 	warnings         Warnings
 	audit            *Audit     // nil: nothing is recorded
@@ -124,6 +125,21 @@ func Received(ctx context.Context) time.Time {
 		return s.received
 	}
 	return time.Time{}
+}
+
+// QueueWait returns for how long the request has waited for its turn.
+func QueueWait(ctx context.Context) time.Duration {
+	if s := from(ctx); s != nil {
+		return s.queueWait
+	}
+	return 0
+}
+
+// SetQueueWait records for how long the request has waited for its turn.
+func SetQueueWait(ctx context.Context, waited time.Duration) {
+	if s := from(ctx); s != nil {
+		s.queueWait = waited
+	}
 }
 
 // SetOriginal records the request as the listener made it, which it keeps for as

@@ -219,6 +219,7 @@ func TestDistrusted(t *testing.T) {
 // healthOfKubernetes is what a kube-apiserver was seen to check at /readyz, but for
 // what this server does not have.
 const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
+poststarthook/priority-and-fairness-config-consumer poststarthook/priority-and-fairness-filter
 poststarthook/start-apiextensions-informers poststarthook/start-apiextensions-controllers poststarthook/crd-informer-synced
 poststarthook/start-system-namespaces-controller poststarthook/start-cluster-authentication-info-controller
 poststarthook/start-kube-apiserver-identity-lease-controller poststarthook/start-kube-apiserver-identity-lease-garbage-collector poststarthook/storage-readiness

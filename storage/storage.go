@@ -99,6 +99,11 @@ type Interface interface {
 
 	// Count returns how many objects there are, in all namespaces.
 	Count(ctx context.Context) (int64, error)
+
+	// Cached returns how many objects are in memory, or were when that was last asked for, and
+	// the sum of their sizes as they are stored; false where that is not known. It reads no
+	// storage and takes no time.
+	Cached() (objects, bytes int64, known bool)
 }
 
 // UpdateFunc returns the object to store in place of the current one, which is nil

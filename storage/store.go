@@ -221,6 +221,9 @@ func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err e
 	return fmt.Errorf("get %s: %w", key, err)
 }
 
+// Cached implements Interface: nothing is in memory.
+func (s *Store) Cached() (objects, bytes int64, known bool) { return 0, 0, false }
+
 // Count implements Interface.
 func (s *Store) Count(ctx context.Context) (int64, error) {
 	res, err := s.backend.Range(ctx, kv.RangeRequest{Start: s.prefix, End: kv.PrefixEnd(s.prefix), CountOnly: true})

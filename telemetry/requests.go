@@ -34,6 +34,8 @@ type Requests struct {
 	handshakes   prometheus.Counter
 	mutating     Watermark
 	readOnly     Watermark
+	// queuedMutating and queuedReadOnly are of requests that wait for their turn.
+	queuedMutating, queuedReadOnly Watermark
 
 	// series holds the metrics of one kind of request by seriesKey: to find
 	// them by nine labels each costs more than to serve some requests.
@@ -90,7 +92,8 @@ func NewRequests(registerer prometheus.Registerer) *Requests {
 		}),
 	}
 	registerer.MustRegister(m.total, m.duration, m.sli, m.size, m.longRunning, m.terminations, m.aborts, m.postTimeout,
-		m.deprecated, m.watchEvents, m.watchSizes, m.handshakes, m.inFlightGauge("mutating", &m.mutating), m.inFlightGauge("readOnly", &m.readOnly))
+		m.deprecated, m.watchEvents, m.watchSizes, m.handshakes, m.inFlightGauge("mutating", &m.mutating), m.inFlightGauge("readOnly", &m.readOnly),
+		m.inQueueGauge("mutating", &m.queuedMutating), m.inQueueGauge("readOnly", &m.queuedReadOnly))
 	return m
 }
 
@@ -107,11 +110,12 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 func (m *Requests) inFlightGauge(kind string, mark *Watermark) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "apiserver_current_inflight_requests",
-		Help:        "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last second.",
-		ConstLabels: prometheus.Labels{"request_kind": kind},
-	}, func() float64 { return float64(mark.Highest()) })
+	return mark.gauge("apiserver_current_inflight_requests",
+		"[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last second.", kind)
+}
+
+func (m *Requests) inQueueGauge(kind string, mark *Watermark) prometheus.Collector {
+	return mark.gauge("apiserver_current_inqueue_requests", "[ALPHA] Maximal number of queued requests in this apiserver per request kind in last second.", kind)
 }
 
 // PostTimeout is the state of the handler of a request that timed out.
@@ -213,14 +217,14 @@ type series struct {
 	duration, sli, size prometheus.Observer
 }
 
-// Done counts an answered request: its status, how long it took and the bytes
-// of its body.
-func (m *Requests) Done(d Request, code int, took time.Duration, size int64) {
+// Done counts an answered request: its status, how long it took, for how long of that
+// it waited for its turn, and the bytes of its body.
+func (m *Requests) Done(d Request, code int, took, waited time.Duration, size int64) {
 	s := m.find(seriesKey{d, code})
 	s.total.Inc()
 	s.duration.Observe(took.Seconds())
 	if s.sli != nil {
-		s.sli.Observe(took.Seconds())
+		s.sli.Observe((took - waited).Seconds())
 	}
 	if s.size != nil {
 		s.size.Observe(float64(size))
@@ -317,7 +321,13 @@ func (m *Requests) Mutating() *Watermark { return &m.mutating }
 // ReadOnly is described at Mutating.
 func (m *Requests) ReadOnly() *Watermark { return &m.readOnly }
 
-// Watermark counts requests in flight and keeps their recent maximum. The zero
+// QueuedMutating and QueuedReadOnly count the requests that wait for their turn.
+func (m *Requests) QueuedMutating() *Watermark { return &m.queuedMutating }
+
+// QueuedReadOnly is described at QueuedMutating.
+func (m *Requests) QueuedReadOnly() *Watermark { return &m.queuedReadOnly }
+
+// Watermark counts requests, in flight or queued, and keeps their recent maximum. The zero
 // value is ready to use; it is safe for concurrent use.
 type Watermark struct {
 	current atomic.Int64
@@ -327,6 +337,12 @@ type Watermark struct {
 		highest  int64
 		previous int64 // highest of the second before
 	}
+}
+
+// gauge shows the recent maximum of a kind of requests.
+func (m *Watermark) gauge(name, help, kind string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"request_kind": kind}},
+		func() float64 { return float64(m.Highest()) })
 }
 
 // Begin counts one more.

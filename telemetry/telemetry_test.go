@@ -192,7 +192,7 @@ func TestNamesAreKubernetes(t *testing.T) {
 	health.total.WithLabelValues("a", "success", "readyz").Inc()
 	requests := NewRequests(registry)
 	d := Request{Verb: "LIST", Resource: "pods", Version: "v1", Scope: "cluster", Component: "apiserver"}
-	requests.Done(d, 200, time.Second, 7)
+	requests.Done(d, 200, time.Second, 0, 7)
 	requests.LongRunning(d)
 	requests.Terminated(d, 429)
 	requests.Aborted(d)
@@ -318,6 +318,6 @@ func BenchmarkDone(b *testing.B) {
 	d := Request{Verb: "GET", Resource: "pods", Version: "v1", Scope: "resource", Component: "apiserver"}
 	b.ReportAllocs()
 	for b.Loop() {
-		requests.Done(d, 200, time.Millisecond, 1000)
+		requests.Done(d, 200, time.Millisecond, 0, 1000)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +15,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -35,6 +38,9 @@ type set struct {
 	// replace reports whether an existing object must be deleted and created again;
 	// nil: never.
 	replace func(existing, wanted codec.Object) bool
+	// retired reports whether an existing object that is not declared was, by an older
+	// version, and must be deleted; nil: none is.
+	retired func(existing codec.Object) bool
 }
 
 // target is where the objects of a set are written, and what is stored there, read
@@ -61,6 +67,9 @@ func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 		target, err := b.target(&s)
 		if err != nil {
 			return err
+		}
+		if s.retired != nil {
+			group.Go(func() error { return retire(ctx, target, &s) })
 		}
 		for _, wanted := range s.objects {
 			group.Go(func() error {
@@ -103,6 +112,36 @@ func (b *Bootstrap) ensureOne(ctx context.Context, target *target, s *set, wante
 		return nil
 	})
 	return err
+}
+
+// retire deletes what older versions have declared.
+func retire(ctx context.Context, target *target, s *set) error {
+	list, err := target.stored.List(ctx, "", rest.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for record, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		if s.declares(record.Name()) {
+			continue // it need not be decoded
+		}
+		existing, err := record.Shared()
+		if err != nil || !s.retired(existing) {
+			continue // what cannot be read is not ours to delete
+		}
+		uid, version := existing.GetUID(), strconv.FormatInt(record.Revision(), 10)
+		options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
+		if err := target.client.Delete(ctx, record.Name(), options); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete %s %s, which is not declared any more: %w", s.resource.Resource, record.Name(), err)
+		}
+	}
+	return nil
+}
+
+func (s *set) declares(name types.NamespacedName) bool {
+	return slices.ContainsFunc(s.objects, func(o codec.Object) bool { return nameOf(o) == name })
 }
 
 // create stores a copy of wanted, which may be needed again.

@@ -19,8 +19,8 @@ const flowControlManager = "api-priority-and-fairness-config-producer-v1"
 func flowControlObjects() []set {
 	v1 := flowcontrolv1.SchemeGroupVersion
 	return []set{
-		{resource: v1.WithResource("prioritylevelconfigurations"), manager: flowControlManager, objects: objects(priorityLevels()), revise: revisePriorityLevel},
-		{resource: v1.WithResource("flowschemas"), manager: flowControlManager, objects: objects(flowSchemas()), revise: reviseFlowSchema},
+		{resource: v1.WithResource("prioritylevelconfigurations"), manager: flowControlManager, objects: objects(priorityLevels()), revise: revisePriorityLevel, retired: automatic},
+		{resource: v1.WithResource("flowschemas"), manager: flowControlManager, objects: objects(flowSchemas()), revise: reviseFlowSchema, retired: automatic},
 	}
 }
 
@@ -63,6 +63,17 @@ func flowSchemas() []*flowcontrolv1.FlowSchema {
 		flowSchema("global-default", "global-default", 9900, byUser, everything(everyone...)),
 		catchAllSchema(),
 	}
+}
+
+// MandatoryFlowSchemas returns the flow schemas that must be as they are declared here.
+func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
+	return []*flowcontrolv1.FlowSchema{exemptSchema(), catchAllSchema()}
+}
+
+// MandatoryPriorityLevels returns the priority levels that must be as they are declared
+// here, but for what administrators may set of exempt.
+func MandatoryPriorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
+	return []*flowcontrolv1.PriorityLevelConfiguration{exemptLevel(flowcontrolv1.PriorityLevelConfigurationNameExempt), catchAllLevel()}
 }
 
 // MandatoryFlowSchema returns the flow schema of a name that must be as it is declared
@@ -185,6 +196,12 @@ func kept(existing codec.Object) bool {
 		return existing.GetGeneration() == 1
 	}
 	return automatic
+}
+
+// automatic reports whether the server keeps an object as it declares it.
+func automatic(existing codec.Object) bool {
+	kept, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
+	return err == nil && kept
 }
 
 func revisePriorityLevel(existing, wanted codec.Object) bool {

@@ -231,9 +231,9 @@ func (f *serveFlags) oidc(flags *pflag.FlagSet) {
 
 func (f *serveFlags) requests(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.Var(&zeroIsNoLimit{&c.MaxRequestsInFlight, controlplane.DefaultMaxRequestsInFlight}, "max-requests-inflight", "requests at a time that only read; 0 is any number")
-	flags.Var(&zeroIsNoLimit{&c.MaxMutatingInFlight, controlplane.DefaultMaxMutatingInFlight}, "max-mutating-requests-inflight", "requests at a time that change something; 0 is any number")
-	flags.Var(&only{value: "false", what: "--enable-priority-and-fairness"}, "enable-priority-and-fairness", "flow control by queues; not supported yet, so only false is possible")
+	flags.Var(&zeroIsNoLimit{&c.MaxRequestsInFlight, controlplane.DefaultMaxRequestsInFlight}, "max-requests-inflight", "requests at a time that only read; 0 is any number, of flow control none")
+	flags.Var(&zeroIsNoLimit{&c.MaxMutatingInFlight, controlplane.DefaultMaxMutatingInFlight}, "max-mutating-requests-inflight", "requests at a time that change something; 0 is any number, of flow control none")
+	flags.Var(opposite(&c.WithoutPriorityAndFairness), "enable-priority-and-fairness", "share the sum of both out among flows of requests, as FlowSchemas and PriorityLevelConfigurations say, instead of refusing what exceeds them")
 	flags.DurationVar(&c.RequestTimeout, "request-timeout", controlplane.DefaultRequestTimeout, "time that a request other than a watch may take")
 	flags.Var(&seconds{&c.MinRequestTimeout, controlplane.DefaultMinRequestTimeout}, "min-request-timeout", "seconds that a watch lasts at least; each ends between once and twice that")
 	flags.Float64Var(&c.GoAwayChance, "goaway-chance", 0, "share of HTTP/2 requests whose clients are asked to connect anew, at most 0.02")

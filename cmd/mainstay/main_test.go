@@ -73,7 +73,7 @@ func TestCommandLine(t *testing.T) {
 		{"a bool not built yet", []string{"serve", "--contention-profiling"}, 2, nil, []string{"--contention-profiling is not supported yet"}},
 		{"two not built yet", []string{"serve", "--etcd-servers-overrides=x", "--peer-advertise-port=1"}, 2, nil, []string{"--etcd-servers-overrides is not supported yet", "--peer-advertise-port is not supported yet"}},
 		{"underscores", []string{"serve", "--peer_advertise_ip=x"}, 2, nil, []string{"--peer-advertise-ip is not supported yet"}},
-		{"flow control", inDir("--enable-priority-and-fairness"), 2, nil, []string{"--enable-priority-and-fairness is not supported yet"}},
+		{"flow control without seats", inDir("--max-requests-inflight=0", "--max-mutating-requests-inflight=0"), 2, nil, []string{"--max-requests-inflight=0 and --max-mutating-requests-inflight=0 must add up to something positive"}},
 		{"seconds that are none", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},
 		{"an admission configuration that is not there", inDir("--admission-control-config-file=nope"), 2, nil, []string{"--admission-control-config-file: read the admission configuration: open nope"}},
 		{"admission plugins that are none", inDir("--enable-admission-plugins=Nope", "--disable-admission-plugins=Nope2"), 2, nil, []string{`--enable-admission-plugins: there is no admission plugin "Nope"`, `--disable-admission-plugins: there is no admission plugin "Nope2"`}},
@@ -210,9 +210,9 @@ func TestFlagsReachTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := flags.config
-	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.MinRequestTimeout, c.ClosedToPublic, c.DenyPrivileged,
+	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.WithoutPriorityAndFairness, c.MinRequestTimeout, c.ClosedToPublic, c.DenyPrivileged,
 		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.CurvePreferences, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.HTTP2Server)
-	want := "/d::1 7 -1 5 1m0s true true true true [10.96.0.0/12 fd00::/108] 772 [49199 52392] [X25519 X25519MLKEM768] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
+	want := "/d::1 7 -1 5 true 1m0s true true true true [10.96.0.0/12 fd00::/108] 772 [49199 52392] [X25519 X25519MLKEM768] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -28,24 +28,16 @@ func (r *refused) String() string   { return "" }
 func (r *refused) Type() string     { return r.kind }
 
 // only accepts one value.
-type only struct{ value, what string }
+type only struct{ value string }
 
 func (o *only) Set(value string) error {
 	if value == o.value {
 		return nil
 	}
-	if o.what != "" {
-		return fmt.Errorf("%s is not supported yet", o.what)
-	}
 	return fmt.Errorf("%s is not supported yet", value)
 }
 func (o *only) String() string { return o.value }
-func (o *only) Type() string {
-	if o.value == "false" {
-		return "bool"
-	}
-	return "string"
-}
+func (o *only) Type() string   { return "string" }
 
 // not is a bool flag that switches something off when it is false.
 type not struct{ off *bool }

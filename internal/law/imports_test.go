@@ -41,6 +41,8 @@ func rooms() []room {
 		{path: "apis/peers", floor: 2},
 		// What keeps objects as they should be.
 		{path: "controllers", floor: 2, beside: []string{"quota", "apis/builtin"}}, // the secrets of pods
+		// Whose turn it is.
+		{path: "flowcontrol", floor: 2},
 		// What quotas limit.
 		{path: "quota", floor: 2, beside: []string{"apis/builtin"}}, // the sums of pods
 		// Keeping.

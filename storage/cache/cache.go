@@ -96,6 +96,8 @@ type Cacher struct {
 	loading chan struct{}
 	// failed is when the last load failed, in Unix nanoseconds.
 	failed atomic.Int64
+	// size is that of the cache when it was last asked for; nil: it never was.
+	size atomic.Pointer[size]
 }
 
 var _ storage.Interface = (*Cacher)(nil)
@@ -419,6 +421,20 @@ func (c *Cacher) hint(name types.NamespacedName, given *codec.Record) *codec.Rec
 // Prepare implements storage.Interface.
 func (c *Cacher) Prepare(ctx context.Context, req storage.OpRequest) (*storage.Op, error) {
 	return c.store.Prepare(ctx, req)
+}
+
+// Cached implements storage.Interface.
+func (c *Cacher) Cached() (objects, bytes int64, known bool) {
+	if st := c.loaded.Load(); st != nil && st.alive() {
+		now := st.size()
+		if last := c.size.Load(); last == nil || *last != now {
+			c.size.Store(&now)
+		}
+	}
+	if last := c.size.Load(); last != nil {
+		return last.objects, last.bytes, true
+	}
+	return 0, 0, false
 }
 
 // Count implements storage.Interface.

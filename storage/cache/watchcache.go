@@ -78,6 +78,7 @@ type watchCache struct {
 		buffered []kv.Event
 		loaded   bool
 		tree     *tree
+		bytes    int64 // of the objects of tree, as they are stored
 		// revision is that of the newest change, or of the load.
 		revision int64
 		log      changeLog
@@ -136,16 +137,17 @@ func (s *watchCache) alive() bool {
 // load fills the cache with the objects at a revision, and then with the buffered
 // events. An error is that of records, or of a value that does not decode.
 func (s *watchCache) load(ctx context.Context, records iter.Seq2[*codec.Record, error], revision int64) error {
-	filled := newTree()
+	filled, bytes := newTree(), int64(0)
 	for record, err := range records {
 		if err != nil {
 			return err
 		}
 		filled.Load(item{s.store.KeyOf(record.Name()), record})
+		bytes += int64(record.StoredSize())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.tree, s.mu.revision, s.mu.log = filled, revision, newLog(revision, s.limits)
+	s.mu.tree, s.mu.bytes, s.mu.revision, s.mu.log = filled, bytes, revision, newLog(revision, s.limits)
 	s.mu.loaded = true
 	s.loadedAt.Store(revision)
 	buffered := s.mu.buffered
@@ -265,8 +267,12 @@ func (s *watchCache) changeLocked(change *storage.Change, now time.Time) {
 	var before item
 	if change.Record != nil {
 		before, _ = s.mu.tree.Set(item{change.Key, change.Record})
+		s.mu.bytes += int64(change.Record.StoredSize())
 	} else {
 		before, _ = s.mu.tree.Delete(item{key: change.Key})
+	}
+	if before.record != nil {
+		s.mu.bytes -= int64(before.record.StoredSize())
 	}
 	s.indexLocked(treeChange{change.Key, before.record, change.Record})
 	s.mu.revision = change.Revision
@@ -290,6 +296,18 @@ func (s *watchCache) get(key string) *codec.Record {
 	defer s.mu.RUnlock()
 	found, _ := s.mu.tree.Get(item{key: key})
 	return found.record
+}
+
+// size is how much there is of a resource.
+type size struct{ objects, bytes int64 }
+
+func (s *watchCache) size() size {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !s.mu.loaded {
+		return size{}
+	}
+	return size{int64(s.mu.tree.Len()), s.mu.bytes}
 }
 
 func (s *watchCache) len() int64 {

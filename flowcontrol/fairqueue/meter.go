@@ -1,0 +1,101 @@
+package fairqueue
+
+import (
+	"math"
+	"time"
+)
+
+// Meter measures a value over time, as a part of a denominator: for how long it was
+// how large. The zero value measures nothing. The Set that it belongs to guards it.
+type Meter struct {
+	bounds             []float64 // upper bounds of the buckets, ascending
+	nanoseconds        []uint64  // that the part was in a bucket; the last is of larger ones
+	sum                float64   // of the part times nanoseconds
+	value, denominator float64
+	bucket             int // of the present part
+}
+
+// newMeter returns a Meter with upper bounds of buckets.
+func newMeter(bounds []float64) Meter {
+	return Meter{bounds: bounds, nanoseconds: make([]uint64, len(bounds)+1), denominator: 1}
+}
+
+func (m *Meter) part() float64 { return m.value / m.denominator }
+
+// advance notes that the present value has held for a time.
+func (m *Meter) advance(d time.Duration) {
+	if len(m.nanoseconds) == 0 {
+		return
+	}
+	m.nanoseconds[m.bucket] += uint64(d)
+	m.sum += m.part() * float64(d)
+}
+
+func (m *Meter) set(value float64) {
+	m.value = value
+	part := m.part()
+	m.bucket = 0
+	for m.bucket < len(m.bounds) && part > m.bounds[m.bucket] {
+		m.bucket++
+	}
+}
+
+func (m *Meter) setDenominator(denominator int) {
+	m.denominator = float64(max(denominator, 1))
+	m.set(m.value)
+}
+
+// Measured is what a Meter has measured: a histogram with an observation for every
+// nanosecond.
+type Measured struct {
+	Count   uint64
+	Sum     float64
+	Buckets map[float64]uint64 // cumulative, by upper bound
+}
+
+func (m *Meter) measured() Measured {
+	all := Measured{Sum: m.sum, Buckets: make(map[float64]uint64, len(m.bounds))}
+	for i, nanoseconds := range m.nanoseconds {
+		all.Count += nanoseconds
+		if i < len(m.bounds) {
+			all.Buckets[m.bounds[i]] = all.Count
+		}
+	}
+	return all
+}
+
+// Demand is how many seats requests wanted over a time, whether they got them or not.
+type Demand struct {
+	Duration           time.Duration
+	Average, Deviation float64 // weighed by time
+	Max                float64
+}
+
+// demand integrates the demand since it was taken last.
+type demand struct {
+	value, max   float64
+	elapsed      time.Duration
+	sum, squares float64 // of value and value² times seconds
+}
+
+func (d *demand) advance(by time.Duration) {
+	d.elapsed += by
+	d.sum += d.value * by.Seconds()
+	d.squares += d.value * d.value * by.Seconds()
+}
+
+func (d *demand) set(value float64) {
+	d.value = value
+	d.max = max(d.max, value)
+}
+
+// take returns the demand and begins anew.
+func (d *demand) take() Demand {
+	taken := Demand{Duration: d.elapsed, Max: d.max}
+	if seconds := d.elapsed.Seconds(); seconds > 0 {
+		taken.Average = d.sum / seconds
+		taken.Deviation = math.Sqrt(max(0, d.squares/seconds-taken.Average*taken.Average))
+	}
+	*d = demand{value: d.value, max: d.value}
+	return taken
+}
