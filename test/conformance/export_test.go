@@ -37,7 +37,7 @@ func TestOwnExport(t *testing.T) {
 
 // exportCustom tries an object of a definition with defaults, a status and members that nobody knows.
 func exportCustom(t *testing.T) {
-	srv := testserver.New(t, testserver.Options{})
+	srv := testserver.New(t, testserver.Options{Flags: recordedFlags})
 	replayer, err := NewReplayer(srv.RESTConfig())
 	if err != nil {
 		t.Fatal(err)

@@ -155,7 +155,7 @@ func TestObjectsOnDemand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := newFetcher(t, testserver.New(t, testserver.Options{Flags: onDemand}))
+	server := newFetcher(t, testserver.New(t, testserver.Options{Flags: slices.Concat(onDemand, recordedFlags)}))
 	server.makeNamespace(t, "on-demand")
 	for _, fact := range onDemandFacts(t) {
 		if strings.Contains(fact.Name, "/") {
