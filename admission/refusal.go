@@ -11,6 +11,10 @@ const CausePlugin metav1.CauseType = "AdmissionPlugin"
 // binding and the parameter, and repeats the expression. kube-apiserver has no such cause.
 const CausePolicy metav1.CauseType = "AdmissionPolicy"
 
+// CauseWebhook is the type of the cause that says which webhook has denied a request; its
+// message names the webhook and its configuration. kube-apiserver has no such cause.
+const CauseWebhook metav1.CauseType = "AdmissionWebhook"
+
 // Refusal is an error of a plugin, by which it refuses a request.
 type Refusal struct {
 	Plugin string

@@ -39,7 +39,7 @@ func FuzzResponse(f *testing.F) {
 		if v1 && response.UID != "u" || !mutating && (len(response.Patch) > 0 || response.PatchType != nil) || len(response.Patch) > 0 && response.PatchType == nil {
 			t.Fatalf("accepted %+v", response)
 		}
-		if code := denied("hook", response.Result).ErrStatus.Code; code < 400 {
+		if code := denied(&hook{}, false, response.Result).ErrStatus.Code; code < 400 {
 			t.Fatalf("a refusal of %d", code)
 		}
 		if patch, err := jsonpatch.Parse(response.Patch); err == nil {

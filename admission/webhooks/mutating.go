@@ -125,7 +125,7 @@ func (p *Mutating) askOne(ctx context.Context, s *match.Subject, q *questioner, 
 	p.annotateJSON(ctx, s.Attributes, mutationAnnotation+place, mutation{h.configuration, h.spec.Name, &changed, nil, ""})
 	refused := p.settle(ctx, s.Attributes, h.hook, place, time.Since(began), err)
 	if changed {
-		s.ChangedBy(asked.changer())
+		s.ChangedBy(asked.whose(true))
 		s.Reinvoke()
 		r.changed()
 	}

@@ -88,11 +88,15 @@ func (q *question) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
 // message is kube-apiserver's; the causes say whose patch it was.
 func named(q *question, err error) error {
 	failed := apierrors.NewInternalError(err)
-	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, admission.ChangeCause(q.changer()))
+	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, admission.ChangeCause(q.whose(true)))
 	return failed
 }
 
-// changer is the webhook as those are told who look at what it did.
-func (q *question) changer() string {
-	return fmt.Sprintf("webhook %q of MutatingWebhookConfiguration %q", q.spec.Name, q.configuration)
+// whose is the webhook as those are told who look at what it did.
+func (h *hook) whose(mutates bool) string {
+	kind := "ValidatingWebhookConfiguration"
+	if mutates {
+		kind = "MutatingWebhookConfiguration"
+	}
+	return fmt.Sprintf("webhook %q of %s %q", h.spec.Name, kind, h.configuration)
 }

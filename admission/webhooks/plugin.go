@@ -88,7 +88,7 @@ func (p *plugin) ask(ctx context.Context, a *admission.Attributes, q *question) 
 		request.AddWarning(ctx, text)
 	}
 	if !response.Allowed {
-		return nil, denied(q.spec.Name, response.Result)
+		return nil, denied(q.hook, p.mutates, response.Result)
 	}
 	return response, nil
 }

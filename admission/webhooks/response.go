@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
+	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -95,8 +96,9 @@ const (
 )
 
 // denied is the refusal that a client gets: the Status of the response, as far as
-// it is a refusal, in the name of the webhook.
-func denied(name string, result *metav1.Status) denial {
+// it is a refusal, in the name of the webhook. Its causes say whose webhook it is, but for
+// one of invalid fields: those of that are fields, and clients print them all.
+func denied(h *hook, mutates bool, result *metav1.Status) denial {
 	var status metav1.Status
 	if result != nil {
 		status = *result
@@ -105,7 +107,7 @@ func denied(name string, result *metav1.Status) denial {
 	if status.Status == "" || status.Status == metav1.StatusSuccess {
 		status.Status = metav1.StatusFailure
 	}
-	by := fmt.Sprintf("admission webhook %q denied the request", name)
+	by := fmt.Sprintf("admission webhook %q denied the request", h.spec.Name)
 	switch {
 	case status.Message != "":
 		status.Message = by + ": " + shortened(status.Message, maxMessage)
@@ -114,9 +116,15 @@ func denied(name string, result *metav1.Status) denial {
 	default:
 		status.Message = by + " without explanation"
 	}
-	if status.Details != nil && len(status.Details.Causes) > maxCauses {
-		status.Details.Causes = status.Details.Causes[:maxCauses]
+	details := &metav1.StatusDetails{}
+	if status.Details != nil {
+		details = status.Details.DeepCopy()
+		details.Causes = details.Causes[:min(len(details.Causes), maxCauses)]
 	}
+	if status.Reason != metav1.StatusReasonInvalid {
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: admission.CauseWebhook, Message: h.whose(mutates)})
+	}
+	status.Details = details
 	return denial{&apierrors.StatusError{ErrStatus: status}}
 }
 

@@ -123,6 +123,10 @@ func TestRefusals(t *testing.T) {
 			if got := status.Status(); got.Code != test.code || got.Status != metav1.StatusFailure {
 				t.Errorf("%d %s", got.Code, got.Status)
 			}
+			causes := status.Status().Details.Causes
+			if last := causes[len(causes)-1]; last.Type != admission.CauseWebhook || !strings.HasPrefix(last.Message, `webhook "hook.example.com" of ValidatingWebhookConfiguration "`) {
+				t.Errorf("the cause says %+v", last)
+			}
 		})
 	}
 }

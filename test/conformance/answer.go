@@ -77,7 +77,7 @@ func compareAnswer(c *Comparison, step Step, got answer) {
 // isOwnCause reports whether a cause of a Status is one that only this server gives: which admission plugin has refused,
 // and which expression of a policy.
 func isOwnCause(reason any) bool {
-	return reason == string(admission.CausePlugin) || reason == string(admission.CausePolicy)
+	return reason == string(admission.CausePlugin) || reason == string(admission.CauseWebhook) || reason == string(admission.CausePolicy)
 }
 
 // withoutOwnCause is a Status as kube-apiserver gives it.
