@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"mainstay.dev/mainstay/controlplane"
 	"mainstay.dev/mainstay/feature"
@@ -17,6 +18,7 @@ import (
 	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/storage/kv/etcd"
 	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
 )
 
 func TestMain(m *testing.M) { os.Exit(kmstest.Main(m)) }
@@ -64,9 +66,12 @@ func createMarked(t *testing.T, r *running) {
 		t.Fatalf("create the definition: %d %s", code, body)
 	}
 	for _, m := range marked {
-		if code, body := r.do(t, "POST", m.collection, m.body); code != 201 {
-			t.Fatalf("create %s: %d %s", m.name, code, body)
-		}
+		testserver.Eventually(t, 2*time.Minute, func() error { // a definition is served once its names are accepted
+			if code, body := r.do(t, "POST", m.collection, m.body); code != 201 {
+				return fmt.Errorf("create %s: %d %s", m.name, code, body)
+			}
+			return nil
+		})
 	}
 }
 
