@@ -111,7 +111,7 @@ func (c *Controller) sync(ctx context.Context, k key) error {
 	if k.isAccount {
 		return c.deleteTokens(ctx, k.name)
 	}
-	secret, err := get[*corev1.Secret](ctx, c.config.Secrets, k.name)
+	secret, err := storage.FindAs[*corev1.Secret](ctx, c.config.Secrets, k.name)
 	switch {
 	case err != nil:
 		return err
@@ -130,23 +130,10 @@ func (c *Controller) sync(ctx context.Context, k key) error {
 	return c.fill(ctx, secret, of)
 }
 
-// get returns a stored object; nil where there is none.
-func get[T codec.Object](ctx context.Context, stored storage.Interface, name types.NamespacedName) (T, error) {
-	var none T
-	record, err := stored.Get(ctx, name, storage.ReadOptions{})
-	if errors.Is(err, storage.ErrNotFound) {
-		return none, nil
-	}
-	if err != nil {
-		return none, err
-	}
-	return codec.SharedAs[T](record)
-}
-
 // accountOf returns the account of a token; nil where it is gone, or another one has its
 // name.
 func (c *Controller) accountOf(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
-	of, err := get[*corev1.ServiceAccount](ctx, c.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: secret.Annotations[corev1.ServiceAccountNameKey]})
+	of, err := storage.FindAs[*corev1.ServiceAccount](ctx, c.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: secret.Annotations[corev1.ServiceAccountNameKey]})
 	if err != nil || of == nil {
 		return nil, err
 	}

@@ -6,17 +6,13 @@
 package bootstraptokens
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
@@ -52,19 +48,6 @@ type Config struct {
 // known before it is decoded.
 func isSecret(c *changes.Change) bool {
 	return c.Path == "secrets" && c.Namespace == metav1.NamespaceSystem
-}
-
-// get returns a stored object; nil where there is none.
-func get[T codec.Object](ctx context.Context, stored storage.Interface, name types.NamespacedName) (T, error) {
-	var none T
-	record, err := stored.Get(ctx, name, storage.ReadOptions{})
-	if errors.Is(err, storage.ErrNotFound) {
-		return none, nil
-	}
-	if err != nil {
-		return none, err
-	}
-	return codec.SharedAs[T](record)
 }
 
 // expiration returns when a token expires; zero: never. One that cannot be read was in the

@@ -13,6 +13,7 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/storage"
 )
 
 // Cleaner is the controller that deletes tokens that have expired.
@@ -52,7 +53,7 @@ func (s *cleanerSubscriber) Changed(c *changes.Change) {
 // sync deletes a token that has expired, or looks again when it does.
 func (c *Cleaner) sync(ctx context.Context, name string) error {
 	key := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: name}
-	secret, err := get[*corev1.Secret](ctx, c.config.Secrets, key)
+	secret, err := storage.FindAs[*corev1.Secret](ctx, c.config.Secrets, key)
 	if err != nil || secret == nil || secret.Type != tokenType {
 		return err
 	}

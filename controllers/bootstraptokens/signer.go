@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
 )
 
 // What is signed: a kubeconfig in a config map, with the signature of each token beside it.
@@ -71,7 +72,7 @@ func (s *signerSubscriber) Changed(c *changes.Change) {
 // sync gives the config map the signatures of all tokens that sign, and no others.
 func (s *Signer) sync(ctx context.Context, _ signing) error {
 	name := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: clusterInfo}
-	info, err := get[*corev1.ConfigMap](ctx, s.config.ConfigMaps, name)
+	info, err := storage.FindAs[*corev1.ConfigMap](ctx, s.config.ConfigMaps, name)
 	if err != nil || info == nil {
 		return err
 	}

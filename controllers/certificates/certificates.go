@@ -2,7 +2,7 @@
 // kube-controller-manager's certificatesigningrequest controllers do, for the signers
 // that Kubernetes has itself.
 //
-// Imports: authorizer, codec, controllers/changes, controllers/work, local, pki,
+// Imports: authorizer, controllers/changes, controllers/work, local, pki,
 // request, storage.
 package certificates
 
@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/authorizer"
-	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
@@ -109,15 +108,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 
 // sync looks at a request, if there is one.
 func (c *Controller) sync(ctx context.Context, name string) error {
-	record, err := c.config.Stored.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	csr, err := codec.SharedAs[*certificatesv1.CertificateSigningRequest](record)
-	if err != nil {
+	csr, err := storage.FindAs[*certificatesv1.CertificateSigningRequest](ctx, c.config.Stored, types.NamespacedName{Name: name})
+	if err != nil || csr == nil {
 		return err
 	}
 	return c.look(ctx, csr)

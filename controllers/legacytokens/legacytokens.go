@@ -125,15 +125,8 @@ func (c *Cleaner) sync(ctx context.Context, now time.Time) error {
 // trackedSince returns from which midnight on all uses of tokens have been noted; zero: that
 // is not known.
 func (c *Cleaner) trackedSince(ctx context.Context) (time.Time, error) {
-	record, err := c.config.ConfigMaps.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: trackingName}, storage.ReadOptions{})
-	if errors.Is(err, storage.ErrNotFound) {
-		return time.Time{}, nil
-	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	tracking, err := codec.SharedAs[*corev1.ConfigMap](record)
-	if err != nil {
+	tracking, err := storage.FindAs[*corev1.ConfigMap](ctx, c.config.ConfigMaps, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: trackingName})
+	if err != nil || tracking == nil {
 		return time.Time{}, err
 	}
 	day, err := time.Parse(time.DateOnly, tracking.Data[sinceKey])
@@ -209,15 +202,8 @@ func (p *pass) isGenerated(ctx context.Context, secret *corev1.Secret) (bool, er
 	if name == "" {
 		return false, nil
 	}
-	record, err := p.config.Accounts.Get(ctx, types.NamespacedName{Namespace: secret.Namespace, Name: name}, storage.ReadOptions{})
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	of, err := codec.SharedAs[*corev1.ServiceAccount](record)
-	if err != nil {
+	of, err := storage.FindAs[*corev1.ServiceAccount](ctx, p.config.Accounts, types.NamespacedName{Namespace: secret.Namespace, Name: name})
+	if err != nil || of == nil {
 		return false, err
 	}
 	uid := secret.Annotations[corev1.ServiceAccountUIDKey]

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
@@ -124,14 +123,7 @@ func (m *Migrator) sync(ctx context.Context, name string) error {
 
 // get returns a stored migration; nil where there is none.
 func (m *Migrator) get(ctx context.Context, name string) (*migrationv1.StorageVersionMigration, error) {
-	record, err := m.config.Stored.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return codec.SharedAs[*migrationv1.StorageVersionMigration](record)
+	return storage.FindAs[*migrationv1.StorageVersionMigration](ctx, m.config.Stored, types.NamespacedName{Name: name})
 }
 
 func hasEnded(migration *migrationv1.StorageVersionMigration) bool {

@@ -1,13 +1,11 @@
 // Package ttlafterfinished deletes jobs some time after they have finished, where they
 // ask for that, as kube-controller-manager's ttl-after-finished-controller does.
 //
-// Imports: codec, controllers/changes, controllers/work, local, simulation,
-// storage.
+// Imports: controllers/changes, controllers/work, local, simulation, storage.
 package ttlafterfinished
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -18,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
@@ -80,15 +77,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 
 // sync deletes a job whose time is over, or looks again when it is.
 func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error {
-	record, err := c.config.Stored.Get(ctx, name, storage.ReadOptions{})
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	job, err := codec.SharedAs[*batchv1.Job](record)
-	if err != nil {
+	job, err := storage.FindAs[*batchv1.Job](ctx, c.config.Stored, name)
+	if err != nil || job == nil {
 		return err
 	}
 	ends, ok := expiry(job)
