@@ -224,7 +224,8 @@ func (c *collectorTest) justified(from kv.Revision) {
 		c.t.Fatal(err)
 	}
 	living := map[string]changes.Meta{}
-	waited := map[string]bool{} // for its dependents to be deleted, at some time
+	doomed := map[string]changes.Meta{} // as it was when its deletion began: the test may change its owners after that
+	waited := map[string]bool{}         // for its dependents to be deleted, at some time
 	collected := 0
 	for batch := range w.Batches() {
 		for _, e := range batch.Events {
@@ -234,6 +235,9 @@ func (c *collectorTest) justified(from kv.Revision) {
 			}
 			if !e.Deleted {
 				living[now.UID] = now
+				if _, known := doomed[now.UID]; now.Deleting && !known {
+					doomed[now.UID] = now
+				}
 				waited[now.UID] = waited[now.UID] || now.Deleting && slices.Contains(now.Finalizers, metav1.FinalizerDeleteDependents)
 				continue
 			}
@@ -244,6 +248,9 @@ func (c *collectorTest) justified(from kv.Revision) {
 				continue
 			}
 			collected++
+			if began, ok := doomed[old.UID]; ok {
+				old = began
+			}
 			if len(old.Owners) == 0 {
 				c.t.Errorf("%s was collected, and has no owners", e.Key)
 			}
