@@ -65,7 +65,9 @@ func New(config Config) (*Factory, error) {
 // objects. It sets the Memory of the spec's Kind: a Kind must not be used by the
 // factories of two hosts.
 func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
-	spec.Kind.Memory = f.config.Encodings
+	if spec.Kind.Memory != f.config.Encodings { // opened again, its records may be in use: then nothing is written
+		spec.Kind.Memory = f.config.Encodings
+	}
 	store, err := storage.New(storage.Config{
 		Backend: f.config.Backend, Prefix: f.config.Prefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
 		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Transformer: f.transformer(spec.Resource), Metrics: f.config.Metrics,

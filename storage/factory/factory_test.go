@@ -1,0 +1,59 @@
+package factory_test
+
+import (
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/factory"
+	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
+)
+
+// TestOpenAgain opens a resource again while an object of its first storage is encoded,
+// as a server does that reads past a cache. What it proves it proves under -race.
+func TestOpenAgain(t *testing.T) {
+	t.Parallel()
+	backend, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := backend.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	memory, err := codec.NewMemory(codec.MemoryConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := factory.New(factory.Config{Backend: backend, Encodings: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := storage.Spec{Path: "pods", Kind: storagetest.PodKind(), Namespaced: true, Resource: schema.GroupResource{Resource: "pods"}}
+	first, err := f.Open(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}}
+	written, err := first.Create(t.Context(), pod, storage.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again sync.WaitGroup
+	again.Go(func() {
+		if _, err := f.Open(spec); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := written.AppendJSONTail(nil, spec.Kind.Hub); err != nil {
+		t.Error(err)
+	}
+	again.Wait()
+}
