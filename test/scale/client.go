@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -31,8 +33,9 @@ const (
 // server's.
 type client struct {
 	config *rest.Config
-	token  string // instead of the certificate
+	tls    *tls.Config
 	http   *http.Client
+	header http.Header // of each request
 }
 
 // newClient returns a client with the certificate of a kubeconfig.
@@ -49,15 +52,26 @@ func clientOf(config *rest.Config) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the client's certificate: %w", err)
 	}
-	transport := &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DisableCompression: true}
-	return &client{config: config, http: &http.Client{Transport: transport}}, nil
+	return (&client{config: config, tls: tls}).another(), nil
+}
+
+// another returns the same user with other connections.
+func (c *client) another() *client {
+	transport := &http.Transport{TLSClientConfig: c.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
+	return &client{config: c.config, tls: c.tls, http: &http.Client{Transport: transport}, header: c.header}
+}
+
+// impersonating returns a client with the same connections that acts as a user.
+func (c *client) impersonating(user string, groups ...string) *client {
+	header := http.Header{"Impersonate-User": {user}, "Impersonate-Group": append(groups, "system:authenticated")}
+	return &client{config: c.config, tls: c.tls, http: c.http, header: header}
 }
 
 // as returns a client that has a token instead of a certificate.
 func (c *client) as(token string) (*client, error) {
 	other, err := clientOf(rest.AnonymousClientConfig(c.config))
 	if err == nil {
-		other.token = token
+		other.header = http.Header{"Authorization": {"Bearer " + token}}
 	}
 	return other, err
 }
@@ -112,12 +126,10 @@ func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(req.Header, c.header)
 	req.Header.Set("Accept", cmp.Or(r.accept, jsonType))
 	if body != nil {
 		req.Header.Set("Content-Type", cmp.Or(r.contentType, jsonType))
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

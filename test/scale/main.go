@@ -3,6 +3,13 @@
 //
 //	scale fill --data-dir=D         # many custom objects in the store of a stopped server
 //	scale soak --binary=mainstay    # an hour of mixed load with restarts: a table and a picture of memory and more
+//	scale definitions --binary=mainstay
+//	                                # what many definitions cost, and one more
+//	scale namespaces --binary=mainstay
+//	                                # many namespaces made and deleted
+//	scale emptying --binary=mainstay
+//	                                # a namespace with many objects deleted
+//	scale nodes --binary=mainstay   # kubelets, a scheduler and controllers of many nodes
 //
 // What fill writes goes past the API, in the API's own keys and encodings: definitions are as they would be after a
 // server has accepted and established them. The other commands start the server they are given, are its clients, and
@@ -31,8 +38,12 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"fill": fillCommand,
-		"soak": soakCommand,
+		"fill":        fillCommand,
+		"soak":        soakCommand,
+		"definitions": definitionsCommand,
+		"namespaces":  namespacesCommand,
+		"emptying":    emptyingCommand,
+		"nodes":       nodesCommand,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return fmt.Errorf("give one of the commands that `go doc ./test/scale` lists")

@@ -120,3 +120,53 @@ func rightsObjects() (role, binding any) {
 	}
 	return role, binding
 }
+
+// nodeObject is a node with what kubelets tell of one.
+func nodeObject(name string) any {
+	var images []any
+	for i := range 10 {
+		images = append(images, fieldsOf{"names": []any{fmt.Sprintf("registry.example.com/image-%d:1", i)}, "sizeBytes": 123456789 + i})
+	}
+	resources := fieldsOf{"cpu": "16", "memory": "64Gi", "pods": "110"}
+	return fieldsOf{
+		"apiVersion": "v1", "kind": "Node", "metadata": fieldsOf{"name": name, "labels": fieldsOf{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}},
+		"spec": fieldsOf{"podCIDR": "10.0.0.0/24"},
+		"status": fieldsOf{
+			"capacity": resources, "allocatable": resources, "images": images, "conditions": nodeConditions(time.Now()),
+			"addresses": []any{fieldsOf{"type": "InternalIP", "address": "10.1.2.3"}, fieldsOf{"type": "Hostname", "address": name}},
+			"nodeInfo": fieldsOf{
+				"kernelVersion": "6.1", "osImage": "Linux", "containerRuntimeVersion": "containerd://2.0", "kubeletVersion": "v1.37.0",
+				"architecture": "amd64", "operatingSystem": "linux", "bootID": "b", "machineID": "m", "systemUUID": "s", "kubeProxyVersion": "",
+			},
+		},
+	}
+}
+
+func nodeConditions(now time.Time) []any {
+	var conditions []any
+	for _, kind := range []string{"MemoryPressure", "DiskPressure", "PIDPressure", "Ready"} {
+		status := "False"
+		if kind == "Ready" {
+			status = "True"
+		}
+		conditions = append(conditions, fieldsOf{
+			"type": kind, "status": status, "reason": "KubeletHas", "message": "kubelet is as it should be", "lastHeartbeatTime": now.UTC().Format(time.RFC3339),
+		})
+	}
+	return conditions
+}
+
+// nodeStatusPatch is what a kubelet sends of a status in which nothing has changed.
+func nodeStatusPatch(now time.Time) any {
+	return fieldsOf{"status": fieldsOf{"conditions": nodeConditions(now)}}
+}
+
+func boundPodObject(name, node string) any {
+	pod := podObject(name, 0)
+	pod["spec"].(fieldsOf)["nodeName"] = node
+	return pod
+}
+
+func bindingObject(pod, node string) any {
+	return fieldsOf{"apiVersion": "v1", "kind": "Binding", "metadata": fieldsOf{"name": pod}, "target": fieldsOf{"kind": "Node", "name": node}}
+}
