@@ -69,7 +69,11 @@ func tryDefinitions(ctx context.Context, binary, dir, options string, n int) err
 			})
 		}},
 		{"delete all", n, func(ctx context.Context) error {
-			if err := e.client.remove(ctx, definitionsPath); err != nil {
+			err := e.client.remove(ctx, definitionsPath)
+			for isCode(err, http.StatusGatewayTimeout) { // so many take longer than a request may
+				err = e.client.remove(ctx, definitionsPath)
+			}
+			if err != nil {
 				return err
 			}
 			return e.awaitCount(ctx, definitionsPath, `"kind":"K`, 0)

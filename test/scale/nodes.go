@@ -58,6 +58,8 @@ type cluster struct {
 	took     *latencies
 	failures atomic.Int64
 	clients  sync.WaitGroup
+	// connected is closed when heartbeats may begin.
+	connected chan struct{}
 	// scheduler and controller are users that pods come from.
 	scheduler, controller *client
 }
@@ -68,7 +70,7 @@ func tryNodes(ctx context.Context, config nodesConfig) error {
 		return err
 	}
 	defer e.close()
-	c := &cluster{experiment: e, config: config, took: newLatencies()}
+	c := &cluster{experiment: e, config: config, took: newLatencies(), connected: make(chan struct{})}
 	c.scheduler = e.client.impersonating("system:kube-scheduler")
 	c.controller = e.client.impersonating("system:serviceaccount:kube-system:replicaset-controller", "system:serviceaccounts", "system:serviceaccounts:kube-system")
 	if err := c.fill(ctx); err != nil {
@@ -80,6 +82,7 @@ func tryNodes(ctx context.Context, config nodesConfig) error {
 	if err := c.step(ctx, "kubelets connect", config.nodes, c.connect); err != nil {
 		return err
 	}
+	close(c.connected)
 	c.background(ctx)
 	pause(ctx, 2*podLife) // until as many pods go as come
 	c.took.reset()
@@ -103,8 +106,12 @@ const (
 
 func podsPath(i int) string { return "/api/v1/namespaces/" + namespaceOf(i) + "/pods" }
 
-// fill makes namespaces, nodes, leases and pods.
+// fill makes namespaces, nodes, leases and pods, unless an earlier run has made them.
 func (c *cluster) fill(ctx context.Context) error {
+	last := c.config.nodes*c.config.podsPerNode - 1
+	if _, err := c.client.get(ctx, fmt.Sprintf("%s/steady-%d", podsPath(last), last)); err == nil {
+		return nil
+	}
 	for n := range namespaces {
 		if err := c.client.create(ctx, "/api/v1/namespaces", namespaceObject(namespaceOf(n))); err != nil {
 			return err
@@ -167,10 +174,13 @@ func (c *cluster) kubelet(ctx, watches context.Context, i int) error {
 			return err
 		}
 	}
-	if c.config.speed == 0 {
-		return nil
-	}
-	c.clients.Go(func() { c.beat(watches, kubelet, i) })
+	c.clients.Go(func() {
+		select {
+		case <-c.connected:
+			c.beat(watches, kubelet, i)
+		case <-watches.Done():
+		}
+	})
 	return nil
 }
 
@@ -272,7 +282,7 @@ func (c *cluster) background(ctx context.Context) {
 
 // passingPod has a pod created, bound, run and deleted, by those who do so in a cluster.
 func (c *cluster) passingPod(ctx context.Context, n int) {
-	node, name, path := nodeName(n%c.config.nodes), fmt.Sprintf("passing-%d", n), podsPath(n)
+	node, name, path := nodeName(n%c.config.nodes), fmt.Sprintf("passing-%d-%d", time.Now().UnixNano(), n), podsPath(n)
 	kubelet := c.client.impersonating("system:node:"+node, "system:nodes")
 	pod := podObject(name, n)
 	pod["metadata"].(fieldsOf)["annotations"] = fieldsOf{"sent": time.Now().Format(time.RFC3339Nano)}
