@@ -20,7 +20,7 @@ import (
 
 const (
 	// requestTimeout is far more than a request takes on a busy machine.
-	requestTimeout = time.Minute
+	requestTimeout = 2 * time.Minute
 
 	jsonType       = "application/json"
 	mergeType      = "application/merge-patch+json"

@@ -29,7 +29,7 @@ const (
 	statusEvery = 5 * time.Minute
 	// podLife is how long a pod of the churn is there.
 	podLife = 10 * time.Second
-	// controllers is how many programs have an informer of all pods, and of all nodes.
+	// controllers is how many programs have informers of all pods, nodes and leases.
 	controllers = 4
 )
 
@@ -150,8 +150,8 @@ func (c *cluster) connect(ctx context.Context) error {
 	}
 	for n := range controllers {
 		of := c.client.another()
-		for _, path := range []string{"/api/v1/pods", nodesPath} {
-			if err := c.watch(watches, of, path+"?watch=true", n == 0 && path != nodesPath); err != nil {
+		for i, path := range []string{"/api/v1/pods", nodesPath, leasesPath} {
+			if err := c.watch(watches, of, path+"?watch=true", n == 0 && i == 0); err != nil {
 				return err
 			}
 		}
