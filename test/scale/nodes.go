@@ -186,7 +186,11 @@ func (c *cluster) kubelet(ctx, watches context.Context, i int) error {
 
 // watch opens a watch from the state there is, and reads what comes. It notes how old pods are that come, if timed.
 func (c *cluster) watch(ctx context.Context, of *client, path string, timed bool) error {
-	resp, err := of.send(ctx, request{method: http.MethodGet, path: path + "&allowWatchBookmarks=true&resourceVersion=0"})
+	r := request{method: http.MethodGet, path: path + "&allowWatchBookmarks=true&resourceVersion=0"}
+	resp, err := of.send(ctx, r)
+	for ; isCode(err, http.StatusTooManyRequests) && ctx.Err() == nil; resp, err = of.send(ctx, r) {
+		pause(ctx, time.Second) // as clients do that are told to
+	}
 	if err != nil {
 		return err
 	}
