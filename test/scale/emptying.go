@@ -3,31 +3,19 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 )
 
 // emptyingCommand is `scale emptying`: a namespace with many objects of many kinds is deleted.
 func emptyingCommand(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("emptying", flag.ExitOnError)
-	binary := flags.String("binary", "mainstay", "the server")
-	dir := flags.String("data-dir", "emptying-data", "folder for the server's data")
-	objects := flags.Int("objects", 100_000, "how many objects; a tenth and a hundredth of them come first")
-	kinds := flags.Int("kinds", 500, "of how many kinds they are")
-	options := flags.String("server-flags", "", "more flags of the server, separated by spaces")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	for _, n := range sizes(*objects) {
-		c := content{objects: n, kinds: *kinds, size: 1 << 10, namespace: "full"}
-		if err := tryEmptying(ctx, *binary, fmt.Sprintf("%s-%d", *dir, n), *options, c); err != nil {
-			return err
-		}
-	}
-	return nil
+	kinds := flags.Int("kinds", 500, "of how many kinds the objects are")
+	return curve(ctx, flags, args, 100_000, func(ctx context.Context, t try) error {
+		return tryEmptying(ctx, t, content{objects: t.n, kinds: *kinds, size: 1 << 10, namespace: "full"})
+	})
 }
 
-func tryEmptying(ctx context.Context, binary, dir, options string, c content) error {
-	e, err := newExperiment(ctx, binary, dir, options)
+func tryEmptying(ctx context.Context, t try, c content) error {
+	e, err := newExperiment(ctx, t.binary, t.dir, t.options)
 	if err != nil {
 		return err
 	}
@@ -38,7 +26,7 @@ func tryEmptying(ctx context.Context, binary, dir, options string, c content) er
 	if err := e.server.stop(); err != nil {
 		return err
 	}
-	if err := fill(ctx, dir, c); err != nil {
+	if err := fill(ctx, t.dir, c); err != nil {
 		return err
 	}
 	if err := e.restarted(ctx, "start with objects", e.server.start); err != nil {

@@ -1,15 +1,12 @@
 // Command scale finds out what a server costs that has very much to do. docs/scale.md has the figures and how they were
 // taken. Each of its commands is one experiment:
 //
-//	scale fill --data-dir=D         # many custom objects in the store of a stopped server
-//	scale soak --binary=mainstay    # an hour of mixed load with restarts: a table and a picture of memory and more
-//	scale definitions --binary=mainstay
-//	                                # what many definitions cost, and one more
-//	scale namespaces --binary=mainstay
-//	                                # many namespaces made and deleted
-//	scale emptying --binary=mainstay
-//	                                # a namespace with many objects deleted
-//	scale nodes --binary=mainstay   # kubelets, a scheduler and controllers of many nodes
+//	scale fill --data-dir=D              # many custom objects in the store of a stopped server
+//	scale soak --binary=mainstay         # mixed load with restarts: a table and a picture of memory and more
+//	scale definitions --binary=mainstay  # many definitions, and one more
+//	scale namespaces --binary=mainstay   # many namespaces made and deleted
+//	scale emptying --binary=mainstay     # a namespace with many objects of many kinds deleted
+//	scale nodes --binary=mainstay        # kubelets, a scheduler and controllers of many nodes
 //
 // What fill writes goes past the API, in the API's own keys and encodings: definitions are as they would be after a
 // server has accepted and established them. The other commands start the server they are given, are its clients, and
@@ -21,6 +18,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -46,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 		"nodes":       nodesCommand,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
-		return fmt.Errorf("give one of the commands that `go doc ./test/scale` lists")
+		return errors.New("give one of the commands that `go doc ./test/scale` lists")
 	}
 	return commands[args[0]](ctx, args[1:])
 }

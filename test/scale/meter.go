@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -132,5 +133,28 @@ func concurrently(ctx context.Context, n, atOnce int, do func(context.Context, i
 	return group.Wait()
 }
 
-// sizes are the numbers of a curve, the last of which is the given one.
-func sizes(largest int) []int { return []int{largest / 100, largest / 10, largest} }
+// try is one point of a curve.
+type try struct {
+	binary, dir, options string
+	n                    int
+}
+
+// curve makes an experiment three times, each time with ten times as many units. flags may have flags of its own already.
+func curve(ctx context.Context, flags *flag.FlagSet, args []string, largest int, do func(context.Context, try) error) error {
+	var t try
+	flags.StringVar(&t.binary, "binary", "mainstay", "the server")
+	flags.StringVar(&t.dir, "data-dir", flags.Name()+"-data", "what the folders of the servers' data begin with")
+	flags.StringVar(&t.options, "server-flags", "", "more flags of the server, separated by spaces")
+	number := flags.Int("number", largest, "how many there are; a tenth and a hundredth of them come first")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	dir := t.dir
+	for _, t.n = range []int{*number / 100, *number / 10, *number} {
+		t.dir = fmt.Sprintf("%s-%d", dir, t.n)
+		if err := do(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

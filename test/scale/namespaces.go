@@ -11,24 +11,12 @@ import (
 // namespacesCommand is `scale namespaces`: many namespaces are made, by as many clients at once as share an fsync, each
 // with what the server's controllers put into it; all are deleted again.
 func namespacesCommand(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("namespaces", flag.ExitOnError)
-	binary := flags.String("binary", "mainstay", "the server")
-	dir := flags.String("data-dir", "namespaces-data", "folder for the server's data")
-	number := flags.Int("number", 10_000, "how many namespaces; a tenth and a hundredth of them come first")
-	options := flags.String("server-flags", "", "more flags of the server, separated by spaces")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	for _, n := range sizes(*number) {
-		if err := tryNamespaces(ctx, *binary, fmt.Sprintf("%s-%d", *dir, n), *options, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return curve(ctx, flag.NewFlagSet("namespaces", flag.ExitOnError), args, 10_000, tryNamespaces)
 }
 
-func tryNamespaces(ctx context.Context, binary, dir, options string, n int) error {
-	e, err := newExperiment(ctx, binary, dir, options)
+func tryNamespaces(ctx context.Context, t try) error {
+	n := t.n
+	e, err := newExperiment(ctx, t.binary, t.dir, t.options)
 	if err != nil {
 		return err
 	}
