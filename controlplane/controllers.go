@@ -307,7 +307,7 @@ func (i *instance) runControllers(ctx context.Context) error {
 		i.lead(ctx)
 		return nil
 	}
-	election.New(election.Config{Access: i.local, Identity: i.identity(), Logger: i.env.Logger}).Run(ctx, i.lead)
+	election.New(election.Config{Access: i.local, Stored: i.leases, Identity: i.identity(), Logger: i.env.Logger}).Run(ctx, i.lead)
 	return nil
 }
 
