@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/audit"
 )
 
-// writes are how often the controllers of the server, and kube-controller-manager, wrote
-// each object, by verb and name; what was refused counts too.
+// writes are how often the controllers of the server, and kube-controller-manager's, wrote
+// each object, by verb, name and controller; what was refused counts too.
 type writes struct{ ours, theirs map[string]int }
 
-// both returns what both wrote.
+// both returns what the same controller wrote in both.
 func (w writes) both() []string {
 	var both []string
 	for what := range w.ours {
@@ -37,7 +37,7 @@ func (w writes) String() string {
 		}
 		return n
 	}
-	return fmt.Sprintf("the server's controllers wrote %d times, kube-controller-manager %d; both wrote %d objects", count(w.ours), count(w.theirs), len(w.both()))
+	return fmt.Sprintf("the server's controllers wrote %d times, kube-controller-manager %d; both did the same %d times", count(w.ours), count(w.theirs), len(w.both()))
 }
 
 // auditSize returns how much has been audited.
@@ -75,18 +75,23 @@ func (s *site) writes(from int64) writes {
 	}
 }
 
-// add counts an event. Code inside the server has no user agent.
+// add counts an event.
 func (w writes) add(event *audit.Event) {
 	object := event.ObjectRef
 	switch {
 	case object == nil, object.Resource == "leases", object.Resource == "events", !slices.Contains([]string{"create", "update", "patch", "delete"}, event.Verb):
 		return
 	}
-	what := strings.Join([]string{event.Verb, cmp.Or(object.APIGroup, "core"), object.Resource, object.Subresource, object.Namespace, object.Name}, "/")
-	switch {
-	case event.UserAgent == "" && strings.HasPrefix(event.User.Username, "system:serviceaccount:kube-system:"):
+	controller, ok := strings.CutPrefix(event.User.Username, "system:serviceaccount:kube-system:")
+	if !ok {
+		return
+	}
+	path := strings.Join([]string{cmp.Or(object.APIGroup, "core"), object.Resource, object.Namespace, object.Name, object.Subresource}, "/")
+	what := fmt.Sprintf("%s %s by %s", event.Verb, path, controller)
+	switch agent, _, _ := strings.Cut(event.UserAgent, "/"); agent {
+	case "mainstay":
 		w.ours[what]++
-	case strings.HasPrefix(event.UserAgent, "kube-controller-manager/"):
+	case "kube-controller-manager":
 		w.theirs[what]++
 	}
 }

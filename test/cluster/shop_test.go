@@ -235,3 +235,15 @@ func (s *shop) podsLeft(ctx context.Context, orphans int) error {
 	all, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app"})
 	return unless(len(all.Items) == orphans, err, "there are %d pods, want %d", len(all.Items), orphans)
 }
+
+// takenBack waits until the server's controllers work again.
+func (s *shop) takenBack() {
+	s.t.Helper()
+	if _, err := s.client.CoreV1().Namespaces().Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.await(func(ctx context.Context) error {
+		_, err := s.client.CoreV1().ServiceAccounts("later").Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
