@@ -11,9 +11,6 @@ import (
 // patience is for a machine that is busy.
 const patience = 5 * time.Minute
 
-// both are the controllers that kube-controller-manager has off unless it is told.
-const both = "*,bootstrap-signer-controller,token-cleaner-controller"
-
 // TestCluster: whoever runs the controllers that both have, a cluster comes up, survives
 // a kill of the server, and goes away, and nothing is done by both.
 func TestCluster(t *testing.T) {
@@ -29,9 +26,9 @@ func TestCluster(t *testing.T) {
 }
 
 const (
-	// everything is all controllers of kube-controller-manager that the server has too.
+	// everything has those controllers too that kube-controller-manager has off unless they are named.
 	everything = "*,bootstrap-signer-controller,token-cleaner-controller"
-	// none has no controller in the server: those that are not named are not on without *.
+	// none has no controller: without *, those alone run that are named.
 	none = "-garbage-collector-controller"
 )
 
