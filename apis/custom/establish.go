@@ -35,8 +35,8 @@ func (s *Source) Load(ctx context.Context) error { return s.loop.reflector.Load(
 
 // Run follows the stored definitions until ctx ends: it accepts names, establishes
 // definitions, finalizes deleted ones and drops unused state. Names are decided by one
-// goroutine, one definition after the other; the decisions are written by several, so
-// that the writes share fsyncs.
+// goroutine, one definition after the other, where they were not promised to who wrote
+// the definition; the decisions are written by several, so that the writes share fsyncs.
 func (s *Source) Run(ctx context.Context) error {
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() { s.runSweeper(ctx) })
@@ -180,7 +180,7 @@ func (l *loop) syncEntry(ctx context.Context, e *entry) error {
 // isSynced reports whether a definition needs neither a write of its status nor
 // finalization.
 func (e *entry) isSynced() bool {
-	return !e.terminating && (e.decided != nil && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.requested))
+	return !e.terminating && (e.decided != nil && e.decided.underway && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.requested))
 }
 
 // syncRecord is syncEntry with the record of the definition at hand.
@@ -247,8 +247,12 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool)
 		names:         namesOf(&crd.Status.AcceptedNames).clone(),
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
+		underway:      true,
 	}
 	l.swapLocked(now.with(e.group, e.requested.plural, &e), old, &e)
+	if old.isServed() && !e.isServed() {
+		e.state.markReady() // who waits for what was promised is refused
+	}
 	return old.reservedNames().kind != "" && !e.reservedNames().equal(old.reservedNames())
 }
 

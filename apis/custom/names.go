@@ -73,6 +73,17 @@ func (t taken) give(wanted, had names) (given names, why *conflict) {
 	return given, why
 }
 
+// promise gives a new definition its names, if all are free, before the loop comes to it.
+// What is not promised is left to the loop.
+func (s *snapshot) promise(e *entry) {
+	if e.established || e.terminating || e.unsafe || e.decided != nil {
+		return
+	}
+	if given, why := s.takenBeside(e.group, e.name).give(e.requested, e.accepted); why == nil {
+		e.decided = &decision{names: given, namesAccepted: true, established: true}
+	}
+}
+
 // updateConditions writes into a definition's status what follows from its names, its group
 // and its schemas. It reports whether anything changed.
 func (l *loop) updateConditions(crd *apiextensionsv1.CustomResourceDefinition, s structure) bool {
