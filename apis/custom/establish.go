@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom/definition"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/reflector"
 )
@@ -73,6 +74,9 @@ func newLoop(s *Source) (*loop, error) {
 	})
 	return l, err
 }
+
+// now is the time that clients see.
+func (l *loop) now() time.Time { return simulation.Now(l.config.Lifetime) }
 
 // replace replaces the entries by a list of all definitions.
 func (l *loop) replace(_ context.Context, list *rest.List) error {
@@ -293,7 +297,7 @@ func (l *loop) write(ctx context.Context, name string, known *codec.Record, chan
 			if !change(crd) {
 				return false
 			}
-			recordStatus(crd, &was)
+			recordStatus(crd, &was, l.now())
 			return true
 		})
 		return obj, storage.WriteOptions{}, err
