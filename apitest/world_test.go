@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -211,6 +212,51 @@ func TestSeed(t *testing.T) {
 	for i := range first {
 		if slices.Contains(other, first[i]) || slices.Index(first, first[i]) != i {
 			t.Errorf("%s is made twice", first[i])
+		}
+	}
+}
+
+// TestStaleGets: gets that allow it are of the moment of the fault, of custom resources too.
+func TestStaleGets(t *testing.T) {
+	t.Parallel()
+	server := apitest.Start(t)
+	applyWidgets(t, server)
+	admin := dynamic.NewForConfigOrDie(server.Config())
+	for _, resource := range []schema.GroupVersionResource{{Version: "v1", Resource: "configmaps"}, {Group: "example.com", Version: "v1", Resource: "widgets"}} {
+		objects := admin.Resource(resource).Namespace("default")
+		kind := map[string]string{"configmaps": "ConfigMap", "widgets": "Widget"}[resource.Resource]
+		create := func(name string) {
+			t.Helper()
+			obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}}}
+			if _, err := objects.Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("before")
+		stale := server.Inject(apitest.Fault{Verb: "get", Resource: resource.Resource, StaleReads: true})
+		create("after")
+		label := []byte(`{"metadata":{"labels":{"changed":"yes"}}}`)
+		changed, err := objects.Patch(t.Context(), "before", types.MergePatchType, label, metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := func(version string) map[string]string {
+			t.Helper()
+			got, err := objects.Get(t.Context(), "before", metav1.GetOptions{ResourceVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.GetLabels()
+		}
+		if len(labels("0")) != 0 || len(labels("")) != 1 || len(labels(changed.GetResourceVersion())) != 1 {
+			t.Errorf("%s: labels are %v of any version, %v of the newest and %v of one not older than that", resource.Resource, labels("0"), labels(""), labels(changed.GetResourceVersion()))
+		}
+		if _, err := objects.Get(t.Context(), "after", metav1.GetOptions{ResourceVersion: "0"}); !apierrors.IsNotFound(err) {
+			t.Errorf("%s: what came after: %v", resource.Resource, err)
+		}
+		stale.Remove()
+		if len(labels("0")) != 1 {
+			t.Errorf("%s: without the fault, the object is stale", resource.Resource)
 		}
 	}
 }
