@@ -182,6 +182,7 @@ func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer
 	c := &f.config
 	c.InMemory = !f.all.Changed("data-dir")
 	c.NamespaceGrace = namespaceGrace
+	c.KeepUnknownOwners = true // if the collector is named
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
 	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
 		c.TLS.CertFile, c.TLS.KeyFile = cert, key
