@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mainstay.dev/mainstay/controllers/garbage"
 	"mainstay.dev/mainstay/controllers/rootca"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
 )
@@ -182,15 +181,15 @@ func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer
 	c := &f.config
 	c.InMemory = !f.all.Changed("data-dir")
 	c.NamespaceGrace = namespaceGrace
-	c.KeepUnknownOwners = true // if the collector is named
+	c.KeepUnknownOwners = true // tests for kube-apiserver alone make owners up
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
 	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
 		c.TLS.CertFile, c.TLS.KeyFile = cert, key
 		fmt.Fprintf(log, "mainstay: --cert-dir=%s: the serving certificate is its apiserver.crt\n", certDir)
 	}
-	if !f.all.Changed("controllers") {
-		c.Controllers = controllersForTests(c.DisableAdmissionPlugins)
-		fmt.Fprintf(log, "mainstay: --controllers is %s: what tests for kube-apiserver alone do not expect is left out\n", strings.Join(c.Controllers, ","))
+	if slices.Contains(c.DisableAdmissionPlugins, serviceAccountPlugin) && !f.all.Changed("controllers") {
+		c.Controllers = append([]string{"*"}, withoutAccounts()...)
+		fmt.Fprintf(log, "mainstay: --disable-admission-plugins=%s: --controllers is %s, so that new namespaces are empty\n", serviceAccountPlugin, strings.Join(c.Controllers, ","))
 	}
 	if len(c.EtcdServers) == 0 {
 		return nil
@@ -214,15 +213,9 @@ const namespaceGrace = 500 * time.Millisecond
 // kube-apiserver alone makes no account that it would give pods.
 const serviceAccountPlugin = "ServiceAccount"
 
-// controllersForTests leaves out what tests for kube-apiserver alone do not expect: a
-// collector, as they make owners up, and, where pods need no accounts, objects in every new
-// namespace.
-func controllersForTests(disabledPlugins []string) []string {
-	list := []string{"*", "-" + garbage.Name}
-	if slices.Contains(disabledPlugins, serviceAccountPlugin) {
-		list = append(list, "-"+serviceaccounts.Name, "-"+rootca.Name)
-	}
-	return list
+// withoutAccounts excludes the controllers that put objects into every new namespace.
+func withoutAccounts() []string {
+	return []string{"-" + serviceaccounts.Name, "-" + rootca.Name}
 }
 
 // How long an etcd that does not listen yet is waited for, and how often it is tried.
