@@ -17,32 +17,42 @@ import (
 // 14 KiB of buffers that it would keep for as long as the handler runs. It is the first
 // filter: all others see one request from its beginning to its end.
 func Upgrades(logger *slog.Logger) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.ProtoMajor != 1 || r.Header["Upgrade"] == nil {
-				next.ServeHTTP(w, r)
-				return
-			}
-			if reason := awaitUpgrade(next, w, r, logger); reason != nil {
-				panic(reason)
-			}
-		})
+	return func(next http.Handler) http.Handler { return &upgrades{next, logger} }
+}
+
+type upgrades struct {
+	next   http.Handler
+	logger *slog.Logger
+}
+
+// ServeHTTP implements http.Handler.
+func (u *upgrades) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 1 || r.Header["Upgrade"] == nil {
+		u.next.ServeHTTP(w, r)
+	} else if reason := u.await(w, r); reason != nil {
+		panic(reason)
 	}
 }
 
-// awaitUpgrade returns when the handler has taken over the connection, or has returned, with
+// await returns when the handler has taken over the connection, or has returned, with
 // what it has panicked for. The request's context ends with the client's connection, as
 // net/http's does, but not with its goroutine.
-func awaitUpgrade(next http.Handler, w http.ResponseWriter, r *http.Request, logger *slog.Logger) (reason any) {
+func (u *upgrades) await(w http.ResponseWriter, r *http.Request) (reason any) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	original := r.Context()
 	stop := context.AfterFunc(original, func() { cancel(context.Cause(original)) })
 	defer stop()
-	u := &upgradable{over: make(chan struct{})}
-	u.mu.writer = w
-	go u.serve(next, r.WithContext(ctx), cancel, logger)
-	<-u.over
-	return u.reason
+	response := &upgradable{over: make(chan struct{})}
+	response.mu.writer = w
+	go u.serve(response, r.WithContext(ctx), cancel)
+	<-response.over
+	return response.reason
+}
+
+func (u *upgrades) serve(response *upgradable, r *http.Request, cancel context.CancelCauseFunc) {
+	defer cancel(nil)
+	defer response.returned(u.logger)
+	u.next.ServeHTTP(response, r)
 }
 
 // upgradable is the response to a request that asks to upgrade the connection.
@@ -56,19 +66,15 @@ type upgradable struct {
 	}
 }
 
-// serve runs the handler.
-func (u *upgradable) serve(next http.Handler, r *http.Request, cancel context.CancelCauseFunc, logger *slog.Logger) {
-	defer cancel(nil)
-	defer func() {
-		reason := recover()
-		if u.writer() != nil {
-			u.reason = reason
-			close(u.over)
-		} else if reason != nil && reason != http.ErrAbortHandler {
-			logger.Error("handler of an upgraded connection panicked", "panic", reason, "stack", string(debug.Stack()))
-		}
-	}()
-	next.ServeHTTP(u, r)
+// returned is deferred to the end of the handler.
+func (u *upgradable) returned(logger *slog.Logger) {
+	reason := recover()
+	if u.writer() != nil {
+		u.reason = reason
+		close(u.over)
+	} else if reason != nil && reason != http.ErrAbortHandler {
+		logger.Error("handler of an upgraded connection panicked", "panic", reason, "stack", string(debug.Stack()))
+	}
 }
 
 // writer returns net/http's; nil once the connection is the handler's.

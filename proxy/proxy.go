@@ -52,8 +52,12 @@ func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend)
 		p.pass(w, in, backend, backend.Check)
 		return
 	}
-	if response := p.askToSwitch(w, in, backend); response != nil {
-		p.serveSwitched(w, in, backend, response)
+	to := p.askToSwitch(w, in, backend)
+	if to == nil {
+		return
+	}
+	if client := switchClient(w, in, backend, to); client != nil {
+		p.Join(client, to.ReadWriteCloser)
 	}
 }
 

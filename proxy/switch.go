@@ -49,8 +49,9 @@ type switched struct {
 	header http.Header
 }
 
-// serveSwitched upgrades the client's connection as well, and copies between the two.
-func (p *Proxy) serveSwitched(w http.ResponseWriter, in *http.Request, backend *Backend, to *switched) {
+// switchClient upgrades the client's connection as well. It returns nil if that fails, and
+// the backend's is closed.
+func switchClient(w http.ResponseWriter, in *http.Request, backend *Backend, to *switched) net.Conn {
 	header := w.Header()
 	for name, values := range to.header {
 		header[name] = append(header[name], values...)
@@ -59,9 +60,9 @@ func (p *Proxy) serveSwitched(w http.ResponseWriter, in *http.Request, backend *
 	if err != nil {
 		_ = to.Close()
 		backend.Fail(err)
-		return
+		return nil
 	}
-	p.Join(client, to.ReadWriteCloser)
+	return client
 }
 
 // Switch takes over the connection of a request, and answers that it has been upgraded. The
@@ -121,26 +122,45 @@ type halfCloser interface{ CloseWrite() error }
 // Join copies between two connections until both directions or one of the connections have
 // ended, and closes both.
 func (p *Proxy) Join(a, b io.ReadWriteCloser) {
-	var closing sync.Once
-	end := func() { closing.Do(func() { _, _ = a.Close(), b.Close() }) }
-	defer end()
-	forget := p.OnStop(end)
-	defer forget()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.carry(a, b, end)
-	}()
-	p.carry(b, a, end)
-	<-done
+	j := p.newJoint(a, b)
+	go j.answer()
+	j.carry(b, a)
+	<-j.answered
+	j.forget()
+	j.end()
+}
+
+// joint is two connections between which is copied.
+type joint struct {
+	proxy    *Proxy
+	a, b     io.ReadWriteCloser
+	ended    sync.Once
+	forget   func() bool
+	answered chan struct{} // closed when nothing comes from b any more
+}
+
+func (p *Proxy) newJoint(a, b io.ReadWriteCloser) *joint {
+	j := &joint{proxy: p, a: a, b: b, answered: make(chan struct{})}
+	j.forget = p.OnStop(j.end)
+	return j
+}
+
+// end closes both connections.
+func (j *joint) end() {
+	j.ended.Do(func() { _, _ = j.a.Close(), j.b.Close() })
+}
+
+func (j *joint) answer() {
+	j.carry(j.a, j.b)
+	close(j.answered)
 }
 
 // carry copies one direction and passes on its end, which is that of both connections where
 // one direction cannot end alone.
-func (p *Proxy) carry(dst io.Writer, src io.Reader, end func()) {
-	_, err := p.Copy(dst, src, nil)
+func (j *joint) carry(dst io.Writer, src io.Reader) {
+	_, err := j.proxy.Copy(dst, src, nil)
 	if half, ok := dst.(halfCloser); ok && err == nil && half.CloseWrite() == nil {
 		return
 	}
-	end()
+	j.end()
 }
