@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,8 +81,6 @@ type sessions struct {
 	config  *rest.Config
 	client  *http.Client // over HTTP/2
 	kubelet *kubelettest.Kubelet
-	// begun counts what has arrived at the kubelet.
-	begun atomic.Int64
 }
 
 func newSessions(b *testing.B) *sessions {
@@ -92,11 +89,9 @@ func newSessions(b *testing.B) *sessions {
 	end := make(chan struct{})
 	b.Cleanup(func() { close(end) })
 	s.kubelet.Log = func(*http.Request) io.Reader {
-		s.begun.Add(1)
 		return io.MultiReader(strings.NewReader("begun\n"), &silent{end})
 	}
 	s.kubelet.Run = func(*kubelettest.Command) int {
-		s.begun.Add(1)
 		<-end
 		return 0
 	}
