@@ -8,7 +8,7 @@
 // Objects and their definitions are written past the API, in its own keys and encodings:
 // definitions are as they would be after a server has accepted and established them.
 //
-// Imports: storage/kv, storage/kv/embedded.
+// Imports: kubelet/kubelettest, storage/kv, storage/kv/embedded, test/testserver.
 package main
 
 import (
