@@ -26,8 +26,6 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
-
 // idleSessions is how many sessions are open at a time.
 const idleSessions = 1000
 
@@ -192,10 +190,10 @@ func (s *sessions) awaitBegun(b *testing.B) {
 	}
 }
 
-type usage struct{ heap, stacks, goroutines int64 }
+type idleUsage struct{ heap, stacks, goroutines int64 }
 
-// usage is what the server uses once garbage is collected, and stacks have shrunk.
-func (s *sessions) usage(b *testing.B) usage {
+// usage returns what the server uses once garbage is collected, and stacks have shrunk.
+func (s *sessions) usage(b *testing.B) idleUsage {
 	var heap []byte
 	for range 4 {
 		heap = s.get(b, "/debug/pprof/heap?gc=1&debug=1")
@@ -211,7 +209,7 @@ func (s *sessions) usage(b *testing.B) usage {
 		}
 		return n
 	}
-	return usage{
+	return idleUsage{
 		number(heap, `# HeapAlloc = (\d+)`), number(heap, `# Stack = (\d+)`),
 		number(s.get(b, "/debug/pprof/goroutine?debug=1"), `goroutine profile: total (\d+)`),
 	}
