@@ -23,6 +23,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 		final = i.options.Filter(final)
 	}
 	return filters.Chain(final,
+		filters.Upgrades(i.env.Logger),
 		filters.AuditID,
 		filters.Recover(i.env.Logger, onError),
 		filters.RequestInfo(i.longRunning, onError),

@@ -248,9 +248,12 @@ func (i *instance) wait() {
 // serveFiltered is the handler behind the filters: non-resource paths, or else the
 // API.
 func (i *instance) serveFiltered(w http.ResponseWriter, r *http.Request) {
-	if own := i.paths.find(r.URL.Path); own != nil {
-		own.ServeHTTP(w, r)
-		return
+	i.handlerOf(r.URL.Path).ServeHTTP(w, r)
+}
+
+func (i *instance) handlerOf(path string) http.Handler {
+	if own := i.paths.find(path); own != nil {
+		return own
 	}
-	i.resources.ServeHTTP(w, r)
+	return i.resources
 }

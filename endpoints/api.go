@@ -108,22 +108,27 @@ type call struct {
 
 // Serve answers a request for a resource of the catalogue.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
-	c := &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r, held: a.config.Memory.Hold()}
+	c := a.newCall(w, r, resource)
 	defer c.held.Release()
-	var err error
-	if asksWhy(r) {
-		err = c.explain()
-	} else {
-		err = c.serve()
-	}
-	if err != nil {
+	if err := c.answer(); err != nil {
 		a.WriteError(w, r, err)
 	}
+}
+
+func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Resource) *call {
+	return &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r, held: a.config.Memory.Hold()}
 }
 
 // WriteNotFound answers a request for a resource that nobody serves.
 func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 	a.WriteError(w, r, notFoundResource())
+}
+
+func (c *call) answer() error {
+	if asksWhy(c.r) {
+		return c.explain()
+	}
+	return c.serve()
 }
 
 func (c *call) serve() error {

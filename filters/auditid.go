@@ -15,14 +15,18 @@ const (
 )
 
 // AuditID gives every request an ID, the client's own if it sent one, and returns
-// it in the response header. It is the first filter, so that every response has
-// the ID.
+// it in the response header. Of those that answer it is the first, so that every
+// response has the ID.
 func AuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response := wrap(w)
-		response.Header()[auditIDHeader] = []string{newAuditID(r.Header)}
-		next.ServeHTTP(response, r)
+		next.ServeHTTP(withAuditID(w, r), r)
 	})
+}
+
+func withAuditID(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	response := wrap(w)
+	response.Header()[auditIDHeader] = []string{newAuditID(r.Header)}
+	return response
 }
 
 func newAuditID(header http.Header) string {

@@ -42,13 +42,21 @@ func Deadline(config DeadlineConfig) Filter {
 		config.OnInvalid = config.OnError
 	}
 	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if request.LongRunning(r.Context()) {
-				next.ServeHTTP(w, r)
-				return
-			}
-			config.serve(next, w, r)
-		})
+		return &deadline{config, next}
+	}
+}
+
+type deadline struct {
+	DeadlineConfig
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (d *deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if request.LongRunning(r.Context()) {
+		d.next.ServeHTTP(w, r)
+	} else {
+		d.serve(d.next, w, r)
 	}
 }
 

@@ -96,21 +96,29 @@ func (d *Drain) closeIdleLocked() {
 
 // Filter returns the filter that acts for d.
 func (d *Drain) Filter(onError ErrorWriter) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := d.admit(w.Header(), r); err != nil {
-				onError(w, r, err)
-				return
-			}
-			defer d.end()
-			if request.LongRunning(r.Context()) {
-				untilStop, release := d.untilStop(r)
-				defer release()
-				r = untilStop
-			}
-			next.ServeHTTP(w, r)
-		})
+	return func(next http.Handler) http.Handler { return &draining{d, onError, next} }
+}
+
+type draining struct {
+	*Drain
+	onError ErrorWriter
+	next    http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (d *draining) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := d.admit(w.Header(), r); err != nil {
+		d.onError(w, r, err)
+		return
 	}
+	defer d.end()
+	if !request.LongRunning(r.Context()) {
+		d.next.ServeHTTP(w, r)
+		return
+	}
+	r, release := d.untilStop(r)
+	defer release()
+	d.next.ServeHTTP(w, r)
 }
 
 // untilStop returns a request whose context ends when the server begins to stop. release must

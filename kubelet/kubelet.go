@@ -4,7 +4,7 @@
 // speaks. Which pod and container is meant, and who may do it, has been decided
 // before.
 //
-// Imports: feature, proxy, rest.
+// Imports: feature, proxy, request, rest.
 package kubelet
 
 import (
@@ -70,8 +70,9 @@ type Client struct {
 	config Config
 	// verified, unverified and direct are the transports of requests to kubelets, to
 	// kubelets whose certificate the user does not want verified, and to pods,
-	// services and other ports of nodes.
-	verified, unverified, direct *http.Transport
+	// services and other ports of nodes. upgrading is that of verified requests that
+	// upgrade the connection.
+	verified, unverified, upgrading, direct *http.Transport
 }
 
 // New returns a client. It connects to nothing yet.
@@ -86,15 +87,17 @@ func New(config Config) *Client {
 		config.Timeout = DefaultTimeout
 	}
 	c := &Client{config: config}
-	c.verified = c.transport(c.verify())
-	c.unverified = c.transport(&tls.Config{InsecureSkipVerify: true})
+	c.verified = withHTTP2(c.transport(c.verify()))
+	c.unverified = withHTTP2(c.transport(&tls.Config{InsecureSkipVerify: true}))
+	c.upgrading = c.transport(c.verify())
 	// Pods and services are reached at addresses that no certificate names.
 	c.direct = c.transport(&tls.Config{InsecureSkipVerify: true})
 	if !config.AnyAddress {
 		c.direct.DialContext = c.dialAllowed()
 	}
-	c.verified.TLSClientConfig.GetClientCertificate = c.certificate()
-	c.unverified.TLSClientConfig.GetClientCertificate = c.certificate()
+	for _, transport := range []*http.Transport{c.verified, c.unverified, c.upgrading} {
+		transport.TLSClientConfig.GetClientCertificate = c.certificate()
+	}
 	return c
 }
 
@@ -116,9 +119,40 @@ func (c *Client) transport(config *tls.Config) *http.Transport {
 	}
 }
 
+// Limits of HTTP/2 connections to kubelets.
+const (
+	// followWindow is how much of a log may wait, in bytes, for a client that does not
+	// read. Where an answer takes a millisecond, a log may have 128 MB/s.
+	followWindow = 128 << 10
+	// A connection that is silent for pingIdle is pinged, and closed without an answer
+	// within pingTimeout, as kube-apiserver's.
+	pingIdle    = 30 * time.Second
+	pingTimeout = 15 * time.Second
+)
+
+// withHTTP2 has a transport speak HTTP/2 to kubelets that do, as all do by default: the logs
+// that are followed on a node share a connection.
+func withHTTP2(t *http.Transport) *http.Transport {
+	t.Protocols.SetHTTP2(true)
+	t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: followWindow, SendPingTimeout: pingIdle, PingTimeout: pingTimeout}
+	return t
+}
+
 // Transport returns the transport of requests to kubelets, Direct that of requests to
-// pods, services and other ports of nodes.
-func (c *Client) Transport() http.RoundTripper { return c.verified }
+// pods, services and other ports of nodes. Both send requests that upgrade the connection.
+func (c *Client) Transport() http.RoundTripper { return (*nodeTransport)(c) }
+
+// nodeTransport sends requests that upgrade the connection over the protocol in which that is
+// possible.
+type nodeTransport Client
+
+// RoundTrip implements http.RoundTripper.
+func (t *nodeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if proxy.IsUpgrade(r) {
+		return t.upgrading.RoundTrip(r)
+	}
+	return t.verified.RoundTrip(r)
+}
 
 // Direct is as Transport says.
 func (c *Client) Direct() http.RoundTripper { return c.direct }
@@ -150,7 +184,7 @@ func (c *Client) certificate() func(*tls.CertificateRequestInfo) (*tls.Certifica
 
 // Close closes idle connections; others end with their requests.
 func (c *Client) Close() {
-	for _, transport := range []*http.Transport{c.verified, c.unverified, c.direct} {
+	for _, transport := range []*http.Transport{c.verified, c.unverified, c.upgrading, c.direct} {
 		transport.CloseIdleConnections()
 	}
 }

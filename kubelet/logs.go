@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -30,45 +32,57 @@ const maxErrorText = 50_000
 // Logs returns the handler of a request for a log.
 func (c *Client) Logs(l *Log, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := c.serveLog(w, r, l); err != nil && r.Context().Err() == nil {
+		text, err := c.openLog(r.Context(), l)
+		if err == nil {
+			c.sendLog(w, r, text, l.Follow)
+		} else if r.Context().Err() == nil {
 			onError(w, r, err)
 		}
 	})
 }
 
-// serveLog returns the error of a log that could not be begun.
-func (c *Client) serveLog(w http.ResponseWriter, r *http.Request, l *Log) error {
+// openLog asks a kubelet for a log.
+func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
 	at := l.At.url(fmt.Sprintf("/containerLogs/%s/%s/%s", l.Namespace, l.Pod, l.Container), l.Query)
-	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, at.String(), nil)
+	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return fmt.Errorf("make the request for a log: %w", err)
+		return nil, fmt.Errorf("make the request for a log: %w", err)
 	}
 	transport := c.verified
 	if l.Unverified {
 		transport = c.unverified
 	}
-	response, err := transport.RoundTrip(request) // which follows no redirect
+	response, err := transport.RoundTrip(asked) // which follows no redirect
 	if err != nil {
-		return &url.Error{Op: "Get", URL: at.String(), Err: err}
+		return nil, &url.Error{Op: "Get", URL: at.String(), Err: err}
 	}
-	defer func() { _ = response.Body.Close() }()
 	switch {
 	case response.StatusCode >= 300 && response.StatusCode <= 399:
-		return &url.Error{Op: "Get", URL: at.String(), Err: errors.New("redirects forbidden")}
+		err = &url.Error{Op: "Get", URL: at.String(), Err: errors.New("redirects forbidden")}
 	case response.StatusCode < 200 || response.StatusCode > http.StatusPartialContent:
-		return logError(response, l.Pod)
+		err = logError(response, l.Pod)
+	default:
+		return response.Body, nil
 	}
+	_ = response.Body.Close()
+	return nil, err
+}
+
+// sendLog sends a log. While it waits for lines of one that is followed, the requests, the
+// client's and its own, are garbage.
+func (c *Client) sendLog(w http.ResponseWriter, r *http.Request, text io.ReadCloser, follow bool) {
+	defer func() { _ = text.Close() }()
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(http.StatusOK)
+	request.Release(r)
 	var flush func() error
-	if l.Follow {
+	if follow {
 		flush = http.NewResponseController(w).Flush
 		_ = flush() // so that the client knows before the first line
 	}
-	if _, err := c.config.Proxy.Copy(w, response.Body, flush); err != nil && r.Context().Err() == nil {
+	if _, err := c.config.Proxy.Copy(w, text, flush); err != nil && r.Context().Err() == nil {
 		panic(http.ErrAbortHandler) // the log is not whole
 	}
-	return nil
 }
 
 // logError makes an API error of a kubelet's.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -23,13 +21,13 @@ const (
 // dialSPDY asks a kubelet for a connection in SPDY that speaks one of the protocols.
 // A response that is not 101 is returned without a connection and without an error:
 // the caller closes its body.
-func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (*http.Response, net.Conn, error) {
+func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (*http.Response, io.ReadWriteCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.At.url(s.Path, s.Query).String(), nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the request to a kubelet: %w", err)
 	}
 	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {spdyProtocol}, streamProtocolHeader: protocols}
-	response, err := c.verified.RoundTrip(request)
+	response, err := c.upgrading.RoundTrip(request)
 	if err != nil {
 		return nil, nil, fmt.Errorf("error dialing backend: %w", err)
 	}
@@ -41,7 +39,7 @@ func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (
 		_ = response.Body.Close()
 		return nil, nil, fmt.Errorf("the kubelet's connection is a %T, which cannot be written to", response.Body)
 	}
-	return response, &connection{upgraded}, nil
+	return response, upgraded, nil
 }
 
 // upgradeError returns why a kubelet did not upgrade a connection, in client-go's
@@ -56,15 +54,3 @@ func upgradeError(response *http.Response) error {
 	}
 	return apierrors.NewInternalError(fmt.Errorf("unable to upgrade connection: %s", text))
 }
-
-// connection is the body of a 101 as the net.Conn that libraries want. It has neither
-// addresses nor deadlines; what ends it is Close.
-type connection struct{ io.ReadWriteCloser }
-
-var _ net.Conn = (*connection)(nil)
-
-func (*connection) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (*connection) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (*connection) SetDeadline(time.Time) error      { return nil }
-func (*connection) SetReadDeadline(time.Time) error  { return nil }
-func (*connection) SetWriteDeadline(time.Time) error { return nil }

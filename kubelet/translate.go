@@ -3,18 +3,13 @@ package kubelet
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/streaming/pkg/httpstream"
-	"k8s.io/streaming/pkg/httpstream/spdy"
-
-	"golang.org/x/net/websocket"
 )
 
 // Channels of the WebSocket protocol: the first byte of a message. Over SPDY each is
@@ -36,42 +31,45 @@ const (
 	idleTimeout = 4 * time.Hour
 	// pingPeriod keeps connections to kubelets from being taken for dead.
 	pingPeriod = 30 * time.Second
+	// replyTimeout bounds how long a kubelet may take to accept streams.
+	replyTimeout = 30 * time.Second
 	// maxStatus bounds how a command has ended, in bytes.
 	maxStatus = 64 << 10
 )
 
 // session is a command whose client speaks in channels over a WebSocket connection,
-// and whose kubelet in streams over SPDY.
+// and whose kubelet in streams over SPDY. Frames of the one become frames of the other,
+// without anything in between: one goroutine reads from the kubelet, one from the client.
 type session struct {
 	client  *Client
 	request *Stream
-	socket  *websocket.Conn
+	socket  *socket
+	kubelet *spdyConn
+	// streams are the numbers of the streams, by their channels; 0: there is none.
+	streams [channels]uint32
+	// accepted and ended tell of the kubelet's side of the streams.
+	accepted, ended [channels]bool
+	// status is what the kubelet has said of how the command has ended.
+	status []byte
 }
 
 // translate serves a client that speaks v5.channel.k8s.io. As in kube-apiserver its
 // connection is upgraded first, and it is told on it what goes wrong.
 func (c *Client) translate(w http.ResponseWriter, r *http.Request, s *Stream) {
-	server := websocket.Server{
-		Handshake: func(config *websocket.Config, _ *http.Request) error {
-			if !slices.Contains(config.Protocol, v5Protocol) {
-				return websocket.ErrBadWebSocketProtocol
-			}
-			config.Protocol = []string{v5Protocol}
-			return nil
-		},
-		Handler: func(socket *websocket.Conn) {
-			socket.PayloadType = websocket.BinaryFrame
-			session := &session{c, s, socket}
-			session.announce()
-			status, err := session.run(r)
-			if err != nil {
-				status = statusOf(err)
-			}
-			_, _ = session.writer(errorChannel).Write(status)
-			_ = socket.Close() // with a message that says so
-		},
+	socket := acceptSocket(w, r, c.config.Proxy, v5Protocol)
+	if socket == nil {
+		return
 	}
-	server.ServeHTTP(w, r)
+	socket.idle = idleTimeout
+	session := &session{client: c, request: s, socket: socket}
+	session.announce()
+	if err := session.connect(r); err != nil {
+		session.status = statusOf(err)
+	} else if err := session.serve(); err != nil {
+		session.status = statusOf(err)
+	}
+	session.say(errorChannel, session.status)
+	_ = socket.Close()
 }
 
 // announce sends an empty message, by which clients know that the session has begun.
@@ -83,167 +81,290 @@ func (s *session) announce() {
 	case s.request.Streams.Stderr:
 		first = stderrChannel
 	}
-	_, _ = s.writer(first).Write(nil)
+	s.say(first, nil)
 }
 
-// run connects to the kubelet, and returns how the command has ended.
-func (s *session) run(r *http.Request) ([]byte, error) {
+// say sends the client a message, at most 64 KiB. That the client is gone is noticed by who
+// reads from it.
+func (s *session) say(channel byte, text []byte) {
+	message := append(make([]byte, socketHead, socketHead+1+len(text)), channel)
+	_ = s.socket.send(binaryFrame, append(message, text...))
+}
+
+// connect connects to the kubelet.
+func (s *session) connect(r *http.Request) error {
 	response, conn, err := s.client.dialSPDY(r.Context(), s.request, commandStreamProtocol)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if conn == nil {
 		defer func() { _ = response.Body.Close() }()
-		return nil, upgradeError(response)
+		return upgradeError(response)
 	}
-	kubelet, err := spdy.NewClientConnectionWithPings(conn, pingPeriod)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	forget := s.client.config.Proxy.OnStop(func() { _ = kubelet.Close() })
+	s.kubelet = &spdyConn{ReadWriteCloser: conn}
+	return nil
+}
+
+// serve runs the session. It returns when the command has ended, with what the kubelet says
+// of that in status, or the connection to the kubelet.
+func (s *session) serve() error {
+	end := func() { _ = s.kubelet.Close() }
+	defer end()
+	forget := s.client.config.Proxy.OnStop(end)
 	defer forget()
-	defer func() { _ = kubelet.Close() }()
-	streams, err := s.request.Streams.open(kubelet)
-	if err != nil {
-		return nil, err
+	if err := s.open(); err != nil {
+		return err
 	}
+	if err := s.awaitAccepted(end); err != nil {
+		return fmt.Errorf("the kubelet accepted no streams: %w", err)
+	}
+	_ = s.kubelet.end(s.streams[errorChannel]) // nothing is sent on it
 	go func() {
-		s.receive(streams)
-		_ = kubelet.Close() // the client has left
+		s.receive()
+		end() // the client has left
 	}()
-	return s.send(streams)
+	stop := s.keepAlive()
+	err := s.deliver()
+	stop()
+	end()
+	return err
 }
 
-// send sends the client what the command writes, and returns how it has ended.
-func (s *session) send(streams []httpstream.Stream) ([]byte, error) {
-	var output sync.WaitGroup
-	for _, channel := range []byte{stdoutChannel, stderrChannel} {
-		if stream := streams[channel]; stream != nil {
-			output.Go(func() { _, _ = s.client.config.Proxy.Copy(s.writer(channel), stream, nil) })
-		}
-	}
-	status, err := readStatus(streams[errorChannel])
-	output.Wait()
-	return status, err
-}
-
-// receive takes what the client sends, until it leaves. Each message goes straight to
-// its stream, without being kept.
-func (s *session) receive(streams []httpstream.Stream) {
-	for {
-		_ = s.socket.SetDeadline(time.Now().Add(idleTimeout))
-		frame, err := s.socket.NewFrameReader()
-		if err != nil {
-			return
-		}
-		frame, err = s.socket.HandleFrame(frame)
-		if err != nil {
-			return
-		}
-		if frame != nil && !s.message(frame, streams) {
-			return
-		}
-	}
-}
-
-// message passes a message on. It reports whether there can be another one.
-func (s *session) message(message io.Reader, streams []httpstream.Stream) bool {
-	var head [1]byte
-	if n, err := message.Read(head[:]); n == 0 {
-		return err == nil || err == io.EOF
-	}
-	channel := head[0]
-	if channel == closeChannel {
-		if n, _ := message.Read(head[:]); n == 1 && head[0] < channels {
-			if stream := input(streams, head[0]); stream != nil {
-				_ = stream.Close() // in this direction
-			}
-		}
-		channel = channels
-	}
-	to := io.Discard
-	if stream := input(streams, channel); stream != nil {
-		to = stream
-	}
-	_, err := s.client.config.Proxy.Copy(to, message, nil)
-	return err == nil
-}
-
-// input returns the stream of a channel that clients write to; nil if there is none.
-func input(streams []httpstream.Stream, channel byte) httpstream.Stream {
-	if channel != stdinChannel && channel != resizeChannel {
-		return nil
-	}
-	return streams[channel]
-}
-
-// channelWriter writes messages of a channel.
-type channelWriter struct {
-	*session
-	channel byte
-}
-
-func (s *session) writer(channel byte) io.Writer { return &channelWriter{s, channel} }
-
-// Write implements io.Writer.
-func (c *channelWriter) Write(p []byte) (int, error) {
-	_ = c.socket.SetDeadline(time.Now().Add(idleTimeout))
-	written := 0
-	err := c.client.config.Proxy.WithBuffer(func(buffer []byte) error {
-		buffer[0] = c.channel
-		for written == 0 || written < len(p) {
-			n := copy(buffer[1:], p[written:])
-			if _, err := c.socket.Write(buffer[:1+n]); err != nil {
-				return err
-			}
-			if written += n; n == 0 {
-				return nil
-			}
-		}
-		return nil
-	})
-	return written, err
-}
-
-// open opens the streams, by the numbers of their channels.
-func (s *Streams) open(kubelet httpstream.Connection) ([]httpstream.Stream, error) {
-	streams := make([]httpstream.Stream, channels)
+// open asks the kubelet for the streams of the command.
+func (s *session) open() error {
+	wanted := s.request.Streams
 	for _, one := range []struct {
 		channel byte
 		name    string
 		wanted  bool
 	}{
 		{errorChannel, "error", true},
-		{stdinChannel, "stdin", s.Stdin},
-		{stdoutChannel, "stdout", s.Stdout},
-		{stderrChannel, "stderr", s.Stderr && !s.TTY},
-		{resizeChannel, "resize", s.TTY},
+		{stdinChannel, "stdin", wanted.Stdin},
+		{stdoutChannel, "stdout", wanted.Stdout},
+		{stderrChannel, "stderr", wanted.Stderr && !wanted.TTY},
+		{resizeChannel, "resize", wanted.TTY},
 	} {
 		if !one.wanted {
+			s.accepted[one.channel], s.ended[one.channel] = true, true
 			continue
 		}
-		stream, err := kubelet.CreateStream(http.Header{"Streamtype": {one.name}})
-		if err != nil {
-			return nil, err
+		var err error
+		if s.streams[one.channel], err = s.kubelet.openStream("streamtype", one.name); err != nil {
+			return err
 		}
-		streams[one.channel] = stream
 	}
-	_ = streams[errorChannel].Close() // nothing is sent on it
-	return streams, nil
+	return nil
 }
 
-// readStatus reads how a command has ended from its error stream, where a kubelet
-// sends a Status, or nothing for success.
-func readStatus(stream io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(stream, maxStatus))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) == 0:
-		return json.Marshal(metav1.Status{Status: metav1.StatusSuccess})
+// awaitAccepted waits until the kubelet has accepted all streams: what is sent on one
+// before is lost.
+func (s *session) awaitAccepted(end func()) error {
+	timer := time.AfterFunc(replyTimeout, end)
+	defer timer.Stop()
+	for s.accepted != allChannels() {
+		if err := s.step(); err != nil {
+			return err
+		}
 	}
-	return text, nil
+	return nil
+}
+
+func allChannels() [channels]bool { return [channels]bool{true, true, true, true, true} }
+
+// deliver sends the client what comes from the kubelet, until the command has ended.
+func (s *session) deliver() error {
+	for !s.ended[errorChannel] || !s.ended[stdoutChannel] || !s.ended[stderrChannel] {
+		err := s.step()
+		switch {
+		case err != nil && len(s.status) > 0, errors.Is(err, errGoneAway):
+			return s.complete() // which is how some kubelets end
+		case err != nil:
+			return fmt.Errorf("the connection to the kubelet has ended: %w", err)
+		}
+	}
+	return s.complete()
+}
+
+// complete says that the command has succeeded, if the kubelet has said nothing else.
+func (s *session) complete() (err error) {
+	if len(s.status) == 0 {
+		s.status, err = json.Marshal(metav1.Status{Status: metav1.StatusSuccess})
+	}
+	return err
+}
+
+// errGoneAway is the error of a kubelet that ends the connection.
+var errGoneAway = errors.New("the kubelet has said that it ends")
+
+// step acts on one frame of the kubelet.
+func (s *session) step() error {
+	frame, err := s.kubelet.next()
+	if err != nil {
+		return err
+	}
+	switch frame.kind {
+	case 0:
+		return s.data(frame)
+	case synReplyFrame, rstStreamFrame:
+		stream, err := s.kubelet.number(frame)
+		if channel, ok := s.channelOf(stream); ok {
+			s.accepted[channel] = true
+			s.ended[channel] = s.ended[channel] || frame.kind == rstStreamFrame || frame.flags&finFlag != 0
+		}
+		return err
+	case pingFrame:
+		id, err := s.kubelet.number(frame)
+		if err == nil && id%2 == 0 { // others answer ours
+			err = s.kubelet.sendPing(id)
+		}
+		return err
+	case goAwayFrame:
+		return errGoneAway
+	}
+	return s.kubelet.discard(frame.size)
+}
+
+func (s *session) channelOf(stream uint32) (byte, bool) {
+	for channel, number := range s.streams {
+		if number == stream && stream != 0 {
+			return byte(channel), true
+		}
+	}
+	return 0, false
+}
+
+// data passes on what came on a stream.
+func (s *session) data(frame spdyFrame) error {
+	channel, ok := s.channelOf(frame.stream)
+	var err error
+	switch {
+	case ok && channel == errorChannel:
+		err = s.readStatus(frame.size)
+	case ok && (channel == stdoutChannel || channel == stderrChannel):
+		err = s.output(channel, frame.size)
+	default:
+		err = s.kubelet.discard(frame.size)
+	}
+	if ok && frame.flags&finFlag != 0 {
+		s.ended[channel] = true
+	}
+	return err
+}
+
+// output sends the client what the command writes.
+func (s *session) output(channel byte, size int) error {
+	return s.client.config.Proxy.WithBuffer(func(buffer []byte) error {
+		const head = socketHead + 1
+		buffer[socketHead] = channel
+		for size > 0 {
+			n, err := s.kubelet.Read(buffer[head:min(len(buffer), head+size)])
+			size -= n
+			if n > 0 {
+				if err := s.socket.send(binaryFrame, buffer[:head+n]); err != nil {
+					return err
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// readStatus reads how the command has ended, which kubelets say as a Status, or say
+// nothing for success.
+func (s *session) readStatus(size int) error {
+	text := make([]byte, min(size, maxStatus-len(s.status)))
+	if _, err := io.ReadFull(s.kubelet, text); err != nil {
+		return err
+	}
+	s.status = append(s.status, text...)
+	return s.kubelet.discard(size - len(text))
+}
+
+// keepAlive pings the kubelet from time to time, until stop is called.
+func (s *session) keepAlive() (stop func() bool) {
+	var timer *time.Timer
+	s.kubelet.writing.Lock() // has the first ping wait until there is a timer
+	defer s.kubelet.writing.Unlock()
+	timer = time.AfterFunc(pingPeriod, func() {
+		if s.kubelet.ping() == nil {
+			timer.Reset(pingPeriod)
+		}
+	})
+	return timer.Stop
+}
+
+// receive takes what the client sends, until it leaves.
+func (s *session) receive() {
+	var stream uint32 // of the message; 0: it is for none
+	named := false
+	for {
+		err := s.socket.next()
+		if s.socket.started {
+			named = false
+		}
+		if err == nil && !named && s.socket.left > 0 {
+			stream, err = s.destination()
+			named = true
+		}
+		for err == nil && s.socket.left > 0 {
+			err = s.input(stream)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// destination reads the channel of a message, and returns the stream that its text goes to.
+// A message that ends a channel has none.
+func (s *session) destination() (uint32, error) {
+	channel, err := s.readChannel()
+	if channel != closeChannel || err != nil {
+		return s.inputOf(channel), err
+	}
+	if s.socket.left == 0 {
+		return 0, nil
+	}
+	if channel, err = s.readChannel(); err != nil {
+		return 0, err
+	}
+	if stream := s.inputOf(channel); stream != 0 {
+		return 0, s.kubelet.end(stream)
+	}
+	return 0, nil
+}
+
+func (s *session) readChannel() (byte, error) {
+	var channel [1]byte
+	for {
+		if n, err := s.socket.readData(channel[:]); n > 0 || err != nil {
+			return channel[0], err
+		}
+	}
+}
+
+// inputOf returns the stream of a channel that clients write to; 0 if there is none.
+func (s *session) inputOf(channel byte) uint32 {
+	if channel != stdinChannel && channel != resizeChannel {
+		return 0
+	}
+	return s.streams[channel]
+}
+
+// input passes on what the client sends, as much as is at hand.
+func (s *session) input(stream uint32) error {
+	return s.client.config.Proxy.WithBuffer(func(buffer []byte) error {
+		n, err := s.socket.readData(buffer[frameHead:])
+		if n > 0 && stream != 0 {
+			if err := s.kubelet.send(stream, buffer[:frameHead+n]); err != nil {
+				return err
+			}
+		}
+		return err
+	})
 }
 
 // statusOf returns the Status of an error, in JSON.

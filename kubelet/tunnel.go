@@ -6,13 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"golang.org/x/net/websocket"
-
-	"mainstay.dev/mainstay/proxy"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -40,20 +36,13 @@ func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onErr
 	}
 	defer func() { _ = kubelet.Close() }()
 	protocol := tunnelPrefix + response.Header.Get(streamProtocolHeader)
-	server := websocket.Server{
-		Handshake: func(config *websocket.Config, _ *http.Request) error {
-			if !slices.Contains(config.Protocol, protocol) {
-				return websocket.ErrBadWebSocketProtocol
-			}
-			config.Protocol = []string{protocol}
-			return nil
-		},
-		Handler: func(client *websocket.Conn) {
-			client.PayloadType = websocket.BinaryFrame
-			join(c.config.Proxy, client, kubelet)
-		},
+	if !slices.Contains(tunnelled(r), response.Header.Get(streamProtocolHeader)) {
+		http.Error(w, "the kubelet speaks none of the protocols", http.StatusForbidden)
+		return
 	}
-	server.ServeHTTP(w, r)
+	if client := acceptSocket(w, r, c.config.Proxy, protocol); client != nil {
+		c.config.Proxy.Join(client, kubelet)
+	}
 }
 
 // tunnelled returns the protocols over SPDY that the client would tunnel.
@@ -67,21 +56,4 @@ func tunnelled(r *http.Request) []string {
 		}
 	}
 	return protocols
-}
-
-// join copies between two connections until one of them ends, and closes both.
-func join(p *proxy.Proxy, a, b io.ReadWriteCloser) {
-	var closing sync.Once
-	end := func() { closing.Do(func() { _, _ = a.Close(), b.Close() }) }
-	forget := p.OnStop(end)
-	defer forget()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = p.Copy(a, b, nil)
-		end()
-	}()
-	_, _ = p.Copy(b, a, nil)
-	end()
-	<-done
 }

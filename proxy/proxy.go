@@ -45,36 +45,40 @@ type Backend struct {
 	Fail func(err error)
 }
 
-// Serve passes a request on and copies the response. Its context may end before that
-// of the client's request does.
+// Serve passes a request on and copies the response, or what passes over the connection
+// that the request upgrades. Its context may end before that of the client's request does.
 func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend) {
-	parent := in.Context()
-	ctx, established := parent, func() {}
-	if IsUpgrade(in) {
-		var cancel context.CancelFunc
-		ctx, established, cancel = p.tunnelContext(parent)
-		defer cancel()
+	if !IsUpgrade(in) {
+		p.pass(w, in, backend, backend.Check)
+		return
 	}
+	to := p.askToSwitch(w, in, backend)
+	if to == nil {
+		return
+	}
+	if client := switchClient(w, in, backend, to); client != nil {
+		p.Join(client, to.ReadWriteCloser)
+	}
+}
+
+// pass passes a request on. An error of check is not told if it is errSwitched.
+func (p *Proxy) pass(w http.ResponseWriter, in *http.Request, backend *Backend, check func(*http.Response) error) {
+	ctx := in.Context()
 	reverse := httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { forwarded(r); backend.Rewrite(r) },
-		Transport:     backend.Transport,
-		FlushInterval: -1, // for watches
-		ModifyResponse: func(response *http.Response) error {
-			if response.StatusCode == http.StatusSwitchingProtocols {
-				established()
-				p.tunnelled(response)
+		Rewrite:        func(r *httputil.ProxyRequest) { forwarded(r); backend.Rewrite(r) },
+		Transport:      backend.Transport,
+		FlushInterval:  -1, // for watches
+		ModifyResponse: check,
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			if err != errSwitched {
+				backend.Fail(err)
 			}
-			if backend.Check == nil {
-				return nil
-			}
-			return backend.Check(response)
 		},
-		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { backend.Fail(err) },
-		BufferPool:   &p.buffers,
-		ErrorLog:     log.New(&proxyLog{ctx: parent, logger: p.logger()}, "", 0),
+		BufferPool: &p.buffers,
+		ErrorLog:   log.New(&proxyLog{ctx: ctx, logger: p.logger()}, "", 0),
 	}
 	defer recoverServerAbort(ctx)
-	reverse.ServeHTTP(w, in.WithContext(ctx))
+	reverse.ServeHTTP(w, in)
 }
 
 func (p *Proxy) logger() *slog.Logger {
@@ -94,16 +98,6 @@ func forwarded(r *httputil.ProxyRequest) {
 	if id := request.AuditID(r.In.Context()); id != "" {
 		r.Out.Header.Set("Audit-Id", id)
 	}
-}
-
-// tunnelContext returns the context of a request that upgrades the connection: it
-// ends with parent until established is called, and from then on with cancel or
-// Stopping.
-func (p *Proxy) tunnelContext(parent context.Context) (ctx context.Context, established func(), cancel context.CancelFunc) {
-	ctx, end := context.WithCancel(context.WithoutCancel(parent))
-	stopParent := context.AfterFunc(parent, end)
-	stopStopping := p.OnStop(end)
-	return ctx, func() { stopParent() }, func() { stopParent(); stopStopping(); end() }
 }
 
 // OnStop has f called, on a goroutine of its own, when upgraded connections are to

@@ -60,7 +60,7 @@ func rooms() []room {
 		{path: "audit", floor: 0, beside: []string{"authorizer", "egress"}},
 		{path: "egress", floor: 0},
 		{path: "proxy", floor: 0, beside: []string{"request"}},
-		{path: "kubelet", floor: 0, beside: []string{"feature", "proxy", "rest"}},
+		{path: "kubelet", floor: 0, beside: []string{"feature", "proxy", "request", "rest"}},
 		{path: "http2", floor: 0},
 		{path: "webhook", floor: 0, beside: []string{"egress"}},
 		{path: "cel", floor: 0, beside: []string{"codec", "authorizer", "request"}}, // its limits of quantities; what expressions ask

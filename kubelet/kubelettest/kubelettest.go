@@ -51,12 +51,14 @@ func New(t testing.TB) *Kubelet {
 	mux.HandleFunc("/echo/", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s %s", r.Method, r.URL.RequestURI())
 	})
-	k.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	k.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.mu.Lock()
 		k.requests = append(k.requests, r.Method+" "+r.URL.RequestURI())
 		k.mu.Unlock()
 		mux.ServeHTTP(w, r)
 	}))
+	k.EnableHTTP2 = true // as a kubelet does
+	k.StartTLS()
 	t.Cleanup(k.Close)
 	return k
 }

@@ -13,7 +13,7 @@
 // read what it uses from /proc and /metrics. Processor time and memory are what they tell; times on the clock depend on
 // what else the machine does.
 //
-// Imports: storage/kv, storage/kv/embedded, test/testserver.
+// Imports: kubelet/kubelettest, storage/kv, storage/kv/embedded, test/testserver.
 package main
 
 import (

@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"io"
-	"net/http"
-)
+import "io"
 
 // idleSize is the buffer, in bytes, of a stream that nothing comes on.
 const idleSize = 512
@@ -50,32 +47,4 @@ func (p *Proxy) WithBuffer(f func(buffer []byte) error) error {
 	buffer := p.buffers.Get()
 	defer p.buffers.Put(buffer)
 	return f(buffer)
-}
-
-// tunnelled has the reverse proxy copy an upgraded connection, which may be idle for
-// hours, by Copy.
-func (p *Proxy) tunnelled(response *http.Response) {
-	if connection, ok := response.Body.(io.ReadWriteCloser); ok {
-		response.Body = &tunnel{connection, p}
-	}
-}
-
-// tunnel is an upgraded connection to a backend. io.Copy leaves copying to it.
-type tunnel struct {
-	io.ReadWriteCloser
-	proxy *Proxy
-}
-
-// WriteTo implements io.WriterTo.
-func (t *tunnel) WriteTo(w io.Writer) (int64, error) { return t.proxy.Copy(w, t.ReadWriteCloser, nil) }
-
-// ReadFrom implements io.ReaderFrom.
-func (t *tunnel) ReadFrom(r io.Reader) (int64, error) { return t.proxy.Copy(t.ReadWriteCloser, r, nil) }
-
-// CloseWrite ends one direction, where the connection can.
-func (t *tunnel) CloseWrite() error {
-	if half, ok := t.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }
