@@ -49,7 +49,7 @@ func newMetrics() *telemetry.Requests { return telemetry.NewRequests(prometheus.
 func get(t *testing.T, final http.Handler, r *http.Request, filters ...Filter) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	Chain(final, append([]Filter{AuditID, RequestInfo(LongRunning, writeError)}, filters...)...).ServeHTTP(recorder, r)
+	Chain(final, append([]Filter{AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError)}, filters...)...).ServeHTTP(recorder, r)
 	return recorder
 }
 

@@ -1,37 +1,75 @@
 package filters
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/request"
 )
 
-// Recover answers a request whose handler panics with an internal error and
-// logs the stack; where the answer has begun already, the client sees it break
+// Recover ends what the filters after it begin for a request, once that has been served.
+// A request whose handler panics is answered with an internal error, and the stack is
+// logged; where the answer has begun already, the client sees it break
 // off. http.ErrAbortHandler is passed on: handlers abort a response with it.
 func Recover(logger *slog.Logger, onError ErrorWriter) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			response := wrap(w)
-			defer func() {
-				reason := recover()
-				if reason == nil {
-					return
-				}
-				if reason == http.ErrAbortHandler {
-					panic(reason)
-				}
-				logger.ErrorContext(r.Context(), "handler panicked", "panic", reason, "method", r.Method, "path", r.URL.Path,
-					"audit-ID", auditIDOf(w), "stack", string(debug.Stack()))
-				if response.status != 0 {
-					panic(http.ErrAbortHandler)
-				}
-				onError(response, r, apierrors.NewInternalError(errors.New("this request caused the server to panic; its log tells more")))
-			}()
-			next.ServeHTTP(response, r)
-		})
+	return func(next http.Handler) http.Handler { return &recovery{logger, onError, next} }
+}
+
+type recovery struct {
+	logger  *slog.Logger
+	onError ErrorWriter
+	next    http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (f *recovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response := wrap(w)
+	defer func() {
+		reason := recover()
+		if reason == nil && response.detached != nil {
+			f.detach(response)
+			return
+		}
+		response.end(reason)
+		f.handle(r.Context(), response, reason, r.Method, r.URL.Path)
+		if reason != nil {
+			f.onError(response, r, apierrors.NewInternalError(errors.New("this request caused the server to panic; its log tells more")))
+		}
+	}()
+	f.next.ServeHTTP(response, r)
+}
+
+// detach has what the handler has left to do go on without it, and without the request.
+func (f *recovery) detach(response *response) {
+	do := response.detached
+	response.ResponseWriter.(detacher).Detach(func() {
+		defer func() {
+			reason := recover()
+			response.end(reason)
+			info := request.InfoFrom(response.ctx)
+			f.handle(response.ctx, response, reason, info.Verb, info.Path)
+		}()
+		do()
+	})
+}
+
+// handle logs the reason of a panic, if there is one, and goes on with it unless the
+// request can still be answered.
+func (f *recovery) handle(ctx context.Context, response *response, reason any, method, path string) {
+	switch reason {
+	case nil:
+		return
+	case http.ErrAbortHandler:
+		panic(reason)
+	}
+	f.logger.ErrorContext(ctx, "handler panicked", "panic", reason, "method", method, "path", path,
+		"audit-ID", request.AuditID(ctx), "stack", string(debug.Stack()))
+	if response.status != 0 {
+		panic(http.ErrAbortHandler)
 	}
 }
