@@ -40,10 +40,8 @@ func Track(config TrackConfig) Filter {
 type tracked struct {
 	config      *TrackConfig
 	ctx         context.Context
-	info        *request.Info
 	labels      telemetry.Request
 	trace       *telemetry.Trace
-	start       time.Time
 	longRunning bool
 	line        line
 	// What is to be ended: a long-running request has an end, others have a mark.
@@ -54,7 +52,7 @@ type tracked struct {
 func newTracked(config *TrackConfig, r *http.Request, userAgent bool) *tracked {
 	info := request.InfoFrom(r.Context())
 	return &tracked{
-		config: config, ctx: r.Context(), info: info, start: time.Now(), line: lineOf(r, userAgent),
+		config: config, ctx: r.Context(), line: lineOf(r, userAgent),
 		labels:      telemetry.Describe(r, info, config.Known != nil && config.Known(info)),
 		longRunning: request.LongRunning(r.Context()),
 	}
@@ -67,7 +65,7 @@ func (t *tracked) begin(r *http.Request) *http.Request {
 		t.ended = t.config.Metrics.LongRunning(t.labels)
 		return r
 	}
-	ctx, trace := telemetry.NewTrace(r.Context(), t.start)
+	ctx, trace := telemetry.NewTrace(r.Context(), request.Received(r.Context()))
 	t.ctx, t.trace, t.mark = ctx, trace, t.inFlight()
 	t.mark.Begin()
 	return r.WithContext(ctx)
@@ -91,7 +89,7 @@ func lineOf(r *http.Request, userAgent bool) line {
 }
 
 func (t *tracked) inFlight() *telemetry.Watermark {
-	if mutating(t.info) {
+	if mutating(request.InfoFrom(t.ctx)) {
 		return t.config.Metrics.Mutating()
 	}
 	return t.config.Metrics.ReadOnly()
@@ -123,7 +121,7 @@ func (t *tracked) end(response *response, panicked any) {
 	case panicked != nil:
 		t.config.Metrics.Aborted(t.labels)
 	}
-	took := time.Since(t.start)
+	took := time.Since(request.Received(t.ctx))
 	t.config.Metrics.Done(t.labels, status, took, request.QueueWait(t.ctx), response.size)
 	t.log(status, took)
 }
