@@ -45,7 +45,11 @@ func TestDetach(t *testing.T) {
 	drain := NewDrain()
 	chain := Chain(detach, AuditID, Recover(slog.New(slog.NewTextHandler(&log, nil)), writeError),
 		RequestInfo(LongRunning, writeError), begin, drain.Filter(writeError))
-	watch := func() *http.Request { return httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil) }
+	watch := func() *http.Request {
+		r := httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil)
+		r.Header.Set(auditIDHeader, "an-id")
+		return r
+	}
 	active := func() int { return drain.mu.active + len(drain.mu.longRunning) }
 
 	t.Run("where the handler has to do all", func(t *testing.T) {
@@ -80,7 +84,7 @@ func TestDetach(t *testing.T) {
 			}
 		})
 	}
-	if text := log.String(); strings.Count(text, "a reason") != 1 || strings.Contains(text, http.ErrAbortHandler.Error()) || !strings.Contains(text, "path=/api/v1/pods") {
+	if text := log.String(); strings.Count(text, "a reason") != 1 || strings.Contains(text, http.ErrAbortHandler.Error()) || !strings.Contains(text, "path=/api/v1/pods audit-ID=an-id") {
 		t.Errorf("logged %s", text)
 	}
 }

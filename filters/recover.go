@@ -36,8 +36,8 @@ func (f *recovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		response.end(reason)
-		f.handle(r.Context(), response, reason, r.Method, r.URL.Path)
 		if reason != nil {
+			f.handle(r.Context(), response, reason, "method", r.Method, "path", r.URL.Path, "audit-ID", auditIDOf(response))
 			f.onError(response, r, apierrors.NewInternalError(errors.New("this request caused the server to panic; its log tells more")))
 		}
 	}()
@@ -51,24 +51,22 @@ func (f *recovery) detach(response *response) {
 		defer func() {
 			reason := recover()
 			response.end(reason)
-			info := request.InfoFrom(response.ctx)
-			f.handle(response.ctx, response, reason, info.Verb, info.Path)
+			if reason != nil {
+				ctx := response.ctx
+				f.handle(ctx, response, reason, "verb", request.InfoFrom(ctx).Verb, "path", request.InfoFrom(ctx).Path, "audit-ID", request.AuditID(ctx))
+			}
 		}()
 		do()
 	})
 }
 
-// handle logs the reason of a panic, if there is one, and goes on with it unless the
-// request can still be answered.
-func (f *recovery) handle(ctx context.Context, response *response, reason any, method, path string) {
-	switch reason {
-	case nil:
-		return
-	case http.ErrAbortHandler:
+// handle logs the reason of a panic, along with what the request was about, and goes on
+// with it unless the request can still be answered.
+func (f *recovery) handle(ctx context.Context, response *response, reason any, about ...any) {
+	if reason == http.ErrAbortHandler {
 		panic(reason)
 	}
-	f.logger.ErrorContext(ctx, "handler panicked", "panic", reason, "method", method, "path", path,
-		"audit-ID", request.AuditID(ctx), "stack", string(debug.Stack()))
+	f.logger.ErrorContext(ctx, "handler panicked", append(about, "panic", reason, "stack", string(debug.Stack()))...)
 	if response.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
