@@ -42,7 +42,15 @@ type ender interface {
 
 // atEnd has e end when the request has been served: when its handler has returned, and
 // what that has detached. What was begun last ends first.
-func (r *response) atEnd(e ender) { r.begun = append(r.begun, e) }
+func (r *response) atEnd(e ender) {
+	if r.begun == nil {
+		r.begun = make([]ender, 0, usuallyBegun)
+	}
+	r.begun = append(r.begun, e)
+}
+
+// usuallyBegun is how much filters usually begin for a request, with audit events.
+const usuallyBegun = 4
 
 // end ends what filters have begun.
 func (r *response) end(panicked any) {
