@@ -22,20 +22,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/apitest"
+	"mainstay.dev/mainstay/test/testserver"
 )
 
-const widgets = `{apiVersion: example.com/v1, kind: Widget, metadata: {name: one}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, kind: Widget}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
-`
+// applyWidgets defines widgets, and makes one.
+func applyWidgets(t *testing.T, server *apitest.Server) {
+	t.Helper()
+	dir := t.TempDir()
+	one := "{apiVersion: example.com/v1, kind: Widget, metadata: {name: one}}\n---\n"
+	if err := os.WriteFile(filepath.Join(dir, "widgets.yaml"), []byte(one+testserver.Widgets), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server.ApplyCRDs(dir)
+	server.Apply(dir)
+}
 
 func client(t testing.TB, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
@@ -73,13 +73,8 @@ func TestServers(t *testing.T) {
 
 func TestApply(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "widgets.yaml"), []byte(widgets), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	server := apitest.Start(t)
-	server.ApplyCRDs(dir)
-	server.Apply(dir)
+	applyWidgets(t, server)
 	c, err := dynamic.NewForConfig(server.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,25 @@
 package apitest_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"slices"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -50,6 +61,80 @@ func TestTime(t *testing.T) {
 		_, err := admin.CoreV1().Events("default").Get(t.Context(), event, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
+}
+
+// TestTimeOfControllers: what the server writes by itself shows the time of the test, and its
+// controllers delete by it.
+func TestTimeOfControllers(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	server := apitest.Options{Time: start}.Start(t)
+	applyWidgets(t, server)
+	admin := client(t, server.Config())
+	for _, condition := range conditionsOfWidgets(t, server) {
+		if at := condition.(map[string]any)["lastTransitionTime"]; at != "2030-01-02T03:04:05Z" {
+			t.Errorf("a condition of the definition is %v", condition)
+		}
+	}
+	lease, err := admin.CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "apiserver.kubernetes.io/identity=kube-apiserver"})
+	if err != nil || len(lease.Items) != 1 || !lease.Items[0].Spec.RenewTime.Time.Equal(start) {
+		t.Errorf("the leases of servers are %v, error %v", lease.Items, err)
+	}
+	newBootstrapToken(t, admin, start.Add(time.Hour))
+	newCertificateRequest(t, admin)
+	server.Advance(25 * time.Hour)
+	eventually(t, "the bootstrap token is deleted, an hour later", func() bool {
+		_, err := admin.CoreV1().Secrets("kube-system").Get(t.Context(), "bootstrap-token-abcdef", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	eventually(t, "the certificate request that nobody approves is deleted, a day later", func() bool {
+		_, err := admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), "open", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+func conditionsOfWidgets(t *testing.T, server *apitest.Server) []any {
+	t.Helper()
+	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	definition, err := dynamic.NewForConfigOrDie(server.Config()).Resource(resource).Get(t.Context(), "widgets.example.com", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions, _, err := unstructured.NestedSlice(definition.Object, "status", "conditions")
+	if err != nil || len(conditions) < 2 {
+		t.Fatalf("the conditions of the definition are %v, error %v", conditions, err)
+	}
+	return conditions
+}
+
+func newBootstrapToken(t *testing.T, admin *kubernetes.Clientset, expires time.Time) {
+	t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef", "expiration": expires.Format(time.RFC3339)},
+	}
+	if _, err := admin.CoreV1().Secrets("kube-system").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newCertificateRequest(t *testing.T, admin *kubernetes.Clientset) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "open"}, Spec: certificatesv1.CertificateSigningRequestSpec{
+		Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeAPIServerClientSignerName,
+		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+	}}
+	if _, err := admin.CertificatesV1().CertificateSigningRequests().Create(t.Context(), csr, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestOldTime: a time that the recorded objects of a first start cannot have.
@@ -127,6 +212,51 @@ func TestSeed(t *testing.T) {
 	for i := range first {
 		if slices.Contains(other, first[i]) || slices.Index(first, first[i]) != i {
 			t.Errorf("%s is made twice", first[i])
+		}
+	}
+}
+
+// TestStaleGets: gets that allow it are of the moment of the fault, of custom resources too.
+func TestStaleGets(t *testing.T) {
+	t.Parallel()
+	server := apitest.Start(t)
+	applyWidgets(t, server)
+	admin := dynamic.NewForConfigOrDie(server.Config())
+	for _, resource := range []schema.GroupVersionResource{{Version: "v1", Resource: "configmaps"}, {Group: "example.com", Version: "v1", Resource: "widgets"}} {
+		objects := admin.Resource(resource).Namespace("default")
+		kind := map[string]string{"configmaps": "ConfigMap", "widgets": "Widget"}[resource.Resource]
+		create := func(name string) {
+			t.Helper()
+			obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}}}
+			if _, err := objects.Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("before")
+		stale := server.Inject(apitest.Fault{Verb: "get", Resource: resource.Resource, StaleReads: true})
+		create("after")
+		label := []byte(`{"metadata":{"labels":{"changed":"yes"}}}`)
+		changed, err := objects.Patch(t.Context(), "before", types.MergePatchType, label, metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := func(version string) map[string]string {
+			t.Helper()
+			got, err := objects.Get(t.Context(), "before", metav1.GetOptions{ResourceVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.GetLabels()
+		}
+		if len(labels("0")) != 0 || len(labels("")) != 1 || len(labels(changed.GetResourceVersion())) != 1 {
+			t.Errorf("%s: labels are %v of any version, %v of the newest and %v of one not older than that", resource.Resource, labels("0"), labels(""), labels(changed.GetResourceVersion()))
+		}
+		if _, err := objects.Get(t.Context(), "after", metav1.GetOptions{ResourceVersion: "0"}); !apierrors.IsNotFound(err) {
+			t.Errorf("%s: what came after: %v", resource.Resource, err)
+		}
+		stale.Remove()
+		if len(labels("0")) != 1 {
+			t.Errorf("%s: without the fault, the object is stale", resource.Resource)
 		}
 	}
 }

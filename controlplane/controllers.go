@@ -308,7 +308,7 @@ func (i *instance) runControllers(ctx context.Context) error {
 		i.lead(ctx)
 		return nil
 	}
-	election.New(election.Config{Access: i.local, Identity: i.identity(), Logger: i.env.Logger}).Run(ctx, i.lead)
+	election.New(election.Config{Access: i.local, Stored: i.leases, Identity: i.identity(), Logger: i.env.Logger}).Run(ctx, i.lead)
 	return nil
 }
 
@@ -324,19 +324,23 @@ func (i *instance) identity() string {
 // lead runs the controllers until ctx ends. They begin anew when a
 // kube-controller-manager comes or goes.
 func (i *instance) lead(ctx context.Context) {
-	for ctx.Err() == nil {
-		i.term(ctx)
+	for beside := false; ctx.Err() == nil; {
+		beside = i.term(ctx, beside)
 	}
 }
 
-// term runs the controllers that are to run now, until another set of them is.
-func (i *instance) term(ctx context.Context) {
+// term runs the controllers that are to run now, until another set of them is. It returns
+// whether a kube-controller-manager ran beside them; was is what it returned before.
+func (i *instance) term(ctx context.Context, was bool) (beside bool) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	external := &election.External{Name: controllerLease, Holds: i.leaseEnds, Changed: end}
 	beside, subscriber := external.Begin(ctx)
-	if beside {
+	switch {
+	case beside:
 		i.env.Logger.Info("a kube-controller-manager runs: controllers that --controllers does not name are left to it")
+	case was:
+		i.env.Logger.Info("the kube-controller-manager is gone: the controllers run here again")
 	}
 	subscribers := []changes.Subscriber{subscriber}
 	for _, c := range i.controllers {
@@ -349,6 +353,7 @@ func (i *instance) term(ctx context.Context) {
 	}
 	defer end() // before what waits for it
 	changes.New(changes.Config{Backend: i.env.Backend, Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.Keeps, Logger: i.env.Logger}, subscribers...).Run(ctx)
+	return beside
 }
 
 // accountPatience is how long a pod waits for the default account that a

@@ -21,7 +21,11 @@ import (
 // it was killed and its lease has ended.
 func TestElection(t *testing.T) {
 	t.Parallel()
-	access := openAccess(t)
+	c := newPlane(t, newEnv(t), "/election")
+	if err := c.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	access, stored := c.opened.Load().local, c.opened.Load().leases
 	leases := local.For[*coordinationv1.Lease](access, coordinationv1.SchemeGroupVersion.WithResource("leases"))
 	name := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "mainstay-controllers"}
 	now := metav1.NowMicro()
@@ -37,7 +41,7 @@ func TestElection(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			election.New(election.Config{Access: access, Identity: identity, Logger: slog.New(slog.DiscardHandler)}).Run(ctx, func(ctx context.Context) {
+			election.New(election.Config{Access: access, Stored: stored, Identity: identity, Logger: slog.New(slog.DiscardHandler)}).Run(ctx, func(ctx context.Context) {
 				if acting.Add(1) > 1 {
 					t.Errorf("%s and another one act", identity)
 				}

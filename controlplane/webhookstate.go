@@ -76,7 +76,7 @@ func (i *instance) writeWebhookEvent(ctx context.Context, s webhooks.State) erro
 	}
 	events := i.static.Find(corev1.SchemeGroupVersion, "events", "")
 	// Past admission: the webhook that is spared could refuse it.
-	_, err = events.Storage.(rest.Creater).Create(ctx, webhookEvent(s, uid, metav1.Now()), nil, metav1.CreateOptions{})
+	_, err = events.Storage.(rest.Creater).Create(ctx, webhookEvent(s, uid, metav1.NewTime(i.env.World.Now())), nil, metav1.CreateOptions{})
 	return err
 }
 

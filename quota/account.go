@@ -145,7 +145,7 @@ func (c *charge) beginUpdate(ctx context.Context, obj codec.Object, current *cod
 // the namespace where there are any. The error refuses the write.
 func (c *charge) begin(ctx context.Context, obj, old codec.Object) ([]*storage.Op, error) {
 	w := &Write{Resource: c.resource, Subresource: c.subresource(ctx), Namespace: c.namespace, Object: obj, Old: old}
-	m, _ := measure(w)
+	m, _ := measure(ctx, w)
 	if !c.matters(&m) {
 		return nil, nil
 	}

@@ -9,5 +9,6 @@
 //   - account: a storage whose writes charge and release quotas in their own transactions (ADR 26).
 //   - recount: the use of a namespace, counted.
 //
-// Imports: apis/builtin/podspec, codec, request, rest, storage, storage/reflector.
+// Imports: apis/builtin/podspec, codec, request, rest, simulation, storage,
+// storage/reflector.
 package quota

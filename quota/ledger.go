@@ -110,7 +110,7 @@ func (l *Ledger) Check(ctx context.Context, w *Write) error {
 	if len(records) == 0 && len(l.config.Limited) == 0 {
 		return nil
 	}
-	m, ok := measure(w)
+	m, ok := measure(ctx, w)
 	if !ok || w.Object == nil || !m.handles(w.Old == nil, w.Subresource) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Limited is a resource of which something is used only where a quota limits it.
@@ -49,9 +51,9 @@ type measured struct {
 }
 
 // measure returns what a write uses; false: quotas have nothing to do with it.
-func measure(w *Write) (measured, bool) {
+func measure(ctx context.Context, w *Write) (measured, bool) {
 	e, ok := evaluatorOf(w.Resource)
-	m := measured{Write: w, evaluator: e, now: time.Now()}
+	m := measured{Write: w, evaluator: e, now: simulation.Now(ctx)}
 	if !ok {
 		return m, false
 	}

@@ -10,6 +10,7 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // ListFunc lists the objects of a resource in a namespace as they are now; nil where
@@ -39,7 +40,7 @@ func recount(ctx context.Context, used corev1.ResourceList, quota *corev1.Resour
 	if err != nil || objects == nil {
 		return err
 	}
-	now := time.Now()
+	now := simulation.Now(ctx)
 	for record, err := range objects.Items {
 		if err != nil {
 			return err
@@ -81,8 +82,8 @@ func Reads(resource schema.GroupResource) bool {
 // Uncharged reports whether a write that was not charged to a quota of its namespace
 // should have been. Of a pod that was overdue nobody knows: it may have been counted
 // before it was.
-func (l *Ledger) Uncharged(w *Write) bool {
-	m, ok := measure(w)
+func (l *Ledger) Uncharged(ctx context.Context, w *Write) bool {
+	m, ok := measure(ctx, w)
 	if !ok {
 		return false
 	}

@@ -249,7 +249,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := measure(&tt.write)
+			m, _ := measure(t.Context(), &tt.write)
 			if !m.handles(tt.write.Old == nil, tt.write.Subresource) {
 				if tt.want != "" {
 					t.Error("it is not checked")

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +56,15 @@ func (s *Store) Cached() (objects, bytes int64, known bool) { return s.Storage.C
 // Get implements rest.Getter.
 func (s *Store) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
 	record, err := s.Storage.Get(ctx, name, storage.ReadOptions{ResourceVersion: options.ResourceVersion})
+	if err != nil {
+		return nil, s.apiError(err, name.Name, "get")
+	}
+	return record, nil
+}
+
+// GetAt implements rest.PastGetter.
+func (s *Store) GetAt(ctx context.Context, name types.NamespacedName, revision int64) (*codec.Record, error) {
+	record, err := s.Storage.Get(ctx, name, storage.ReadOptions{ResourceVersion: strconv.FormatInt(revision, 10), Exact: true})
 	if err != nil {
 		return nil, s.apiError(err, name.Name, "get")
 	}

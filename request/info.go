@@ -59,6 +59,8 @@ type Info struct {
 	// sent, for authorization. As in kube-apiserver a deprecated watch has none,
 	// because it may be of one object, which they do not apply to.
 	FieldSelector, LabelSelector string
+	// AsOf, unless 0, is the revision that the answer to a get is of: a fault of tests.
+	AsOf int64
 }
 
 // Prefixes of resource paths.

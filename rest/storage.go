@@ -40,6 +40,12 @@ type Getter interface {
 	Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error)
 }
 
+// PastGetter is a Getter that also reads an object as it was. It is for faults of tests.
+type PastGetter interface {
+	// GetAt returns the object as it was at a revision, whose history is kept.
+	GetAt(ctx context.Context, name types.NamespacedName, revision int64) (*codec.Record, error)
+}
+
 // Lister reads a collection.
 type Lister interface {
 	// List returns the selected objects of a namespace, or of all where it is

@@ -2,6 +2,9 @@
 // clock a test moves, and whose random numbers follow from a seed. A nil World is the real
 // one. Who shows or judges a time that clients see (timestamps, expiries), or makes up a uid
 // or a name, asks here; what a server measures for itself (timeouts, intervals) is not meant.
+// Neither are elections, whose candidates compare what they see with clocks of their own, the
+// times of audit events, which are measurements, nor the certificates that others sign for
+// PodCertificateRequests.
 //
 // Imports: nothing of ours.
 package simulation
@@ -36,6 +39,7 @@ type World struct {
 		sync.Mutex
 		offset time.Duration
 		moved  chan struct{} // closed, and replaced, when the clock is moved
+		alarms map[*alarm]bool
 		uses   map[string]uint64
 	}
 }
@@ -43,7 +47,7 @@ type World struct {
 // New returns a world.
 func New(config Config) *World {
 	w := &World{config: config}
-	w.mu.moved, w.mu.uses = make(chan struct{}), map[string]uint64{}
+	w.mu.moved, w.mu.alarms, w.mu.uses = make(chan struct{}), map[*alarm]bool{}, map[string]uint64{}
 	return w
 }
 
@@ -54,6 +58,10 @@ func (w *World) Now() time.Time {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.nowLocked()
+}
+
+func (w *World) nowLocked() time.Time {
 	now := w.config.Time
 	if now.IsZero() {
 		now = time.Now()
@@ -76,16 +84,54 @@ func (w *World) Shifted() time.Time {
 // Until returns how long it is until a time, if the clock is not moved.
 func (w *World) Until(t time.Time) time.Duration { return t.Sub(w.Now()) }
 
-// lookAgain is how long Patience is at most in a simulated world.
-const lookAgain = 20 * time.Millisecond
+// alarm is a call of AfterFunc.
+type alarm struct {
+	at    time.Time
+	f     func()
+	timer *time.Timer // nil while the clock stands before its time
+}
 
-// Patience returns how long to wait of d before looking again: all of it, unless the clock
-// may be moved meanwhile.
-func (w *World) Patience(d time.Duration) time.Duration {
+// AfterFunc calls f, in a goroutine of its own, when the clock comes to a time, be it by
+// being moved. stop keeps it from being called if it has not been yet.
+func (w *World) AfterFunc(at time.Time, f func()) (stop func()) {
 	if w == nil {
-		return d
+		timer := time.AfterFunc(time.Until(at), f)
+		return func() { timer.Stop() }
 	}
-	return min(d, lookAgain)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := &alarm{at: at, f: f}
+	w.mu.alarms[a] = true
+	w.setLocked(a)
+	return func() { w.take(a) }
+}
+
+// setLocked sets the timer of an alarm by the clock as it is now.
+func (w *World) setLocked(a *alarm) {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	left := a.at.Sub(w.nowLocked())
+	if stands := !w.config.Time.IsZero(); stands && left > 0 {
+		return
+	}
+	a.timer = time.AfterFunc(left, func() {
+		if w.take(a) {
+			a.f()
+		}
+	})
+}
+
+// take takes an alarm away, and reports whether it was there.
+func (w *World) take(a *alarm) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	waiting := w.mu.alarms[a]
+	delete(w.mu.alarms, a)
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	return waiting
 }
 
 // Advance moves the clock. It must not be called on nil.
@@ -95,6 +141,9 @@ func (w *World) Advance(d time.Duration) {
 	w.mu.offset += d
 	close(w.mu.moved)
 	w.mu.moved = make(chan struct{})
+	for a := range w.mu.alarms {
+		w.setLocked(a)
+	}
 }
 
 // Moved returns a channel that is closed when the clock is moved; nil in the real world.

@@ -37,7 +37,7 @@ func TestClock(t *testing.T) {
 func TestRealWorld(t *testing.T) {
 	t.Parallel()
 	w := simulation.From(simulation.With(context.Background(), nil))
-	if w != nil || w.Moved() != nil || w.Patience(time.Hour) != time.Hour {
+	if w != nil || w.Moved() != nil {
 		t.Error("a world that nobody made is no real one")
 	}
 	before := time.Now()
@@ -69,5 +69,37 @@ func TestSeed(t *testing.T) {
 	}
 	if a, b := one.Random("name").Uint64(), same.Random("name").Uint64(); a != b {
 		t.Errorf("the same seed makes %d and %d", a, b)
+	}
+}
+
+// TestAfterFunc: what waits for a time is called when the clock is moved to it, or comes to
+// it by itself, once, and not if it was stopped.
+func TestAfterFunc(t *testing.T) {
+	t.Parallel()
+	called := make(chan string, 10)
+	say := func(what string) func() { return func() { called <- what } }
+	w := simulation.New(simulation.Config{Time: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)})
+	start := w.Now()
+	w.AfterFunc(start.Add(-time.Hour), say("past"))
+	if got := <-called; got != "past" {
+		t.Fatalf("called: %s", got)
+	}
+	w.AfterFunc(start.Add(2*time.Hour), say("late"))
+	w.AfterFunc(start.Add(time.Hour), say("soon"))
+	w.AfterFunc(start.Add(time.Hour), say("stopped"))()
+	w.Advance(time.Hour)
+	if got := <-called; got != "soon" {
+		t.Errorf("an hour later: %s", got)
+	}
+	w.Advance(time.Hour)
+	if got := <-called; got != "late" {
+		t.Errorf("two hours later: %s", got)
+	}
+	for name, world := range map[string]*simulation.World{"real": nil, "going": simulation.New(simulation.Config{})} {
+		world.AfterFunc(world.Now().Add(time.Hour), say("too soon"))()
+		world.AfterFunc(world.Now().Add(time.Millisecond), say(name))
+		if got := <-called; got != name {
+			t.Errorf("in the world that is %s: %s", name, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -124,7 +126,7 @@ func (s *Source) correct(ctx context.Context, name string, gv schema.GroupVersio
 	})
 	if err == nil && service.Spec.Service == nil && !isAvailable(service) {
 		_, err = s.config.Client.Subresource("status").Update(ctx, at, func(service *apiregistrationv1.APIService) error {
-			setLocal(service)
+			setLocal(service, simulation.Now(ctx))
 			return nil
 		})
 	}
@@ -152,12 +154,12 @@ func (s *Source) isUpToDate(service *apiregistrationv1.APIService, gv schema.Gro
 }
 
 // setLocal sets the condition Available of an APIService without a service.
-func setLocal(service *apiregistrationv1.APIService) {
+func setLocal(service *apiregistrationv1.APIService, now time.Time) {
 	if isAvailable(service) && availableCondition(service).Reason == "Local" {
 		return
 	}
 	service.Status.Conditions = []apiregistrationv1.APIServiceCondition{{
-		Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, LastTransitionTime: metav1.Now(),
+		Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, LastTransitionTime: metav1.NewTime(now),
 		Reason: "Local", Message: "Local APIServices are always available",
 	}}
 }

@@ -4,6 +4,6 @@
 // the group versions that this server serves itself. It neither authorizes
 // requests nor serves documents.
 //
-// Imports: codec, egress, local, openapi, proxy, request, rest,
+// Imports: codec, egress, local, openapi, proxy, request, rest, simulation,
 // storage, storage/reflector.
 package aggregated

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"mainstay.dev/mainstay/simulation"
 )
 
 // updateStatus writes the condition Available of an APIService, if it differs.
@@ -21,7 +23,7 @@ func (s *Source) updateStatus(ctx context.Context, r *registration, v availabili
 		}
 		old := availableCondition(service)
 		changed = old == nil || old.Status != v.status || old.Reason != v.reason
-		setCondition(service, v)
+		setCondition(service, v, simulation.Now(ctx))
 		return nil
 	})
 	switch {
@@ -38,14 +40,14 @@ func (s *Source) updateStatus(ctx context.Context, r *registration, v availabili
 var errOutdated = errors.New("the APIService is another one by now")
 
 // setCondition sets the condition Available of an APIService.
-func setCondition(service *apiregistrationv1.APIService, v availability) {
+func setCondition(service *apiregistrationv1.APIService, v availability, now time.Time) {
 	old := availableCondition(service)
 	if old != nil && old.Status == v.status && old.Reason == v.reason && old.Message == v.message {
 		return
 	}
 	condition := apiregistrationv1.APIServiceCondition{
 		Type: apiregistrationv1.Available, Status: v.status, Reason: v.reason, Message: v.message,
-		LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second)),
+		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	}
 	if old == nil {
 		service.Status.Conditions = append(service.Status.Conditions, condition)

@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -92,7 +93,7 @@ func (i *identity) keep(ctx context.Context) error {
 	if !i.validLocked(ctx) {
 		errs = append(errs, i.renewLocked(ctx))
 	}
-	if time.Since(i.mu.collected) >= identityDuration {
+	if simulation.Now(ctx).Sub(i.mu.collected) >= identityDuration {
 		errs = append(errs, i.collectLocked(ctx))
 	}
 	return errors.Join(errs...)
@@ -110,7 +111,7 @@ func (i *identity) validLocked(ctx context.Context) bool {
 	if i.mu.renewed.IsZero() {
 		ends = i.storedExpiry(ctx)
 	}
-	return time.Until(ends) > identityDuration/2
+	return simulation.From(ctx).Until(ends) > identityDuration/2
 }
 
 // storedExpiry is when the lease ends that is stored; a time in the past where there is
@@ -140,26 +141,26 @@ func (i *identity) renewLocked(ctx context.Context) error {
 		}
 	}
 	_, err := i.leases.Update(ctx, identityKey(i.config.Identity.ID), func(lease *coordinationv1.Lease) error {
-		i.describe(lease)
+		i.describe(ctx, lease)
 		return nil
 	})
 	if apierrors.IsNotFound(err) {
 		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &i.holder}}
 		lease.Namespace, lease.Name = metav1.NamespaceSystem, i.config.Identity.ID
-		i.describe(lease)
+		i.describe(ctx, lease)
 		_, err = i.leases.Create(ctx, lease)
 	}
 	if err != nil {
 		return fmt.Errorf("renew the identity lease: %w", err)
 	}
-	i.mu.renewed = time.Now()
+	i.mu.renewed = simulation.Now(ctx)
 	return nil
 }
 
 // describe sets everything but the holder, which stays that of the process that
 // created the lease.
-func (i *identity) describe(lease *coordinationv1.Lease) {
-	now := metav1.NowMicro()
+func (i *identity) describe(ctx context.Context, lease *coordinationv1.Lease) {
+	now := metav1.NewMicroTime(simulation.Now(ctx))
 	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = new(int32(identityDuration/time.Second)), &now
 	metav1.SetMetaDataLabel(&lease.ObjectMeta, identityLabel, identityKind)
 	if hostname := i.config.Identity.Hostname; len(validation.IsValidLabelValue(hostname)) == 0 {
@@ -188,7 +189,7 @@ func (i *identity) collectLocked(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if time.Now().Before(expiry(lease)) {
+		if simulation.Now(ctx).Before(expiry(lease)) {
 			continue
 		}
 		asItWas := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: new(strconv.FormatInt(record.Revision(), 10))}}
@@ -196,7 +197,7 @@ func (i *identity) collectLocked(ctx context.Context) error {
 			return fmt.Errorf("delete an expired identity lease: %w", err)
 		}
 	}
-	i.mu.collected = time.Now()
+	i.mu.collected = simulation.Now(ctx)
 	return nil
 }
 

@@ -22,5 +22,5 @@
 //
 // Imports: apis/custom/conversion, apis/custom/definition, apis/custom/rules,
 // apis/custom/schema, codec, codec/jsonplan, egress, openapi, registry, rest,
-// storage, storage/reflector, webhook.
+// simulation, storage, storage/reflector, webhook.
 package custom

@@ -35,8 +35,8 @@ type entry struct {
 	// keepsUnknown: objects are not pruned; nonStructural: the condition
 	// NonStructuralSchema is set. Both only with old definitions.
 	keepsUnknown, nonStructural bool
-	// decided is the decision on the names while it is being written; nil once the
-	// status has it.
+	// decided is the decision on the names until it is written; nil once the status
+	// has it.
 	decided *decision
 
 	// state is shared by all entries of the same generation, barrier by all
@@ -49,6 +49,9 @@ type entry struct {
 type decision struct {
 	names                      names
 	namesAccepted, established bool
+	// underway: the loop has begun to write it. Until then it is the promise that who
+	// wrote the definition was given.
+	underway bool
 }
 
 type entryVersion struct {

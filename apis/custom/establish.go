@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/apis/custom/definition"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/reflector"
 )
@@ -35,8 +36,8 @@ func (s *Source) Load(ctx context.Context) error { return s.loop.reflector.Load(
 
 // Run follows the stored definitions until ctx ends: it accepts names, establishes
 // definitions, finalizes deleted ones and drops unused state. Names are decided by one
-// goroutine, one definition after the other; the decisions are written by several, so
-// that the writes share fsyncs.
+// goroutine, one definition after the other, where they were not promised to who wrote
+// the definition; the decisions are written by several, so that the writes share fsyncs.
 func (s *Source) Run(ctx context.Context) error {
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() { s.runSweeper(ctx) })
@@ -73,6 +74,9 @@ func newLoop(s *Source) (*loop, error) {
 	})
 	return l, err
 }
+
+// now is the time that clients see.
+func (l *loop) now() time.Time { return simulation.Now(l.config.Lifetime) }
 
 // replace replaces the entries by a list of all definitions.
 func (l *loop) replace(_ context.Context, list *rest.List) error {
@@ -180,7 +184,7 @@ func (l *loop) syncEntry(ctx context.Context, e *entry) error {
 // isSynced reports whether a definition needs neither a write of its status nor
 // finalization.
 func (e *entry) isSynced() bool {
-	return !e.terminating && (e.decided != nil && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.requested))
+	return !e.terminating && (e.decided != nil && e.decided.underway && e.decided.namesAccepted || e.namesAccepted && e.established && !e.approvalOpen && e.accepted.equal(e.requested))
 }
 
 // syncRecord is syncEntry with the record of the definition at hand.
@@ -247,8 +251,12 @@ func (l *loop) claim(crd *apiextensionsv1.CustomResourceDefinition) (freed bool)
 		names:         namesOf(&crd.Status.AcceptedNames).clone(),
 		namesAccepted: definition.IsTrue(crd, apiextensionsv1.NamesAccepted),
 		established:   definition.IsTrue(crd, apiextensionsv1.Established),
+		underway:      true,
 	}
 	l.swapLocked(now.with(e.group, e.requested.plural, &e), old, &e)
+	if old.isServed() && !e.isServed() {
+		e.state.markReady() // who waits for what was promised is refused
+	}
 	return old.reservedNames().kind != "" && !e.reservedNames().equal(old.reservedNames())
 }
 
@@ -289,7 +297,7 @@ func (l *loop) write(ctx context.Context, name string, known *codec.Record, chan
 			if !change(crd) {
 				return false
 			}
-			recordStatus(crd, &was)
+			recordStatus(crd, &was, l.now())
 			return true
 		})
 		return obj, storage.WriteOptions{}, err

@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/apis/custom/definition"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
@@ -85,5 +87,71 @@ func TestServedOnceEstablished(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPromised: a resource is found once its definition is written, before the loop has
+// come to it, unless one of the names is taken.
+func TestPromised(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, newBackend(t), 0) // the loop is not running yet
+	define := func(name, plural string) {
+		t.Helper()
+		crd := widgetDefinition("a.example.com")
+		crd.Name, crd.UID, crd.Spec.Names.Plural, crd.Spec.Names.Singular = name, types.UID(name), plural, ""
+		record, err := s.config.Definitions.Create(t.Context(), crd, storage.WriteOptions{})
+		if err == nil {
+			err = s.Observe(record)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	v1 := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
+	define("widgets.a.example.com", "widgets")
+	define("gadgets.a.example.com", "gadgets") // of the same kind
+	widgets := s.Find(v1, "widgets", "")
+	if widgets == nil {
+		t.Fatal("what was just defined is not found")
+	}
+	if s.Find(v1, "gadgets", "") != nil {
+		t.Error("a definition whose kind is taken is served")
+	}
+	if s.Serves(v1) {
+		t.Error("in discovery before it is established")
+	}
+	s.run(t)
+	if _, err := widgets.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{}); err != nil {
+		t.Errorf("list: %v", err)
+	}
+	if !s.Serves(v1) {
+		t.Error("a request was answered before the condition was stored")
+	}
+}
+
+// TestPromiseBroken: who waits for a resource whose name went to another definition, as
+// another server had decided, is refused.
+func TestPromiseBroken(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, newBackend(t), 0)
+	crd := widgetDefinition("a.example.com")
+	record, err := s.config.Definitions.Create(t.Context(), crd, storage.WriteOptions{})
+	if err == nil {
+		err = s.Observe(record)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	widgets := s.Find(schema.GroupVersion{Group: "a.example.com", Version: "v1"}, "widgets", "")
+	listed := make(chan error, 1)
+	go func() {
+		_, err := widgets.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{})
+		listed <- err
+	}()
+	refused := *crd
+	definition.SetCondition(&refused, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse}, time.Now())
+	s.loop.claim(&refused)
+	if err := <-listed; !apierrors.IsNotFound(err) {
+		t.Errorf("the request that waited: %v", err)
 	}
 }

@@ -94,7 +94,7 @@ func TestEndedByAnotherServer(t *testing.T) {
 			crd := widgetDefinition("a.example.com")
 			crd.Status.AcceptedNames = crd.Spec.Names
 			for _, condition := range []apiextensionsv1.CustomResourceDefinitionConditionType{apiextensionsv1.NamesAccepted, apiextensionsv1.Established} {
-				definition.SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{Type: condition, Status: apiextensionsv1.ConditionTrue})
+				definition.SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{Type: condition, Status: apiextensionsv1.ConditionTrue}, time.Now())
 			}
 			definitions := here.config.Definitions
 			if _, err := definitions.Create(t.Context(), crd.DeepCopy(), storage.WriteOptions{}); err != nil {

@@ -128,7 +128,7 @@ func (l *loop) deleteObjects(ctx context.Context, crd *apiextensionsv1.CustomRes
 		return definition.SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
 			Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue,
 			Reason: "InstanceDeletionInProgress", Message: "CustomResource deletion is in progress",
-		})
+		}, l.now())
 	}); err != nil {
 		return true, fmt.Errorf("write the status of definition %s: %w", crd.Name, err)
 	}

@@ -30,7 +30,7 @@ func TestObjectsGoWithTheirDefinition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.update(newEntry(crd, record.Revision()), true)
+			s.update(newEntry(crd, record.Revision()), false)
 			e := s.current.Load().find("a.example.com", "widgets")
 			e.state.markReady() // as if another server had served it
 			objects := instances{newVersionResources(s, e, &e.versions[0]).handler}

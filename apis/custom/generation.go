@@ -91,11 +91,6 @@ func (g *generationState) awaitReady(ctx context.Context, s *Source, resource ru
 	}
 	select {
 	case <-g.ready:
-		return nil
-	default:
-	}
-	select {
-	case <-g.ready:
 	case <-g.life.Done():
 	case <-ctx.Done():
 		return fmt.Errorf("wait until %s is established: %w", resource, ctx.Err())

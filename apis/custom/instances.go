@@ -19,6 +19,7 @@ type instances struct{ handler *handler }
 
 var (
 	_ rest.Getter            = instances{}
+	_ rest.PastGetter        = instances{}
 	_ rest.Lister            = instances{}
 	_ rest.Watcher           = instances{}
 	_ rest.Creater           = instances{}
@@ -34,6 +35,15 @@ func (i instances) Get(ctx context.Context, name types.NamespacedName, options m
 		return nil, err
 	}
 	return o.store.Get(ctx, name, options)
+}
+
+// GetAt implements rest.PastGetter.
+func (i instances) GetAt(ctx context.Context, name types.NamespacedName, revision int64) (*codec.Record, error) {
+	o, err := i.handler.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.store.GetAt(ctx, name, revision)
 }
 
 // List implements rest.Lister.

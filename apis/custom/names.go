@@ -73,11 +73,23 @@ func (t taken) give(wanted, had names) (given names, why *conflict) {
 	return given, why
 }
 
+// promise gives a new definition its names, if all are free, before the loop comes to it.
+// What is not promised is left to the loop.
+func (s *snapshot) promise(e *entry) {
+	if e.established || e.terminating || e.unsafe || e.decided != nil {
+		return
+	}
+	if given, why := s.takenBeside(e.group, e.name).give(e.requested, e.accepted); why == nil {
+		e.decided = &decision{names: given, namesAccepted: true, established: true}
+	}
+}
+
 // updateConditions writes into a definition's status what follows from its names, its group
 // and its schemas. It reports whether anything changed.
 func (l *loop) updateConditions(crd *apiextensionsv1.CustomResourceDefinition, s structure) bool {
-	changed := approvalCondition(crd)
-	changed = s.apply(crd) || changed
+	now := l.now()
+	changed := approvalCondition(crd, now)
+	changed = s.apply(crd, now) || changed
 	had := namesOf(&crd.Status.AcceptedNames)
 	given, why := l.current.Load().takenBeside(crd.Spec.Group, crd.Name).give(namesOf(&crd.Spec.Names), had)
 	if !given.equal(had) {
@@ -96,16 +108,16 @@ func (l *loop) updateConditions(crd *apiextensionsv1.CustomResourceDefinition, s
 	} else if definition.InvalidCABundle(crd) {
 		established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid"
 	}
-	changed = definition.SetCondition(crd, accepted) || changed
+	changed = definition.SetCondition(crd, accepted, now) || changed
 	if !definition.IsTrue(crd, apiextensionsv1.Established) { // once is for ever
-		changed = definition.SetCondition(crd, established) || changed
+		changed = definition.SetCondition(crd, established, now) || changed
 	}
 	return changed
 }
 
 // approvalCondition says of a definition in a group of the community whether it
 // was approved.
-func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition) bool {
+func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition, now time.Time) bool {
 	if !definition.IsProtected(crd.Spec.Group) {
 		return definition.RemoveCondition(crd, apiextensionsv1.KubernetesAPIApprovalPolicyConformant)
 	}
@@ -124,7 +136,7 @@ func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	case definition.ApprovalMissing:
 		condition.Reason = "MissingAnnotation"
 	}
-	return definition.SetCondition(crd, condition)
+	return definition.SetCondition(crd, condition, now)
 }
 
 // approvalOpen reports whether the condition of approval is to be written. The
@@ -132,7 +144,7 @@ func approvalCondition(crd *apiextensionsv1.CustomResourceDefinition) bool {
 func approvalOpen(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	trial := apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Annotations: crd.Annotations}}
 	trial.Spec.Group, trial.Status.Conditions = crd.Spec.Group, slices.Clone(crd.Status.Conditions)
-	return approvalCondition(&trial)
+	return approvalCondition(&trial, time.Time{})
 }
 
 // statusManager is under which name the server's own writes of a status are
@@ -141,8 +153,8 @@ const statusManager = "kube-apiserver"
 
 // recordStatus notes that the server wrote conditions and accepted names, which
 // were otherwise before.
-func recordStatus(crd *apiextensionsv1.CustomResourceDefinition, was *apiextensionsv1.CustomResourceDefinitionStatus) {
-	now := metav1.NewTime(time.Now().Truncate(time.Second))
+func recordStatus(crd *apiextensionsv1.CustomResourceDefinition, was *apiextensionsv1.CustomResourceDefinitionStatus, at time.Time) {
+	now := metav1.NewTime(at.Truncate(time.Second))
 	entry := metav1.ManagedFieldsEntry{
 		Manager: statusManager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
 		Time: &now, FieldsType: "FieldsV1", Subresource: "status",

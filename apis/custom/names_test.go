@@ -3,6 +3,7 @@ package custom
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -135,7 +136,7 @@ func TestIsSynced(t *testing.T) {
 			{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue},
 			{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue},
 		}
-		approvalCondition(crd)
+		approvalCondition(crd, time.Now())
 		edit(crd)
 		return newEntry(crd, 1).isSynced()
 	}
@@ -179,7 +180,7 @@ func TestShareOut(t *testing.T) {
 		AcceptedNames: apiextensionsv1.CustomResourceDefinitionNames{Singular: "a", Kind: "A", Plural: "as"},
 		Conditions:    []apiextensionsv1.CustomResourceDefinitionCondition{{Type: "Others", Status: "True"}, {Type: "Same", Status: "True", Reason: "New"}},
 	}
-	recordStatus(crd, &was)
+	recordStatus(crd, &was, time.Now())
 	got := map[string]string{}
 	for _, entry := range crd.ManagedFields {
 		got[entry.Manager] = string(entry.FieldsV1.Raw)

@@ -163,7 +163,8 @@ func (s *Source) Serves(gv schema.GroupVersion) bool {
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
 // Observe applies a definition that was just written, so that it is in effect before
-// its writer has the response. Revisions older than the known one are ignored.
+// its writer has the response: if its names are free, its resources are found from then
+// on. Revisions older than the known one are ignored.
 func (s *Source) Observe(record *codec.Record) error {
 	crd, err := headOf(record)
 	if err != nil {
@@ -230,6 +231,9 @@ func (s *Source) update(e *entry, watched bool) {
 	}
 	if e.terminating {
 		e.barrier.close()
+	}
+	if !watched {
+		now.promise(e)
 	}
 	s.swapLocked(now.with(e.group, e.requested.plural, e), old, e)
 }

@@ -1,6 +1,8 @@
 package custom
 
 import (
+	"time"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"mainstay.dev/mainstay/apis/custom/definition"
@@ -17,14 +19,14 @@ type structure struct {
 }
 
 // apply sets or removes the condition. It reports whether anything changed.
-func (s structure) apply(crd *apiextensionsv1.CustomResourceDefinition) bool {
+func (s structure) apply(crd *apiextensionsv1.CustomResourceDefinition, now time.Time) bool {
 	switch {
 	case !s.known || s.generation != crd.Generation:
 		return false
 	case s.condition == nil:
 		return definition.RemoveCondition(crd, apiextensionsv1.NonStructuralSchema)
 	}
-	return definition.SetCondition(crd, *s.condition)
+	return definition.SetCondition(crd, *s.condition, now)
 }
 
 // structureOpen reports whether the schemas of a definition are to be looked at.

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/controllers/garbage"
 	"mainstay.dev/mainstay/controllers/rootca"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
 )
@@ -175,20 +176,21 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 }
 
 // forTests translates a command line for kube-apiserver: nothing is kept on disk, the
-// certificate is that of --cert-dir, a placeholder is no etcd, and who does without the
-// accounts of pods finds nothing in new namespaces.
+// certificate is that of --cert-dir, a placeholder is no etcd, and controllers do not do
+// what tests for kube-apiserver alone do not expect.
 func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer) error {
 	c := &f.config
 	c.InMemory = !f.all.Changed("data-dir")
 	c.NamespaceGrace = namespaceGrace
+	c.KeepUnknownOwners = true // if the collector is named
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
 	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
 		c.TLS.CertFile, c.TLS.KeyFile = cert, key
 		fmt.Fprintf(log, "mainstay: --cert-dir=%s: the serving certificate is its apiserver.crt\n", certDir)
 	}
-	if slices.Contains(c.DisableAdmissionPlugins, serviceAccountPlugin) && !f.all.Changed("controllers") {
-		c.Controllers = append([]string{"*"}, withoutAccounts()...)
-		fmt.Fprintf(log, "mainstay: --disable-admission-plugins=%s: --controllers is %s, so that new namespaces are empty\n", serviceAccountPlugin, strings.Join(c.Controllers, ","))
+	if !f.all.Changed("controllers") {
+		c.Controllers = controllersForTests(c.DisableAdmissionPlugins)
+		fmt.Fprintf(log, "mainstay: --controllers is %s: what tests for kube-apiserver alone do not expect is left out\n", strings.Join(c.Controllers, ","))
 	}
 	if len(c.EtcdServers) == 0 {
 		return nil
@@ -212,9 +214,15 @@ const namespaceGrace = 500 * time.Millisecond
 // kube-apiserver alone makes no account that it would give pods.
 const serviceAccountPlugin = "ServiceAccount"
 
-// withoutAccounts excludes the controllers that put objects into every new namespace.
-func withoutAccounts() []string {
-	return []string{"-" + serviceaccounts.Name, "-" + rootca.Name}
+// controllersForTests leaves out what tests for kube-apiserver alone do not expect: a
+// collector, as they make owners up, and, where pods need no accounts, objects in every new
+// namespace.
+func controllersForTests(disabledPlugins []string) []string {
+	list := []string{"*", "-" + garbage.Name}
+	if slices.Contains(disabledPlugins, serviceAccountPlugin) {
+		list = append(list, "-"+serviceaccounts.Name, "-"+rootca.Name)
+	}
+	return list
 }
 
 // How long an etcd that does not listen yet is waited for, and how often it is tried.

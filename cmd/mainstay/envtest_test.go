@@ -95,13 +95,13 @@ func TestKnownCommandLines(t *testing.T) {
 	}
 }
 
-// TestWithoutAccounts: who disables the admission plugin finds new namespaces empty, unless
-// the controllers are named.
-func TestWithoutAccounts(t *testing.T) {
+// TestControllersForTests: nothing is collected, and who disables the admission plugin finds
+// new namespaces empty, unless the controllers are named.
+func TestControllersForTests(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"": "",
-		"--disable-admission-plugins=ServiceAccount":                 "*,-serviceaccount-controller,-root-ca-certificate-publisher-controller",
+		"": "*,-garbage-collector-controller",
+		"--disable-admission-plugins=ServiceAccount":                 "*,-garbage-collector-controller,-serviceaccount-controller,-root-ca-certificate-publisher-controller",
 		"--disable-admission-plugins=ServiceAccount --controllers=*": "*",
 	} {
 		flags := newServeFlags()

@@ -4,7 +4,7 @@
 // itself.
 //
 // Imports: admission, admission/webhooks, apitest/manifests, apitest/throwaway,
-// audit, authorizer, controllers/rootca, controllers/serviceaccounts,
+// audit, authorizer, controllers/garbage, controllers/rootca, controllers/serviceaccounts,
 // controlplane, egress/kubeconfig, endpoints, feature, filters/authz/rbac,
 // filters/faults, kubelet, memory, pki, request, server, simulation, storage,
 // storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,

@@ -15,17 +15,6 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-const widgets = `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, kind: Widget}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
-`
-
 // aWidget needs its namespace and its definition, and comes before both.
 const aWidget = `apiVersion: v1
 kind: List
@@ -69,7 +58,7 @@ func TestRun(t *testing.T) {
 		}
 		return file
 	}
-	definitions, objects, broken := write("widgets.yaml", widgets), write("objects.yaml", aWidget), write("broken.txt", "kind: [")
+	definitions, objects, broken := write("widgets.yaml", testserver.Widgets), write("objects.yaml", aWidget), write("broken.txt", "kind: [")
 	unknown := write("unknown.txt", "{apiVersion: example.com/v1, kind: Gadget, metadata: {name: g}}")
 	tests := []struct {
 		name string

@@ -2,7 +2,8 @@
 // that have expired, and signs with the others what kube-public tells nodes of the cluster,
 // as kube-controller-manager's token-cleaner-controller and bootstrap-signer-controller do.
 //
-// Imports: codec, controllers/changes, controllers/work, local, rest, storage.
+// Imports: codec, controllers/changes, controllers/work, local, rest,
+// simulation, storage.
 package bootstraptokens
 
 import (
@@ -65,11 +66,11 @@ func expiration(secret *corev1.Secret) time.Time {
 }
 
 // signingToken returns the token of a secret with which is signed now.
-func signingToken(secret *corev1.Secret) (id, token string, ok bool) {
+func signingToken(secret *corev1.Secret, now time.Time) (id, token string, ok bool) {
 	id, token = string(secret.Data[idKey]), string(secret.Data[secretKey])
 	named, found := strings.CutPrefix(secret.Name, namePrefix)
 	ends := expiration(secret)
 	ok = secret.Type == tokenType && found && id != "" && id == named && token != "" &&
-		string(secret.Data[signingKey]) == "true" && (ends.IsZero() || time.Now().Before(ends))
+		string(secret.Data[signingKey]) == "true" && (ends.IsZero() || now.Before(ends))
 	return id, token, ok
 }

@@ -39,7 +39,7 @@ func TestTokens(t *testing.T) {
 			"expiration": []byte(time.Now().Add(time.Hour).Format(time.RFC3339)),
 		}}
 	}
-	if id, token, ok := signingToken(good()); !ok || id != "abcdef" || token != "s" {
+	if id, token, ok := signingToken(good(), time.Now()); !ok || id != "abcdef" || token != "s" {
 		t.Errorf("a good token: %q, %q, %t", id, token, ok)
 	}
 	for name, change := range map[string]func(*corev1.Secret){
@@ -54,13 +54,13 @@ func TestTokens(t *testing.T) {
 	} {
 		secret := good()
 		change(secret)
-		if _, _, ok := signingToken(secret); ok {
+		if _, _, ok := signingToken(secret, time.Now()); ok {
 			t.Errorf("%s: it signs", name)
 		}
 	}
 	forever := good()
 	delete(forever.Data, "expiration")
-	if _, _, ok := signingToken(forever); !ok || !expiration(forever).IsZero() {
+	if _, _, ok := signingToken(forever, time.Now()); !ok || !expiration(forever).IsZero() {
 		t.Error("a token that does not expire does not sign")
 	}
 }

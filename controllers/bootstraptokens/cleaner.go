@@ -3,7 +3,6 @@ package bootstraptokens
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,8 +60,8 @@ func (c *Cleaner) sync(ctx context.Context, name string) error {
 	if ends.IsZero() {
 		return nil
 	}
-	if left := time.Until(ends); left > 0 {
-		return work.Later(left)
+	if err := work.Due(ctx, ends); err != nil {
+		return err
 	}
 	err = c.secrets.Delete(ctx, key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {

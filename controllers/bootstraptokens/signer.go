@@ -20,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -113,7 +114,7 @@ func (s *Signer) tokens(ctx context.Context) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if id, token, ok := signingToken(secret); ok {
+		if id, token, ok := signingToken(secret, simulation.Now(ctx)); ok {
 			tokens[id] = token
 		}
 	}

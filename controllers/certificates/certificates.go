@@ -3,7 +3,7 @@
 // that Kubernetes has itself.
 //
 // Imports: authorizer, controllers/changes, controllers/work, local, pki,
-// request, storage.
+// request, simulation, storage.
 package certificates
 
 import (

@@ -171,7 +171,7 @@ func TestIssue(t *testing.T) {
 	r := asked(t, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "jane", Organization: []string{"devs"}}, DNSNames: []string{"a.example.com"}, ExtraExtensions: []pkix.Extension{basic},
 	})
-	text, err := issue(ca, r, []certificatesv1.KeyUsage{certificatesv1.UsageSMIME, clientAuth, encipher, signature, certificatesv1.UsageEmailProtection}, time.Hour)
+	text, err := issue(ca, r, []certificatesv1.KeyUsage{certificatesv1.UsageSMIME, clientAuth, encipher, signature, certificatesv1.UsageEmailProtection}, time.Now(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,11 +191,11 @@ func TestIssue(t *testing.T) {
 		len(got.ExtKeyUsage) != 2 || got.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || got.ExtKeyUsage[1] != x509.ExtKeyUsageEmailProtection {
 		t.Errorf("it is %+v", got)
 	}
-	if _, err := issue(ca, r, []certificatesv1.KeyUsage{"flying"}, time.Hour); err == nil || !strings.Contains(err.Error(), `unrecognized usage values: ["flying"]`) {
+	if _, err := issue(ca, r, []certificatesv1.KeyUsage{"flying"}, time.Now(), time.Hour); err == nil || !strings.Contains(err.Error(), `unrecognized usage values: ["flying"]`) {
 		t.Errorf("for a usage that there is not: %v", err)
 	}
 	r.Signature[len(r.Signature)-1]++
-	if _, err := issue(ca, r, nil, time.Hour); err == nil {
+	if _, err := issue(ca, r, nil, time.Now(), time.Hour); err == nil {
 		t.Error("a request that its key has not signed is signed")
 	}
 }

@@ -28,8 +28,8 @@ func (c *Controller) clean(ctx context.Context, csr *certificatesv1.CertificateS
 	if ends.IsZero() {
 		return nil
 	}
-	if left := time.Until(ends); left > 0 {
-		return work.Later(left)
+	if err := work.Due(ctx, ends); err != nil {
+		return err
 	}
 	err := c.requests.Delete(ctx, types.NamespacedName{Name: csr.Name}, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &csr.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {

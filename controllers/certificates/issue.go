@@ -31,7 +31,7 @@ func lifetime(asked *int32, most time.Duration) time.Duration {
 
 // issue returns, in PEM, the certificate that a request asks for. It has the subject and the
 // names of the request, none of its extensions, and does not outlive the authority.
-func issue(authority *tls.Certificate, asked *x509.CertificateRequest, usages []certificatesv1.KeyUsage, lifetime time.Duration) ([]byte, error) {
+func issue(authority *tls.Certificate, asked *x509.CertificateRequest, usages []certificatesv1.KeyUsage, now time.Time, lifetime time.Duration) ([]byte, error) {
 	if err := asked.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("verify its signature: %w", err)
 	}
@@ -39,7 +39,7 @@ func issue(authority *tls.Certificate, asked *x509.CertificateRequest, usages []
 		Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, EmailAddresses: asked.EmailAddresses, URIs: asked.URIs,
 		BasicConstraintsValid: true,
 	}
-	if err := setPeriod(certificate, time.Now(), lifetime, authority.Leaf.NotAfter); err != nil {
+	if err := setPeriod(certificate, now, lifetime, authority.Leaf.NotAfter); err != nil {
 		return nil, err
 	}
 	if err := setUsages(certificate, usages); err != nil {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/pki"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // legacyUnknown is the signer of requests that were stored before there were signers.
@@ -52,7 +53,7 @@ func (c *Controller) sign(ctx context.Context, csr *certificatesv1.CertificateSi
 	if fault := check(asked, csr.Spec.Usages); fault != nil {
 		return c.fail(ctx, csr, fault)
 	}
-	certificate, err := issue(authority, asked, csr.Spec.Usages, lifetime(csr.Spec.ExpirationSeconds, c.config.Lifetime))
+	certificate, err := issue(authority, asked, csr.Spec.Usages, simulation.From(ctx).Shifted(), lifetime(csr.Spec.ExpirationSeconds, c.config.Lifetime))
 	if err != nil {
 		return fmt.Errorf("sign the certificate signing request %s: %w", csr.Name, err)
 	}

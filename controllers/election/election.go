@@ -3,7 +3,7 @@
 // among themselves. It also watches the lease of a kube-controller-manager that runs
 // beside the servers.
 //
-// Imports: controllers/changes, local.
+// Imports: controllers/changes, local, rest, storage.
 package election
 
 import (
@@ -15,9 +15,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/storage"
 )
 
 // Times of the lease. What is read of another holder's is judged by the clock of this
@@ -39,6 +42,8 @@ const leaseName = "mainstay-controllers"
 type Config struct {
 	// Access is to the control plane.
 	Access *local.Access
+	// Stored are leases, past the watch cache.
+	Stored storage.Interface
 	// Identity names this server, uniquely.
 	Identity string
 	Logger   *slog.Logger
@@ -51,6 +56,8 @@ type Election struct {
 	// observed is the lease as it last was, since the time at which that was seen.
 	observed coordinationv1.LeaseSpec
 	since    time.Time
+	// version is the lease's resourceVersion when it was read last.
+	version string
 }
 
 // New returns an election that has not begun.
@@ -66,14 +73,34 @@ func New(config Config) *Election {
 func (e *Election) Run(ctx context.Context, lead func(context.Context)) {
 	defer e.release(ctx)
 	for ctx.Err() == nil {
-		if err := e.acquire(ctx); err == nil {
+		err := e.acquire(ctx)
+		switch {
+		case err == nil:
 			e.config.Logger.Info("this server runs the controllers")
 			e.hold(ctx, lead)
-			continue
-		} else if !errors.Is(err, errHeld) && ctx.Err() == nil {
+		case errors.Is(err, errHeld):
+			e.await(ctx)
+		default:
 			e.config.Logger.Debug("the controllers' lease cannot be taken", "err", err)
+			sleep(ctx, renewPeriod)
 		}
-		sleep(ctx, renewPeriod)
+	}
+}
+
+// await returns when the lease, which another server holds, is written, as it is when it is
+// handed over; or when it ends.
+func (e *Election) await(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, e.since.Add(holdTime(&e.observed)))
+	defer cancel()
+	w, err := e.config.Stored.Watch(ctx, leaseKey().Namespace, rest.ListOptions{
+		Fields: fields.OneTermEqualSelector("metadata.name", leaseName), ResourceVersion: e.version,
+	})
+	if err == nil {
+		defer w.Close()
+		_, err = w.Next(ctx)
+	}
+	if err != nil {
+		<-ctx.Done()
 	}
 }
 
@@ -125,12 +152,13 @@ func (e *Election) acquire(ctx context.Context) error {
 
 // take makes a lease this server's. The error is errHeld while it is another one's.
 func (e *Election) take(lease *coordinationv1.Lease) error {
+	e.version = lease.ResourceVersion
 	spec := &lease.Spec
 	if !sameHold(&e.observed, spec) || e.since.IsZero() {
 		e.observed, e.since = *spec.DeepCopy(), time.Now()
 	}
 	own := spec.HolderIdentity != nil && *spec.HolderIdentity == e.config.Identity
-	if !own && spec.HolderIdentity != nil && *spec.HolderIdentity != "" && time.Since(e.since) < holdTime(spec) {
+	if !own && spec.HolderIdentity != nil && *spec.HolderIdentity != "" && time.Since(e.since) < holdTime(&e.observed) {
 		return errHeld
 	}
 	now := metav1.NowMicro()

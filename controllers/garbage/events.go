@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/controllers/changes"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -77,7 +78,7 @@ func (w *collection) isElsewhere(ctx context.Context, resource changes.Resource,
 // What is said of it again is counted. Without the event, the log says what failed: nothing
 // depends on it.
 func (w *collection) warn(ctx context.Context, p *present, owner changes.Owner) {
-	gvk, now := p.resource.Version.GVK, metav1.Now()
+	gvk, now := p.resource.Version.GVK, metav1.NewTime(simulation.Now(ctx))
 	about := corev1.ObjectReference{
 		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: p.name.Namespace, Name: p.name.Name, UID: types.UID(p.meta.UID),
 	}

@@ -8,7 +8,8 @@
 // object is still the same: what the graph has late, or not at all, can delay a
 // deletion, but not cause one.
 //
-// Imports: codec, controllers/changes, controllers/work, local, storage/kv.
+// Imports: codec, controllers/changes, controllers/work, local, simulation,
+// storage/kv.
 package garbage
 
 import (

@@ -3,8 +3,8 @@
 // legacy-serviceaccount-token-cleaner-controller does: at first it marks them as invalid,
 // and as much later deletes them.
 //
-// Imports: apis/builtin/podspec, codec, controllers/changes, controllers/work, local,
-// rest, storage.
+// Imports: apis/builtin/podspec, codec, controllers/changes, controllers/work,
+// local, rest, simulation, storage.
 package legacytokens
 
 import (
@@ -25,6 +25,7 @@ import (
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/rest"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -72,7 +73,7 @@ type all struct{}
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Cleaner) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[all]{Name: Name, Workers: 1, Do: func(ctx context.Context, _ all) error { return c.sync(ctx, time.Now().UTC()) }, Logger: c.config.Logger})
+	queue := work.New(ctx, work.Config[all]{Name: Name, Workers: 1, Do: func(ctx context.Context, _ all) error { return c.sync(ctx, simulation.Now(ctx).UTC()) }, Logger: c.config.Logger})
 	return &subscriber{queue}, queue.Close
 }
 
@@ -99,8 +100,8 @@ func (c *Cleaner) sync(ctx context.Context, now time.Time) error {
 	if err != nil || since.IsZero() {
 		return err
 	}
-	if left := since.Add(c.config.Period).Sub(now); left > 0 {
-		return work.Later(left)
+	if err := work.Due(ctx, since.Add(c.config.Period)); err != nil {
+		return err
 	}
 	pass := &pass{Cleaner: c, now: now, before: now.Add(-c.config.Period), used: map[string]map[string]bool{}}
 	list, err := c.config.Secrets.List(ctx, "", rest.ListOptions{})
@@ -119,7 +120,7 @@ func (c *Cleaner) sync(ctx context.Context, now time.Time) error {
 			c.config.Logger.Warn("a service account token is not cleaned up", "secret", record.Name(), "err", err)
 		}
 	}
-	return work.Later(interval)
+	return work.At(now.Add(interval))
 }
 
 // trackedSince returns from which midnight on all uses of tokens have been noted; zero: that

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/simulation"
 )
 
 // report writes what was found into the conditions of a namespace, if it is not there
@@ -19,7 +21,7 @@ func (c *Controller) report(ctx context.Context, ns *corev1.Namespace, found *fi
 		if !isSame(current, ns) {
 			return errOther
 		}
-		for _, condition := range found.conditions() {
+		for _, condition := range found.conditions(metav1.NewTime(simulation.Now(ctx))) {
 			setCondition(&current.Status, condition)
 		}
 		return nil
@@ -41,8 +43,7 @@ func setCondition(status *corev1.NamespaceStatus, wanted corev1.NamespaceConditi
 }
 
 // conditions are the findings in kube-controller-manager's words and order.
-func (f *findings) conditions() []corev1.NamespaceCondition {
-	now := metav1.Now()
+func (f *findings) conditions(now metav1.Time) []corev1.NamespaceCondition {
 	condition := func(kind corev1.NamespaceConditionType, bad bool, badReason, badMessage, reason, message string) corev1.NamespaceCondition {
 		c := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: now, Reason: reason, Message: message}
 		if bad {

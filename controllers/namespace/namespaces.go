@@ -3,7 +3,7 @@
 // else, by ranges of keys. What remains, and why, is in the conditions of the namespace.
 //
 // Imports: codec, controllers/changes, controllers/work, local, request,
-// storage/kv.
+// simulation, storage/kv.
 package namespace
 
 import (

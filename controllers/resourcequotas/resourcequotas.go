@@ -72,7 +72,7 @@ func New(config Config) *Controller {
 // Begin returns the subscriber that does the work until ctx ends, and what waits for its
 // end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	s := &subscriber{Controller: c}
+	s := &subscriber{Controller: c, ctx: ctx}
 	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: s.sync, Logger: c.config.Logger})
 	return s, s.queue.Close
 }
@@ -81,6 +81,7 @@ func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 // something was not charged.
 type subscriber struct {
 	*Controller
+	ctx   context.Context // of Begin
 	queue *work.Queue[types.NamespacedName]
 
 	mu        sync.Mutex
@@ -224,7 +225,7 @@ func (s *subscriber) wasUncharged(resource changes.Resource, c *changes.Change) 
 	if err != nil {
 		return true
 	}
-	return s.config.Ledger.Uncharged(&quota.Write{Resource: resource.GroupResource(), Namespace: c.Namespace, Object: obj, Old: old})
+	return s.config.Ledger.Uncharged(s.ctx, &quota.Write{Resource: resource.GroupResource(), Namespace: c.Namespace, Object: obj, Old: old})
 }
 
 func (s *subscriber) isCharged(namespace string, revision int64) bool {

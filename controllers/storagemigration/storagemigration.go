@@ -2,7 +2,8 @@
 // resource anew, so that they are stored in its storage version and encrypted with the
 // newest key, as kube-controller-manager's storage-version-migrator-controller does.
 //
-// Imports: codec, controllers/changes, controllers/work, local, storage, storage/kv.
+// Imports: codec, controllers/changes, controllers/work, local, simulation,
+// storage, storage/kv.
 package storagemigration
 
 import (
@@ -24,6 +25,7 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
+	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
 )
@@ -106,7 +108,7 @@ func (m *Migrator) sync(ctx context.Context, name string) error {
 	of := schema.GroupResource{Group: migration.Spec.Resource.Group, Resource: migration.Spec.Resource.Resource}
 	resource, ok := m.config.Find(of)
 	if !ok {
-		if left := time.Until(migration.CreationTimestamp.Add(patience)); left > 0 {
+		if left := simulation.From(ctx).Until(migration.CreationTimestamp.Add(patience)); left > 0 {
 			return &work.LaterError{After: min(left, time.Second), Err: fmt.Errorf("%s is to be migrated, and there is no such resource yet", of)}
 		}
 		return m.end(ctx, migration, errors.New("unable to obtain GVR from discovery"))

@@ -1,7 +1,7 @@
 // Package ttlafterfinished deletes jobs some time after they have finished, where they
 // ask for that, as kube-controller-manager's ttl-after-finished-controller does.
 //
-// Imports: controllers/changes, controllers/work, local, simulation, storage.
+// Imports: controllers/changes, controllers/work, local, storage.
 package ttlafterfinished
 
 import (
@@ -19,7 +19,6 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
-	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
 )
 
@@ -85,8 +84,8 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 	if !ok {
 		return nil
 	}
-	if world := simulation.From(ctx); world.Until(ends) > 0 {
-		return work.Later(world.Patience(world.Until(ends)))
+	if err := work.Due(ctx, ends); err != nil {
+		return err
 	}
 	foreground := metav1.DeletePropagationForeground
 	err = c.jobs.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &job.UID}})

@@ -2,7 +2,7 @@
 // by one goroutine at a time, with delays between attempts that fail. A queue at
 // rest has no goroutine.
 //
-// Imports: nothing of ours.
+// Imports: simulation.
 package work
 
 import (
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/simulation"
 )
 
 const (
@@ -61,8 +63,11 @@ type state struct {
 	queued, running bool
 	again           bool // was added while running
 	failures        int
-	retry           *time.Timer // of a failed key; nil: none
+	retry           *retry // of a failed key; nil: none
 }
+
+// retry has a key looked at again at its time.
+type retry struct{ stop func() }
 
 // New returns a queue that works until ctx ends.
 func New[K comparable](ctx context.Context, config Config[K]) *Queue[K] {
@@ -116,7 +121,7 @@ func (q *Queue[K]) addLocked(key K) {
 	}
 	s.queued = true
 	if s.retry != nil {
-		s.retry.Stop()
+		s.retry.stop()
 		s.retry = nil
 	}
 	q.mu.ready = append(q.mu.ready, key)
@@ -128,19 +133,27 @@ func (q *Queue[K]) addLocked(key K) {
 
 // laterLocked adds a key when a delay is over.
 func (q *Queue[K]) laterLocked(key K, s *state, delay time.Duration) {
+	q.retryLocked(key, s, func(add func()) (stop func()) {
+		timer := time.AfterFunc(delay, add)
+		return func() { timer.Stop() }
+	})
+}
+
+// retryLocked adds a key when what start starts calls add.
+func (q *Queue[K]) retryLocked(key K, s *state, start func(add func()) (stop func())) {
 	if q.mu.closed {
 		return
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(delay, func() {
+	r := &retry{}
+	s.retry = r
+	r.stop = start(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if s.retry == timer {
+		if s.retry == r {
 			s.retry = nil
 			q.addLocked(key)
 		}
 	})
-	s.retry = timer
 }
 
 // Close stops what is waiting for its time, and waits for what is being done. The
@@ -151,7 +164,7 @@ func (q *Queue[K]) Close() {
 	q.mu.ready = nil
 	for _, s := range q.mu.states {
 		if s.retry != nil {
-			s.retry.Stop()
+			s.retry.stop()
 		}
 	}
 	q.mu.Unlock()
@@ -208,7 +221,7 @@ func (q *Queue[K]) done(key K, err error) {
 			q.log(key, s.failures, err)
 		}
 		if !s.again {
-			q.laterLocked(key, s, delayAfter(s.failures, err))
+			q.againLocked(key, s, err)
 			return
 		}
 	} else {
@@ -220,6 +233,16 @@ func (q *Queue[K]) done(key K, err error) {
 		return
 	}
 	delete(q.mu.states, key)
+}
+
+// againLocked adds a key again whose attempt ended with an error.
+func (q *Queue[K]) againLocked(key K, s *state, err error) {
+	var due *dueError
+	if !errors.As(err, &due) {
+		q.laterLocked(key, s, delayAfter(s.failures, err))
+		return
+	}
+	q.retryLocked(key, s, func(add func()) (stop func()) { return simulation.From(q.ctx).AfterFunc(due.at, add) })
 }
 
 func (q *Queue[K]) log(key K, failures int, err error) {
@@ -253,7 +276,7 @@ type LaterError struct {
 	Err   error
 }
 
-// errNotDue is behind Later.
+// errNotDue is behind Later and At.
 var errNotDue = errors.New("it is not time yet")
 
 // Later is an error of Do for a key that is to be looked at again after a while, though
@@ -264,3 +287,23 @@ func (e *LaterError) Error() string { return e.Err.Error() }
 
 // Unwrap implements errors.Unwrap.
 func (e *LaterError) Unwrap() error { return e.Err }
+
+// dueError is an error of Do that says at what time to try again.
+type dueError struct{ at time.Time }
+
+func (e *dueError) Error() string { return errNotDue.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (e *dueError) Unwrap() error { return errNotDue }
+
+// At is an error of Do for a key that is to be looked at again at a time that clients see,
+// though nothing failed.
+func At(t time.Time) error { return &dueError{t} }
+
+// Due returns At of a time that is still to come, nil where it has.
+func Due(ctx context.Context, t time.Time) error {
+	if simulation.Now(ctx).Before(t) {
+		return At(t)
+	}
+	return nil
+}

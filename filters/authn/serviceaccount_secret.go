@@ -14,6 +14,7 @@ import (
 
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Labels of secrets whose tokens are tracked, both of them days.
@@ -84,7 +85,7 @@ func (s *ServiceAccounts) lookup(ctx context.Context, token string, names *servi
 // trackUse notes the use of a token, one that was taken out of use too, which is refused.
 // Those that an account lists were made by a controller, and not by somebody who wanted one.
 func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
-	defer s.markUsed(ctx, secret, time.Now())
+	defer s.markUsed(ctx, secret, simulation.Now(ctx))
 	annotate := func(use, value string) {
 		_ = request.Annotate(ctx, "authentication.k8s.io/legacy-token-"+use, value) // or there is no room for it
 	}

@@ -46,9 +46,9 @@ type Fault struct {
 	RetryAfter time.Duration // 0: 1s; whole seconds
 	// DropWatch breaks off watches, those under way included.
 	DropWatch bool
-	// StaleReads answers lists that allow it as of the moment of Inject, as a server whose
-	// cache lags would: those whose resourceVersion is 0, or older than that moment, and
-	// that do not ask for an exact one. It lasts an hour.
+	// StaleReads answers gets and lists that allow it as of the moment of Inject, as a
+	// server whose cache lags would: those whose resourceVersion is 0, or older than that
+	// moment, and that do not ask for an exact one. It lasts an hour.
 	StaleReads bool
 	// FreezeWatch holds the events of watches back until Remove, those of watches under
 	// way included.
@@ -69,7 +69,7 @@ func (f Fault) check() error {
 	case (f.ofWatches() || f.StaleReads) && f.Status != 0:
 		return errors.New("Status excludes DropWatch, FreezeWatch and StaleReads")
 	case f.ofWatches() && f.StaleReads:
-		return errors.New("StaleReads, which is about lists, excludes DropWatch and FreezeWatch")
+		return errors.New("StaleReads, which is about gets and lists, excludes DropWatch and FreezeWatch")
 	}
 	return nil
 }

@@ -22,10 +22,10 @@ func (i *Injection) hold(ctx context.Context) error {
 	return err
 }
 
-// mayLag reports whether a request is a list that may be answered as of the revision of the
-// fault: the promise of a resourceVersion is that the answer is not older.
+// mayLag reports whether a request is a get or a list that may be answered as of the revision
+// of the fault: the promise of a resourceVersion is that the answer is not older.
 func (i *Injection) mayLag(r *http.Request, info *request.Info) bool {
-	if info.Verb != "list" {
+	if info.Verb != "list" && info.Verb != "get" || info.Subresource != "" {
 		return false
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -40,8 +40,12 @@ func (i *Injection) mayLag(r *http.Request, info *request.Info) bool {
 	return err == nil && version <= i.at && !exact
 }
 
-// lag returns the request for the list at the revision of the fault.
+// lag returns the request for the object or the list at the revision of the fault.
 func (i *Injection) lag(r *http.Request) *http.Request {
+	if info := request.InfoFrom(r.Context()); info.Verb == "get" {
+		info.AsOf = i.at
+		return r
+	}
 	query := r.URL.Query()
 	query.Set("resourceVersion", strconv.FormatInt(i.at, 10))
 	query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))

@@ -8,6 +8,7 @@
 //   - crashes: what was acknowledged is there after kill -9, nothing else is, and watches go on where they were.
 //   - disk: a disk that is full, or has lost a log, is reported as what it is, and as much is served as can be.
 //   - churn: watches keep their guarantees with slow readers and little history.
+//   - controllers: the one of three servers that runs them is killed, and another one finishes its work.
 //   - hostile writes: objects and patches that expand to far more than their size cost little of the server's time and memory.
 //
 // The guarantees of watches are predicates with the names that etcd's robustness tests gave them (predicates.go).

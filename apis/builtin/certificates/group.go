@@ -1,6 +1,7 @@
 // Package certificates declares the resources of certificates.k8s.io.
 //
-// Imports: apis/builtin, apis/builtin/validation, codec, feature, pki, request.
+// Imports: apis/builtin, apis/builtin/validation, codec, feature, pki,
+// request, simulation.
 package certificates
 
 import (

@@ -11,6 +11,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // prepareRequest notes who asks for a certificate: approvers rely on it.
@@ -36,15 +37,15 @@ func prepareRequestUpdate(_ *builtin.Operation, csr, old *certificatesv1.Certifi
 
 // prepareRequestStatus keeps what approvers have decided. A decision that was
 // added or taken away is left for validation to refuse.
-func prepareRequestStatus(_ *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
+func prepareRequestStatus(op *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	keepConditions(csr, old, certificatesv1.CertificateApproved)
 	keepConditions(csr, old, certificatesv1.CertificateDenied)
-	stampConditions(csr, old)
+	stampConditions(csr, old, metav1.NewTime(simulation.Now(op.Context)))
 }
 
 // prepareApproval lets nothing but conditions and metadata change.
-func prepareApproval(_ *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
-	stampConditions(csr, old)
+func prepareApproval(op *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
+	stampConditions(csr, old, metav1.NewTime(simulation.Now(op.Context)))
 	conditions := csr.Status.Conditions
 	csr.Spec, csr.Status = old.Spec, old.Status
 	csr.Status.Conditions = conditions
@@ -71,8 +72,7 @@ func conditionsOf(csr *certificatesv1.CertificateSigningRequest, kind certificat
 }
 
 // stampConditions fills in the times that are left out.
-func stampConditions(csr, old *certificatesv1.CertificateSigningRequest) {
-	now := metav1.Now()
+func stampConditions(csr, old *certificatesv1.CertificateSigningRequest, now metav1.Time) {
 	for i := range csr.Status.Conditions {
 		c := &csr.Status.Conditions[i]
 		if c.LastUpdateTime.IsZero() {

@@ -12,6 +12,7 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Keys of field selectors.
@@ -82,10 +83,10 @@ func deviceClassColumns() *builtin.Columns[resourcev1.DeviceClass] {
 
 // prepareTaintRuleUpdate keeps the time true since when the effect is what it
 // is: pods tolerate an effect for a while from then on.
-func prepareTaintRuleUpdate(_ *builtin.Operation, rule, old *resourcev1.DeviceTaintRule) {
+func prepareTaintRuleUpdate(op *builtin.Operation, rule, old *resourcev1.DeviceTaintRule) {
 	taint, was := &rule.Spec.Taint, &old.Spec.Taint
 	if taint.Effect != was.Effect && taint.TimeAdded.Equal(was.TimeAdded) {
-		taint.TimeAdded = &metav1.Time{Time: time.Now().Truncate(time.Second)}
+		taint.TimeAdded = &metav1.Time{Time: simulation.Now(op.Context).Truncate(time.Second)}
 	}
 }
 

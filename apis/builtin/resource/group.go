@@ -4,7 +4,7 @@
 // Imports: apis/builtin, apis/builtin/declarative/resource,
 // apis/builtin/declarative/resource/v1alpha3, apis/builtin/podspec,
 // apis/builtin/validation, authorizer, cel/environment, cel/library, codec,
-// feature, request.
+// feature, request, simulation.
 package resource
 
 import (

@@ -24,10 +24,10 @@ func IsTrue(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.
 	return condition != nil && condition.Status == apiextensionsv1.ConditionTrue
 }
 
-// SetCondition sets a condition, and the time of its transition where its
+// SetCondition sets a condition, and the time of its transition, which is now, where its
 // status changes. It reports whether anything changed.
-func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition) bool {
-	condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition, now time.Time) bool {
+	condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	have := FindCondition(crd, condition.Type)
 	if have == nil {
 		crd.Status.Conditions = append(crd.Status.Conditions, condition)

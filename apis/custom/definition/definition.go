@@ -120,7 +120,7 @@ func OnMark(crd *apiextensionsv1.CustomResourceDefinition) {
 	SetCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue, Reason: "InstanceDeletionPending",
 		Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-	})
+	}, crd.DeletionTimestamp.Time)
 }
 
 // Held reports whether deletion must set the deletion timestamp first.

@@ -14,6 +14,7 @@ import (
 
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/request"
+	"mainstay.dev/mainstay/simulation"
 )
 
 // Config configures Authenticators.
@@ -158,7 +159,7 @@ func (p *provider) verify(ctx context.Context, keys *keys, token *jose.JSONWebSi
 	if err != nil {
 		return nil, err
 	}
-	if err := p.checkStandard(claims, time.Now()); err != nil {
+	if err := p.checkStandard(claims, simulation.From(ctx).Shifted()); err != nil {
 		return nil, fmt.Errorf("oidc: verify token: %w", err)
 	}
 	return claims, nil

@@ -3,7 +3,7 @@
 // of apiserver.config.k8s.io, from a file or from flags. Signatures are checked by
 // go-jose, with the keys that a provider publishes.
 //
-// Imports: cel/environment, egress, filters/authn, request.
+// Imports: cel/environment, egress, filters/authn, request, simulation.
 package oidc
 
 import (

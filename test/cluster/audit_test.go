@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"mainstay.dev/mainstay/audit"
+)
+
+// writes are how often the controllers of the server, and kube-controller-manager's, wrote
+// each object, by verb, name and controller; what was refused counts too.
+type writes struct{ ours, theirs map[string]int }
+
+// both returns what the same controller wrote in both.
+func (w writes) both() []string {
+	var both []string
+	for what := range w.ours {
+		if w.theirs[what] > 0 {
+			both = append(both, what)
+		}
+	}
+	slices.Sort(both)
+	return both
+}
+
+func (w writes) String() string {
+	count := func(of map[string]int) (n int) {
+		for times := range maps.Values(of) {
+			n += times
+		}
+		return n
+	}
+	return fmt.Sprintf("the server's controllers wrote %d times, kube-controller-manager %d; both did the same %d times", count(w.ours), count(w.theirs), len(w.both()))
+}
+
+// auditSize returns how much has been audited.
+func (s *site) auditSize() int64 {
+	s.t.Helper()
+	info, err := os.Stat(s.auditLog())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// writes reads the audit log from a position on.
+func (s *site) writes(from int64) writes {
+	s.t.Helper()
+	log, err := os.Open(s.auditLog())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	if _, err := log.Seek(from, io.SeekStart); err != nil {
+		s.t.Fatal(err)
+	}
+	w := writes{ours: map[string]int{}, theirs: map[string]int{}}
+	for lines := bufio.NewReader(log); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return w // a line without an end is being written, or was when the server was killed
+		}
+		var event audit.Event
+		if err := json.Unmarshal(line, &event); err != nil {
+			s.t.Fatalf("read the audit log: %v", err)
+		}
+		w.add(&event)
+	}
+}
+
+// add counts an event.
+func (w writes) add(event *audit.Event) {
+	object := event.ObjectRef
+	switch {
+	case object == nil, object.Resource == "leases", object.Resource == "events", !slices.Contains([]string{"create", "update", "patch", "delete"}, event.Verb):
+		return
+	}
+	controller, ok := strings.CutPrefix(event.User.Username, "system:serviceaccount:kube-system:")
+	if !ok {
+		return
+	}
+	path := strings.Join([]string{cmp.Or(object.APIGroup, "core"), object.Resource, object.Namespace, object.Name, object.Subresource}, "/")
+	what := fmt.Sprintf("%s %s by %s", event.Verb, path, controller)
+	switch agent, _, _ := strings.Cut(event.UserAgent, "/"); agent {
+	case "mainstay":
+		w.ours[what]++
+	case "kube-controller-manager":
+		w.theirs[what]++
+	}
+}

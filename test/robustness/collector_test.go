@@ -1,0 +1,156 @@
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+const (
+	// dependents is how many objects of each sort there are when their owner is deleted.
+	dependents = 100
+	// late is how many more of each sort each writer makes meanwhile, at most.
+	late = 50
+)
+
+// TestCollectorKilled: of three servers over one etcd, the one that runs the controllers
+// is killed while an owner's dependents are collected, a namespace is emptied, and
+// writers go on in both. Another one finishes: nothing goes that has a living owner,
+// nothing else stays, and nothing is left of the namespace.
+func TestCollectorKilled(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it awaits the end of a lease")
+	}
+	etcd := "--etcd-servers=" + strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ",")
+	acting := testserver.New(t, testserver.Options{Flags: []string{etcd}})
+	testserver.Eventually(t, time.Minute, func() error {
+		if !strings.Contains(acting.Logs(), "this server runs the controllers") {
+			return errors.New("the only server does not run the controllers")
+		}
+		return nil
+	})
+	idle := testserver.New(t, testserver.Options{Flags: []string{etcd}})
+	survivor := testserver.New(t, testserver.Options{Flags: []string{etcd}})
+	site := newCollectorSite(t, kubernetes.NewForConfigOrDie(survivor.RESTConfig()))
+
+	ctx, stop := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	for n := range 4 {
+		writers.Go(func() { site.keepCreating(ctx, n) })
+	}
+	site.deleteOwnerAndNamespace(t)
+	acting.Kill()
+	idle.Kill()
+	testserver.Eventually(t, 2*time.Minute, func() error {
+		if _, err := site.client.CoreV1().Namespaces().Get(t.Context(), "going", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the namespace is still there: %w", err)
+		}
+		return nil
+	})
+	stop()
+	writers.Wait()
+	testserver.Eventually(t, 2*time.Minute, func() error { return site.check(t) })
+}
+
+// collectorSite is what there is to collect: ConfigMaps of two owners, of which one is
+// deleted, and those of a namespace that is.
+type collectorSite struct {
+	client       kubernetes.Interface
+	gone, living metav1.OwnerReference
+}
+
+func newCollectorSite(t *testing.T, client kubernetes.Interface) *collectorSite {
+	t.Helper()
+	s := &collectorSite{client: client}
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "going"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, owner := range map[string]*metav1.OwnerReference{"gone": &s.gone, "living": &s.living} {
+		created, err := s.create(t.Context(), "default", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*owner = metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: created.UID}
+	}
+	var creating errgroup.Group
+	creating.SetLimit(32) // they share syncs
+	for n := range dependents {
+		creating.Go(func() error { return s.createEach(t.Context(), fmt.Sprint(n)) })
+	}
+	if err := creating.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *collectorSite) create(ctx context.Context, namespace, name string, owners ...metav1.OwnerReference) (*corev1.ConfigMap, error) {
+	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}}
+	return s.client.CoreV1().ConfigMaps(namespace).Create(ctx, obj, metav1.CreateOptions{})
+}
+
+// createEach creates an object of each sort.
+func (s *collectorSite) createEach(ctx context.Context, suffix string) error {
+	_, inNamespace := s.create(ctx, "going", "in-"+suffix)
+	_, ofGone := s.create(ctx, "default", "only-"+suffix, s.gone)
+	_, ofBoth := s.create(ctx, "default", "both-"+suffix, s.gone, s.living)
+	return errors.Join(inNamespace, ofGone, ofBoth)
+}
+
+// keepCreating creates more of them for a while; in the namespace that is refused at last.
+func (s *collectorSite) keepCreating(ctx context.Context, writer int) {
+	for n := 0; n < late && ctx.Err() == nil; n++ {
+		_ = s.createEach(ctx, fmt.Sprintf("late-%d-%d", writer, n))
+	}
+}
+
+func (s *collectorSite) deleteOwnerAndNamespace(t *testing.T) {
+	t.Helper()
+	background := metav1.DeletePropagationBackground
+	if err := s.client.CoreV1().ConfigMaps("default").Delete(t.Context(), s.gone.Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.client.CoreV1().Namespaces().Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check returns what is left that should not be. That something is gone that should be
+// there fails the test.
+func (s *collectorSite) check(t *testing.T) error {
+	t.Helper()
+	all, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var left []string
+	both := map[string]bool{}
+	for _, obj := range all.Items {
+		if obj.Namespace == "going" || strings.HasPrefix(obj.Name, "only-") {
+			left = append(left, obj.Namespace+"/"+obj.Name)
+		}
+		both[obj.Name] = true
+	}
+	for n := range dependents {
+		if name := fmt.Sprintf("both-%d", n); !both[name] {
+			t.Fatalf("%s was collected, though one of its owners lives", name)
+		}
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%d objects are left, %s among them", len(left), left[0])
+	}
+	return nil
+}
