@@ -54,7 +54,7 @@ func (p pairs) Get(name string) string {
 // everything. An error means that the object does not decode.
 func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, error) {
 	if label != nil && !label.Empty() {
-		set, err := r.labelSet()
+		set, err := r.Labels()
 		if err != nil || !label.Matches(set) {
 			return false, err
 		}
@@ -67,9 +67,9 @@ func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, er
 	return chosen && known.err == nil, known.err
 }
 
-// labelSet returns the object's labels: from the stored value where they can be
-// found in it.
-func (r *Record) labelSet() (labels.Labels, error) {
+// Labels returns the object's labels: from the stored value where they can be
+// found in it. An error means that the object does not decode.
+func (r *Record) Labels() (labels.Labels, error) {
 	if stored, ok := storedLabelsOf(r.value); ok {
 		return stored, nil
 	}

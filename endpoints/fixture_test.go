@@ -110,7 +110,7 @@ func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx := request.NewContext(r.Context(), &info, time.Now())
+		ctx := contextOf(r, &info)
 		request.SetUser(ctx, &request.User{Name: "tester"})
 		if prepare, ok := ctx.Value(prepareKey{}).(func(context.Context)); ok {
 			prepare(ctx)

@@ -26,18 +26,19 @@ func (c *call) watch(s rest.Watcher) error {
 	if err != nil {
 		return err
 	}
-	defer f.close()
 	if isWebSocket(c.r) {
+		defer f.close()
 		return c.serveWebSocket(f)
 	}
-	return c.streamEvents(f)
+	c.streamEvents(f)
+	return nil
 }
 
 // following is a watch under way.
 type following struct {
 	rest.Watch
-	ctx    context.Context // ends when the watch is to end
-	cancel context.CancelFunc
+	ctx    context.Context // of the request, which ends when the watch is to end
+	timer  *time.Timer     // ends ctx
 	framer *framer
 }
 
@@ -55,8 +56,9 @@ func (c *call) follow(s rest.Watcher) (*following, error) {
 	if f.framer, err = c.newFramer(t); err != nil {
 		return nil, err
 	}
-	f.ctx, f.cancel = c.watchContext(raw.TimeoutSeconds)
-	options.Visibility = request.VisibilityFrom(f.ctx)
+	timeout := c.watchTimeout(raw.TimeoutSeconds)
+	options.Visibility, options.Deadline = request.VisibilityFrom(c.r.Context()), time.Now().Add(timeout)
+	f.endAfter(c.r.Context(), timeout)
 	if f.Watch, err = s.Watch(f.ctx, c.namespace(), options); err != nil {
 		f.end()
 		return nil, err
@@ -64,10 +66,17 @@ func (c *call) follow(s rest.Watcher) (*following, error) {
 	return f, nil
 }
 
+// endAfter has the request end after a time. Its context ends before when the client is
+// gone or the server stops.
+func (f *following) endAfter(ctx context.Context, timeout time.Duration) {
+	f.ctx = ctx
+	f.timer = time.AfterFunc(timeout, func() { request.Cancel(ctx, context.DeadlineExceeded) })
+}
+
 // end ends what waits for the watch or with it.
 func (f *following) end() {
 	request.WatchInitialized(f.ctx) // at the latest: it may end before
-	f.cancel()
+	f.timer.Stop()
 }
 
 func (f *following) close() {
@@ -75,34 +84,56 @@ func (f *following) close() {
 	f.end()
 }
 
-// watchContext ends when the request does (the client is gone, the server stops)
-// or its time is up.
-func (c *call) watchContext(seconds *int64) (context.Context, context.CancelFunc) {
-	timeout := c.api.config.MinWatchTimeout
+// watchTimeout returns how long a watch may last.
+func (c *call) watchTimeout(seconds *int64) time.Duration {
 	if seconds != nil && *seconds > 0 {
-		timeout = time.Duration(*seconds) * time.Second
-	} else {
-		timeout += time.Duration(rand.Int64N(int64(timeout))) // spread the returns of many clients
+		return time.Duration(*seconds) * time.Second
 	}
-	return context.WithTimeout(c.r.Context(), timeout)
+	least := c.api.config.MinWatchTimeout
+	return least + time.Duration(rand.Int64N(int64(least))) // spread the returns of many clients
 }
 
-func (c *call) streamEvents(f *following) error {
+// streamEvents begins the response, and goes on with it without the handler where that is
+// possible.
+func (c *call) streamEvents(f *following) {
 	contentType := codec.JSONType
 	if f.framer.target.media == codec.Protobuf {
 		contentType = codec.ProtobufType + ";stream=watch"
 	}
-	flusher := http.NewResponseController(c.w)
+	s := &eventStream{following: f, w: c.w, flusher: http.NewResponseController(c.w), config: &c.api.config, resource: c.resource}
 	c.w.Header().Set("Content-Type", contentType)
 	c.w.WriteHeader(http.StatusOK)
-	if err := flusher.Flush(); err != nil {
-		return nil // the client is gone
+	if err := s.flusher.Flush(); err != nil {
+		f.close() // the client is gone
+		return
 	}
 	request.Release(c.r)
+	if d, ok := c.w.(detacher); !ok || !d.Detach(s.run) {
+		s.run()
+	}
+}
+
+// detacher is a ResponseWriter whose handler may be able to return before the response is
+// complete: do goes on with it, on a stack of its own, if Detach is true.
+type detacher interface{ Detach(do func()) bool }
+
+// eventStream is the response of a watch under way. There are many of them, so it holds
+// nothing of the request.
+type eventStream struct {
+	*following
+	w        http.ResponseWriter
+	flusher  *http.ResponseController
+	config   *Config
+	resource *rest.Resource
+}
+
+// run sends events until the watch ends.
+func (s *eventStream) run() {
+	defer s.close()
 	for {
-		events, err := f.Next(f.ctx)
-		if done := c.sendEvents(f.framer, flusher, events, err); done {
-			return nil
+		events, err := s.Next(s.ctx)
+		if done := s.send(events, err); done {
+			return
 		}
 	}
 }
@@ -113,30 +144,30 @@ var eventPool = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return 
 // maxEventBuffer is the most that a buffer keeps between events.
 const maxEventBuffer = 64 << 10
 
-// sendEvents sends one batch; done tells that the watch has ended.
-func (c *call) sendEvents(framer *framer, flusher *http.ResponseController, events []rest.Event, err error) (done bool) {
+// send sends one batch; done tells that the watch has ended.
+func (s *eventStream) send(events []rest.Event, err error) (done bool) {
 	pooled := eventPool.Get().(*[]byte)
 	defer eventPool.Put(pooled)
-	buf, done := framer.appendBatch((*pooled)[:0], events, err)
+	buf, done := s.framer.appendBatch((*pooled)[:0], events, err)
 	if cap(buf) <= maxEventBuffer {
 		*pooled = buf
 	}
 	if len(buf) == 0 {
 		return done
 	}
-	if _, err := c.w.Write(buf); err != nil {
+	if _, err := s.w.Write(buf); err != nil {
 		return true // the client is gone
 	}
-	if err := flusher.Flush(); err != nil {
+	if err := s.flusher.Flush(); err != nil {
 		return true
 	}
-	c.countEvents(len(events), len(buf))
+	s.config.countEvents(s.resource, len(events), len(buf))
 	return done
 }
 
-func (c *call) countEvents(events, bytes int) {
-	if c.api.config.OnWatchEvents != nil {
-		c.api.config.OnWatchEvents(c.resource, events, bytes)
+func (c *Config) countEvents(resource *rest.Resource, events, bytes int) {
+	if c.OnWatchEvents != nil {
+		c.OnWatchEvents(resource, events, bytes)
 	}
 }
 

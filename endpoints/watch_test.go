@@ -311,7 +311,18 @@ func serveResource(w http.ResponseWriter, r *http.Request, resource *rest.Resour
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	endpoints.New(config).Serve(w, r.WithContext(request.NewContext(r.Context(), &info, time.Now())), resource)
+	endpoints.New(config).Serve(w, r.WithContext(contextOf(r, &info)), resource)
+}
+
+// contextOf returns the context that the filters make of a request.
+func contextOf(r *http.Request, info *request.Info) context.Context {
+	if info.Verb != "watch" {
+		return request.NewContext(r.Context(), info, time.Now())
+	}
+	parent, cancel := context.WithCancelCause(r.Context())
+	ctx := request.NewContext(parent, info, time.Now())
+	request.SetLongRunning(ctx, cancel)
+	return ctx
 }
 
 // record is a stored configmap at a revision.

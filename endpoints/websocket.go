@@ -66,7 +66,7 @@ func (c *call) sendMessages(conn *websocket.Conn, f *following) {
 			if _, err := conn.Write(f.framer.message(frame)); err != nil || done {
 				return
 			}
-			c.countEvents(1, len(frame))
+			c.api.config.countEvents(c.resource, 1, len(frame))
 		}
 		if err != nil {
 			if frame, _ := f.framer.appendBatch(nil, nil, err); len(frame) > 0 {

@@ -59,13 +59,7 @@ func Audit(config *AuditConfig) Filter {
 			if request.LongRunning(r.Context()) {
 				a.response.onStart = a.started
 			}
-			defer func() {
-				reason := recover()
-				a.end(reason)
-				if reason != nil {
-					panic(reason)
-				}
-			}()
+			a.response.atEnd(a)
 			next.ServeHTTP(a.response, r)
 		})
 	}
@@ -238,9 +232,9 @@ func (a *audited) status(sent *metav1.Status) *metav1.Status {
 // started records that the response has begun.
 func (a *audited) started() { a.process(audit.StageResponseStarted) }
 
-// end records that the handler has returned, or why not. A response that was broken
-// off, as when its client has gone, is no panic.
-func (a *audited) end(panicked any) {
+// end implements ender: it records that the handler has returned, or why not. A response
+// that was broken off, as when its client has gone, is no panic.
+func (a *audited) end(_ *response, panicked any) {
 	if panicked != nil && panicked != http.ErrAbortHandler {
 		a.event.ResponseStatus = &metav1.Status{
 			Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,

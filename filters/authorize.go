@@ -30,13 +30,20 @@ func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onE
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			close, pass := a.decide(w, r)
-			defer close()
+			response := wrap(w)
+			response.atEnd(closer(close))
 			if pass {
-				next.ServeHTTP(w, r)
+				next.ServeHTTP(response, r)
 			}
 		})
 	}
 }
+
+// closer closes the view of a request.
+type closer func()
+
+// end implements ender.
+func (c closer) end(*response, any) { c() }
 
 type authorization struct {
 	by      authorizer.Authorizer

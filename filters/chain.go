@@ -14,12 +14,14 @@ import (
 	"mainstay.dev/mainstay/request"
 )
 
-// Filter wraps a handler in one concern.
+// Filter wraps a handler in one concern. A handler may return before its response is
+// complete (a watch does, response.Detach): what a filter has begun for the request and
+// must end has to be passed to response.atEnd.
 type Filter func(http.Handler) http.Handler
 
 // passing returns the filter that passes on the requests for which the function returns
 // true; it has answered all others. What it needs on the stack is free again while the
-// request is served, which matters to watches: there are many, and they wait.
+// request is served.
 func passing(pass func(http.ResponseWriter, *http.Request) bool) Filter {
 	return func(next http.Handler) http.Handler { return &passer{pass, next} }
 }

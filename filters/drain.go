@@ -20,22 +20,21 @@ var ErrStopping = errors.New("the server is stopping")
 // after Refuse, EndLongRunning ends long-running ones, and Wait waits for all.
 // Its methods may be called concurrently.
 type Drain struct {
-	stopping context.Context
-	stop     context.CancelCauseFunc
-	retry    atomic.Bool // refuse with 429 while the listener is open still
-	mu       struct {
+	retry atomic.Bool // refuse with 429 while the listener is open still
+	mu    struct {
 		sync.Mutex
-		refusing bool
-		active   int
-		idle     chan struct{} // closed once refusing and nothing is active
+		refusing    bool
+		active      int
+		idle        chan struct{} // closed once refusing and nothing is active
+		stopping    bool          // long-running requests are ended
+		longRunning map[*response]struct{}
 	}
 }
 
 // NewDrain returns a Drain that lets everything pass.
 func NewDrain() *Drain {
 	d := &Drain{}
-	d.stopping, d.stop = context.WithCancelCause(context.Background())
-	d.mu.idle = make(chan struct{})
+	d.mu.idle, d.mu.longRunning = make(chan struct{}), map[*response]struct{}{}
 	return d
 }
 
@@ -55,7 +54,14 @@ func (d *Drain) Refuse() {
 }
 
 // EndLongRunning cancels the contexts of long-running requests with ErrStopping.
-func (d *Drain) EndLongRunning() { d.stop(ErrStopping) }
+func (d *Drain) EndLongRunning() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.stopping = true
+	for r := range d.mu.longRunning {
+		request.Cancel(r.ctx, ErrStopping)
+	}
+}
 
 // Wait returns when no request is under way after Refuse, or when ctx ends.
 func (d *Drain) Wait(ctx context.Context) error {
@@ -77,9 +83,21 @@ func (d *Drain) begin() bool {
 	return true
 }
 
-func (d *Drain) end() {
+// beginLongRunning has the request of a response end when the server stops.
+func (d *Drain) beginLongRunning(r *response) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.mu.longRunning[r] = struct{}{}
+	if d.mu.stopping {
+		request.Cancel(r.ctx, ErrStopping)
+	}
+}
+
+// end implements ender.
+func (d *Drain) end(r *response, _ any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.mu.longRunning, r)
 	d.mu.active--
 	d.closeIdleLocked()
 }
@@ -111,25 +129,12 @@ func (d *draining) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.onError(w, r, err)
 		return
 	}
-	defer d.end()
-	if !request.LongRunning(r.Context()) {
-		d.next.ServeHTTP(w, r)
-		return
+	response := wrap(w)
+	response.atEnd(d.Drain)
+	if request.LongRunning(r.Context()) {
+		d.beginLongRunning(response)
 	}
-	r, release := d.untilStop(r)
-	defer release()
-	d.next.ServeHTTP(w, r)
-}
-
-// untilStop returns a request whose context ends when the server begins to stop. release must
-// be called after it.
-func (d *Drain) untilStop(r *http.Request) (_ *http.Request, release func()) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	stop := context.AfterFunc(d.stopping, func() { cancel(ErrStopping) })
-	return r.WithContext(ctx), func() {
-		stop()
-		cancel(nil)
-	}
+	d.next.ServeHTTP(response, r)
 }
 
 // admit begins a request, or returns why not.

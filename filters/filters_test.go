@@ -49,7 +49,7 @@ func newMetrics() *telemetry.Requests { return telemetry.NewRequests(prometheus.
 func get(t *testing.T, final http.Handler, r *http.Request, filters ...Filter) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	Chain(final, append([]Filter{AuditID, RequestInfo(LongRunning, writeError)}, filters...)...).ServeHTTP(recorder, r)
+	Chain(final, append([]Filter{AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError)}, filters...)...).ServeHTTP(recorder, r)
 	return recorder
 }
 
@@ -160,12 +160,13 @@ func TestRecover(t *testing.T) {
 				if broken := reason == http.ErrAbortHandler; broken != (tt.code == 0) || reason != nil && !broken {
 					t.Errorf("it panicked with %v", reason)
 				}
-				if logged := strings.Contains(log.String(), "boom"); logged != tt.logged {
+				if logged := strings.Contains(log.String(), "audit-ID=an-id panic=boom"); logged != tt.logged {
 					t.Errorf("logged %t, want %t: %s", logged, tt.logged, log.String())
 				}
 			}()
-			recorder := httptest.NewRecorder()
-			Chain(tt.handler, AuditID, Recover(slog.New(slog.NewTextHandler(&log, nil)), writeError)).ServeHTTP(recorder, httptest.NewRequest("GET", "/", nil))
+			recorder, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+			r.Header.Set(auditIDHeader, "an-id")
+			Chain(tt.handler, AuditID, Recover(slog.New(slog.NewTextHandler(&log, nil)), writeError)).ServeHTTP(recorder, r)
 			if recorder.Code != tt.code {
 				t.Errorf("answered %d, want %d", recorder.Code, tt.code)
 			}

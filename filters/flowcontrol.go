@@ -25,8 +25,7 @@ type flowControl struct {
 	next    http.Handler
 }
 
-// ServeHTTP implements http.Handler. Of a watch, which may last, it has next to nothing on
-// the stack.
+// ServeHTTP implements http.Handler.
 func (f *flowControl) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !request.LongRunning(r.Context()):
@@ -34,7 +33,7 @@ func (f *flowControl) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !isWatch(request.InfoFrom(r.Context())):
 		f.next.ServeHTTP(w, r)
 	default:
-		f.serveWatch(w, r)
+		f.serveWatch(wrap(w), r)
 	}
 }
 
@@ -51,23 +50,21 @@ func (f *flowControl) serve(w http.ResponseWriter, r *http.Request) {
 
 // serveWatch ends the turn of a watch when it is initialized, or at its end. Nothing
 // of the turn is kept for as long as the watch lasts.
-func (f *flowControl) serveWatch(w http.ResponseWriter, r *http.Request) {
-	if !f.beginWatch(w, r) {
-		return
-	}
-	defer f.by.Forget(request.InfoFrom(r.Context()))
-	defer request.WatchInitialized(r.Context())
-	f.next.ServeHTTP(w, r)
-}
-
-func (f *flowControl) beginWatch(w http.ResponseWriter, r *http.Request) bool {
+func (f *flowControl) serveWatch(w *response, r *http.Request) {
 	turn := f.take(w, r)
 	if turn == nil {
-		return false
+		return
 	}
 	f.by.Watch(request.InfoFrom(r.Context()))
 	request.OnWatchInitialized(r.Context(), turn.End)
-	return true
+	w.atEnd(f)
+	f.next.ServeHTTP(w, r)
+}
+
+// end implements ender, for a watch.
+func (f *flowControl) end(w *response, _ any) {
+	request.WatchInitialized(w.ctx) // at the latest
+	f.by.Forget(request.InfoFrom(w.ctx))
 }
 
 // take returns the turn of a request, once it has come; nil where the request was refused.

@@ -41,7 +41,7 @@ func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError
 	}
 }
 
-// countTerminated is apart for the sake of its large frame, which watches need not keep.
+// countTerminated counts a request that is refused because there are too many.
 func countTerminated(metrics *telemetry.Requests, r *http.Request) {
 	metrics.Terminated(telemetry.Describe(r, request.InfoFrom(r.Context()), false), http.StatusTooManyRequests)
 }

@@ -81,7 +81,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		drain, handler := NewDrain(), newBlocking()
-		chain := Chain(handler, AuditID, RequestInfo(LongRunning, writeError), drain.Filter(writeError))
+		chain := Chain(handler, AuditID, Recover(quiet(), writeError), RequestInfo(LongRunning, writeError), drain.Filter(writeError))
 		send := func(path string) chan *httptest.ResponseRecorder {
 			answered := make(chan *httptest.ResponseRecorder, 1)
 			go func() {

@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -30,11 +31,25 @@ func RequestInfo(longRunning func(*request.Info) bool, onError ErrorWriter) Filt
 // line.
 func withInfo(w http.ResponseWriter, r *http.Request, longRunning func(*request.Info) bool) (*http.Request, error) {
 	info, err := request.Parse(r)
-	ctx := request.NewContext(r.Context(), &info, time.Now())
+	ctx, cancel := r.Context(), context.CancelCauseFunc(nil)
+	if err == nil && longRunning(&info) {
+		ctx, cancel = cancellable(ctx, w)
+	}
+	ctx = request.NewContext(ctx, &info, time.Now())
 	request.SetAuditID(ctx, auditIDOf(w))
 	request.SetOriginal(ctx, r)
-	if err == nil {
-		request.SetLongRunning(ctx, longRunning(&info))
-	}
+	request.SetLongRunning(ctx, cancel)
 	return r.WithContext(ctx), err
+}
+
+// canceller is a ResponseWriter that can end the context of its request: that of package
+// http2. It spares each watch a context.
+type canceller interface{ Cancel(cause error) }
+
+// cancellable returns the context of a request with what ends it, or one below it.
+func cancellable(ctx context.Context, w http.ResponseWriter) (context.Context, context.CancelCauseFunc) {
+	if c, ok := wrap(w).ResponseWriter.(canceller); ok {
+		return ctx, c.Cancel
+	}
+	return context.WithCancelCause(ctx) // which ends with ctx
 }

@@ -27,6 +27,52 @@ type response struct {
 	guard   *guard          // of a request with a deadline
 	// onStart is called once, when the header is written; nil: nobody waits for that.
 	onStart func()
+	// begun is what filters have begun for the request, and detached what its handler has
+	// left to do. Recover ends the one after the other.
+	begun    []ender
+	detached func()
+}
+
+// ender is what a filter has begun for a request.
+type ender interface {
+	// end ends it when the request has been served. panicked is the reason, if the handler
+	// has not returned but panicked.
+	end(r *response, panicked any)
+}
+
+// atEnd has e end when the request has been served: when its handler has returned, and
+// what that has detached. What was begun last ends first.
+func (r *response) atEnd(e ender) {
+	if r.begun == nil {
+		r.begun = make([]ender, 0, usuallyBegun)
+	}
+	r.begun = append(r.begun, e)
+}
+
+// usuallyBegun is how much filters usually begin for a request, with audit events.
+const usuallyBegun = 4
+
+// end ends what filters have begun.
+func (r *response) end(panicked any) {
+	for _, e := range slices.Backward(r.begun) {
+		e.end(r, panicked)
+	}
+	r.begun = nil
+}
+
+// detacher is a ResponseWriter whose handler can return before the response is complete:
+// that of package http2.
+type detacher interface{ Detach(do func()) }
+
+// Detach has do go on with the response once the handler has returned, with the contexts
+// of the request, but without a large stack. It is false where the handler must do
+// that itself. The header must have been written.
+func (r *response) Detach(do func()) bool {
+	if _, ok := r.ResponseWriter.(detacher); !ok || r.guard != nil {
+		return false
+	}
+	r.detached = do
+	return true
 }
 
 // wrap returns the response that is already around w, or puts one around it.

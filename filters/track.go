@@ -26,37 +26,33 @@ type TrackConfig struct {
 // Track counts every request, logs it from verbosity 3 on, and gives it a trace
 // that is logged when the request turns out to be slow.
 func Track(config TrackConfig) Filter {
-	level := telemetry.Verbosity(3)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			t := newTracked(&config, w, r, config.Logger.Enabled(r.Context(), level))
-			r = t.begin(r)
-			defer t.done(r.Context(), level) // also when the handler panics
-			next.ServeHTTP(t.response, r)
-			t.returned = true
+			t := newTracked(&config, r, config.Logger.Enabled(r.Context(), trackLevel()))
+			response := wrap(w)
+			response.atEnd(t)
+			next.ServeHTTP(response, t.begin(r))
 		})
 	}
 }
 
 // tracked is one request under way.
 type tracked struct {
-	config                *TrackConfig
-	response              *response
-	info                  *request.Info
-	labels                telemetry.Request
-	trace                 *telemetry.Trace
-	start                 time.Time
-	longRunning, returned bool
-	line                  line
+	config      *TrackConfig
+	ctx         context.Context
+	labels      telemetry.Request
+	trace       *telemetry.Trace
+	longRunning bool
+	line        line
 	// What is to be ended: a long-running request has an end, others have a mark.
-	end  func()
-	mark *telemetry.Watermark
+	ended func()
+	mark  *telemetry.Watermark
 }
 
-func newTracked(config *TrackConfig, w http.ResponseWriter, r *http.Request, userAgent bool) *tracked {
+func newTracked(config *TrackConfig, r *http.Request, userAgent bool) *tracked {
 	info := request.InfoFrom(r.Context())
 	return &tracked{
-		config: config, response: wrap(w), info: info, start: time.Now(), line: lineOf(r, userAgent),
+		config: config, ctx: r.Context(), line: lineOf(r, userAgent),
 		labels:      telemetry.Describe(r, info, config.Known != nil && config.Known(info)),
 		longRunning: request.LongRunning(r.Context()),
 	}
@@ -66,11 +62,11 @@ func newTracked(config *TrackConfig, w http.ResponseWriter, r *http.Request, use
 // gets one.
 func (t *tracked) begin(r *http.Request) *http.Request {
 	if t.longRunning {
-		t.end = t.config.Metrics.LongRunning(t.labels)
+		t.ended = t.config.Metrics.LongRunning(t.labels)
 		return r
 	}
-	ctx, trace := telemetry.NewTrace(r.Context(), t.start)
-	t.trace, t.mark = trace, t.inFlight()
+	ctx, trace := telemetry.NewTrace(r.Context(), request.Received(r.Context()))
+	t.ctx, t.trace, t.mark = ctx, trace, t.inFlight()
 	t.mark.Begin()
 	return r.WithContext(ctx)
 }
@@ -93,7 +89,7 @@ func lineOf(r *http.Request, userAgent bool) line {
 }
 
 func (t *tracked) inFlight() *telemetry.Watermark {
-	if mutating(t.info) {
+	if mutating(request.InfoFrom(t.ctx)) {
 		return t.config.Metrics.Mutating()
 	}
 	return t.config.Metrics.ReadOnly()
@@ -109,25 +105,33 @@ func mutating(info *request.Info) bool {
 	return true
 }
 
-func (t *tracked) done(ctx context.Context, level slog.Level) {
+// end implements ender.
+func (t *tracked) end(response *response, panicked any) {
 	if t.longRunning {
-		defer t.end()
+		defer t.ended()
 	} else {
 		defer t.mark.End()
 	}
-	status := t.response.status
+	status := response.status
 	switch {
-	case status == 0 && t.returned:
+	case status == 0 && panicked == nil:
 		status = http.StatusOK
 	case status == 0:
 		status = http.StatusInternalServerError
-	case !t.returned:
+	case panicked != nil:
 		t.config.Metrics.Aborted(t.labels)
 	}
-	took := time.Since(t.start)
-	t.config.Metrics.Done(t.labels, status, took, request.QueueWait(ctx), t.response.size)
+	took := time.Since(request.Received(t.ctx))
+	t.config.Metrics.Done(t.labels, status, took, request.QueueWait(t.ctx), response.size)
+	t.log(status, took)
+}
 
-	logger := t.config.Logger
+// trackLevel is the verbosity from which on requests are logged.
+func trackLevel() slog.Level { return telemetry.Verbosity(3) }
+
+// log logs a request that was slow, and every one where that is asked for.
+func (t *tracked) log(status int, took time.Duration) {
+	ctx, level, logger := t.ctx, trackLevel(), t.config.Logger
 	if !t.longRunning && took >= telemetry.SlowRequest {
 		t.trace.LogSlow(ctx, logger, slog.String("verb", t.line.method), slog.String("URI", t.line.uri),
 			slog.String("audit-ID", request.AuditID(ctx)), slog.Int("resp", status))

@@ -242,11 +242,10 @@ func (c *conn) startHandler(s *stream) bool {
 	return true
 }
 
-// handlerDone lets the next handler run after that of done.
-func (c *conn) handlerDone(done *stream) {
+// handlerDone lets the next handler run after one has returned.
+func (c *conn) handlerDone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	done.request = nil
 	c.handlers--
 	for len(c.unstarted) > 0 {
 		s := c.unstarted[0]

@@ -23,7 +23,7 @@ type drain struct {
 func (s *stream) startDrain() {
 	b := &s.body
 	s.drain = &drain{left: drainBytes - int64(len(b.buf)-b.off)}
-	s.cancel()
+	s.cancel(nil)
 	stop(s.writeTimer)
 	s.writeTimer = nil
 	b.fail(errStreamDone)

@@ -209,7 +209,7 @@ func (s *stream) processTrailers(f *h2.MetaHeadersFrame) error {
 	if !f.StreamEnded() || f.Truncated || len(f.PseudoFields()) > 0 {
 		return h2.StreamError{StreamID: s.id, Code: h2.ErrCodeProtocol}
 	}
-	if s.drain == nil && s.request.Trailer != nil {
+	if s.drain == nil && s.request != nil && s.request.Trailer != nil {
 		s.body.trailer = make(http.Header)
 		for _, field := range f.RegularFields() {
 			key := http.CanonicalHeaderKey(field.Name)

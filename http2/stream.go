@@ -17,9 +17,10 @@ import (
 type stream struct {
 	conn     *conn
 	id       uint32
-	request  *http.Request
-	handler  http.Handler // the server's, or one that refuses
-	cancel   context.CancelFunc
+	request  *http.Request // nil once the handler has returned
+	handler  http.Handler  // the server's, or one that refuses
+	detached func()        // what the handler has left to do, if any
+	cancel   context.CancelCauseFunc
 	body     body
 	response response
 
@@ -50,7 +51,7 @@ func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	default:
 		s.handler = c.hs.Handler
 	}
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := context.WithCancelCause(c.ctx)
 	s.cancel = cancel
 	s.request = r.request.WithContext(ctx)
 	if !ended {
@@ -76,7 +77,7 @@ func (s *stream) close(err error) {
 	s.err = err
 	delete(c.streams, s.id)
 	s.body.drop()
-	s.cancel()
+	s.cancel(nil)
 	stop(s.readTimer)
 	stop(s.writeTimer)
 	s.wake.Broadcast()
@@ -103,20 +104,50 @@ func (s *stream) reset(code h2.ErrCode, err error) {
 
 // run runs the handler.
 func (s *stream) run() {
-	c := s.conn
-	defer c.handlerDone(s)
 	returned := false
 	defer func() {
 		if !returned {
 			s.panicked(recover())
 		}
-		s.response.release()
-		s.response.returned = true
 		if form := s.request.MultipartForm; form != nil {
 			_ = form.RemoveAll()
 		}
+		s.handlerReturned()
 	}()
 	s.handler.ServeHTTP(&s.response, s.request)
+	if s.detached == nil {
+		s.response.finish()
+	}
+	returned = true
+}
+
+// handlerReturned goes on with what the handler has detached, or else ends the response.
+func (s *stream) handlerReturned() {
+	s.response.release()
+	c := s.conn
+	c.mu.Lock()
+	s.request = nil
+	c.mu.Unlock()
+	if s.detached == nil {
+		s.response.returned = true
+		c.handlerDone()
+		return
+	}
+	s.response.header = nil
+	go s.runDetached() // ends with the response, or when the client is gone
+}
+
+// runDetached is run of what the handler has detached.
+func (s *stream) runDetached() {
+	returned := false
+	defer func() {
+		if !returned {
+			s.panicked(recover())
+		}
+		s.detached = nil
+		s.handlerReturned()
+	}()
+	s.detached()
 	s.response.finish()
 	returned = true
 }
@@ -124,6 +155,7 @@ func (s *stream) run() {
 // panicked breaks the stream off for a handler that has not returned.
 func (s *stream) panicked(reason any) {
 	c := s.conn
+	s.detached = nil
 	if reason != nil && reason != http.ErrAbortHandler {
 		trace := make([]byte, 64<<10)
 		trace = trace[:runtime.Stack(trace, false)]

@@ -46,9 +46,9 @@ const (
 	NodePrefix = "system:node:"
 )
 
-// scope is what the filters record of a request: one allocation and one context
-// key for all of it.
+// scope is what the filters record of a request: a context with one key for all of it.
 type scope struct {
+	context.Context
 	info             *Info
 	user             *User
 	authentication   *Authentication
@@ -56,7 +56,7 @@ type scope struct {
 	auditID          string
 	received         time.Time
 	original         *http.Request
-	longRunning      bool
+	cancel           context.CancelCauseFunc // of a long-running request; nil: it is none
 	queueWait        time.Duration
 	watchInitialized atomic.Pointer[func()]
 	warnings         Warnings
@@ -70,7 +70,15 @@ type scopeKey struct{}
 // add by the Set functions. Those must not be called concurrently with the other
 // functions: they are for filters, before the handler runs.
 func NewContext(parent context.Context, info *Info, received time.Time) context.Context {
-	return context.WithValue(parent, scopeKey{}, &scope{info: info, received: received})
+	return &scope{Context: parent, info: info, received: received}
+}
+
+// Value implements context.Context.
+func (s *scope) Value(key any) any {
+	if key == (scopeKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
 }
 
 func from(ctx context.Context) *scope {
@@ -142,8 +150,8 @@ func SetQueueWait(ctx context.Context, waited time.Duration) {
 	}
 }
 
-// SetOriginal records the request as the listener made it, which it keeps for as
-// long as the handler runs.
+// SetOriginal records the request as the listener made it, which it keeps until
+// Release, or for as long as the handler runs.
 func SetOriginal(ctx context.Context, r *http.Request) {
 	if s := from(ctx); s != nil {
 		s.original = r
@@ -161,6 +169,7 @@ func Release(r *http.Request) {
 	r.Header = nil
 	if s := from(r.Context()); s != nil && s.original != nil {
 		s.original.Header = nil
+		s.original = nil
 	}
 }
 

@@ -90,12 +90,22 @@ func TestAuthentication(t *testing.T) {
 func TestLongRunning(t *testing.T) {
 	t.Parallel()
 	ctx := newContext(t)
-	request.SetLongRunning(t.Context(), true)
+	var cause error
+	cancel := func(err error) { cause = err }
+	request.SetLongRunning(t.Context(), cancel)
 	if request.LongRunning(ctx) || request.LongRunning(t.Context()) {
 		t.Error("long-running without reason")
 	}
-	if request.SetLongRunning(ctx, true); !request.LongRunning(ctx) {
+	request.Cancel(ctx, context.Canceled)
+	request.Cancel(t.Context(), context.Canceled)
+	if cause != nil {
+		t.Error("a request was ended that is not long-running")
+	}
+	if request.SetLongRunning(ctx, cancel); !request.LongRunning(ctx) {
 		t.Error("not long-running")
+	}
+	if request.Cancel(ctx, context.DeadlineExceeded); cause != context.DeadlineExceeded {
+		t.Errorf("ended because of %v", cause)
 	}
 }
 

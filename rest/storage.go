@@ -193,9 +193,11 @@ type ListOptions struct {
 	Limit    int64
 	Continue string
 
-	// AllowBookmarks and SendInitialEvents are a watch's.
+	// AllowBookmarks, SendInitialEvents and Deadline are a watch's. At the Deadline, if it is
+	// not zero, its context ends.
 	AllowBookmarks    bool
 	SendInitialEvents *bool
+	Deadline          time.Time
 }
 
 // List is an answer to a list request. It holds a snapshot of the collection:

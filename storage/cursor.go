@@ -41,10 +41,10 @@ type CursorConfig struct {
 	// Initial, where not nil, is the list whose items come first, as ADDED.
 	// Source delivers what came after its Revision.
 	Initial *rest.List
-	// MarkInitialEnd adds a bookmark after the initial items.
-	MarkInitialEnd bool
 	// From is the revision after which changes are reported.
 	From int64
+	// MarkInitialEnd adds a bookmark after the initial items.
+	MarkInitialEnd bool
 	// Bookmarks adds bookmarks, about once a minute.
 	Bookmarks bool
 	// Deadline, where not zero, is when the watch will be ended.

@@ -2,7 +2,10 @@ package cache
 
 import (
 	"sort"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage"
@@ -60,8 +63,8 @@ type changeLog struct {
 	// wake is closed by the next change.
 	wake   chan struct{}
 	topics map[topicKey]*topic
-	// byField counts the topics of each field.
-	byField map[string]int
+	// byField counts the topics of each field, byLabel those of each label.
+	byField, byLabel map[string]int
 }
 
 type logEntry struct {
@@ -70,13 +73,15 @@ type logEntry struct {
 	at     time.Time
 }
 
-// topicKey is what a watch may select: the key of one object, a prefix of keys, or
-// a value of a field. Unused parts are empty.
-type topicKey struct{ key, prefix, field, value string }
+// topicKey is what a watch may select: the key of one object, a prefix of keys, a value
+// of a field, or a value of a label, which may have a prefix of keys, too. Unused parts are
+// empty.
+type topicKey struct{ key, prefix, field, label, value string }
 
 // topic indexes the changes of a log that some watches select. It exists while there
 // are such watches, so that a change neither wakes nor costs any others.
 type topic struct {
+	key     topicKey
 	watches int
 	// since is the position from which on the topic is complete.
 	since uint64
@@ -90,7 +95,7 @@ func newLog(since int64, limits LogLimits) changeLog {
 	return changeLog{
 		limits: limits,
 		ring:   make([]logEntry, 16), since: since, wake: make(chan struct{}),
-		topics: map[topicKey]*topic{}, byField: map[string]int{},
+		topics: map[topicKey]*topic{}, byField: map[string]int{}, byLabel: map[string]int{},
 	}
 }
 
@@ -205,15 +210,14 @@ func (l *changeLog) index(c *storage.Change) {
 	if len(l.topics) == 0 {
 		return
 	}
+	prefix := c.Key[:strings.LastIndexByte(c.Key, '/')+1]
 	l.addToTopic(topicKey{key: c.Key})
-	for i := len(c.Key) - 1; i > 0; i-- {
-		if c.Key[i] == '/' {
-			l.addToTopic(topicKey{prefix: c.Key[:i+1]})
-			break
-		}
-	}
+	l.addToTopic(topicKey{prefix: prefix})
 	for field := range l.byField {
 		l.indexField(field, c)
+	}
+	if len(l.byLabel) > 0 {
+		l.indexLabels(prefix, c)
 	}
 }
 
@@ -224,11 +228,7 @@ func (l *changeLog) indexField(field string, c *storage.Change) {
 	before, err := fieldValue(c.Prev, field)
 	after, err2 := fieldValue(c.Record, field)
 	if err != nil || err2 != nil {
-		for key := range l.topics {
-			if key.field == field {
-				l.addToTopic(key)
-			}
-		}
+		l.addToAll(func(key topicKey) bool { return key.field == field })
 		return
 	}
 	if c.Prev != nil {
@@ -236,6 +236,47 @@ func (l *changeLog) indexField(field string, c *storage.Change) {
 	}
 	if c.Record != nil && (c.Prev == nil || after != before) {
 		l.addToTopic(topicKey{field: field, value: after})
+	}
+}
+
+// indexLabels adds a change to the topics of labels as indexField does to those of a
+// field. Watches of labels know whether they are limited to the prefix of its key.
+func (l *changeLog) indexLabels(prefix string, c *storage.Change) {
+	before, err := labelsOf(c.Prev)
+	after, err2 := labelsOf(c.Record)
+	if err != nil || err2 != nil {
+		l.addToAll(func(key topicKey) bool { return key.label != "" })
+		return
+	}
+	add := func(label, value string) {
+		l.addToTopic(topicKey{label: label, value: value})
+		l.addToTopic(topicKey{label: label, value: value, prefix: prefix})
+	}
+	for label := range l.byLabel {
+		was, had := before.Lookup(label)
+		is, has := after.Lookup(label)
+		if had {
+			add(label, was)
+		}
+		if has && (!had || is != was) {
+			add(label, is)
+		}
+	}
+}
+
+func labelsOf(r *codec.Record) (labels.Labels, error) {
+	if r == nil {
+		return labels.Set{}, nil
+	}
+	return r.Labels()
+}
+
+// addToAll adds position end to the topics of some keys.
+func (l *changeLog) addToAll(of func(topicKey) bool) {
+	for key := range l.topics {
+		if of(key) {
+			l.addToTopic(key)
+		}
 	}
 }
 
@@ -265,27 +306,31 @@ func (l *changeLog) addToTopic(key topicKey) {
 func (l *changeLog) subscribe(key topicKey) *topic {
 	t := l.topics[key]
 	if t == nil {
-		t = &topic{since: l.end, wake: make(chan struct{})}
+		t = &topic{key: key, since: l.end, wake: make(chan struct{})}
 		l.topics[key] = t
-		if key.field != "" {
-			l.byField[key.field]++
-		}
+		countTopic(l.byField, key.field, 1)
+		countTopic(l.byLabel, key.label, 1)
 	}
 	t.watches++
 	return t
 }
 
 // unsubscribe undoes one subscribe.
-func (l *changeLog) unsubscribe(key topicKey) {
-	t := l.topics[key]
+func (l *changeLog) unsubscribe(t *topic) {
 	if t.watches--; t.watches > 0 {
 		return
 	}
-	delete(l.topics, key)
-	if key.field == "" {
+	delete(l.topics, t.key)
+	countTopic(l.byField, t.key.field, -1)
+	countTopic(l.byLabel, t.key.label, -1)
+}
+
+// countTopic counts n more topics of a name, if it is not empty.
+func countTopic(of map[string]int, name string, n int) {
+	if name == "" {
 		return
 	}
-	if l.byField[key.field]--; l.byField[key.field] == 0 {
-		delete(l.byField, key.field)
+	if of[name] += n; of[name] == 0 {
+		delete(of, name)
 	}
 }

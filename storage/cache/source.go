@@ -6,6 +6,8 @@ import (
 	"sort"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
@@ -29,7 +31,6 @@ type source struct {
 	// next change in its log, topic the selected ones (nil: all).
 	cache    *watchCache
 	position uint64
-	key      topicKey
 	topic    *topic
 
 	backend storage.Source
@@ -37,7 +38,7 @@ type source struct {
 
 // newSource returns the changes of a selection after a revision.
 func (c *Cacher) newSource(ctx context.Context, sel storage.Selection, revision int64) *source {
-	s := &source{cacher: c, ctx: ctx, sel: sel, revision: revision, key: c.topicOf(&sel)}
+	s := &source{cacher: c, ctx: ctx, sel: sel, revision: revision}
 	if st := c.loaded.Load(); st != nil {
 		s.attach(st)
 	}
@@ -53,10 +54,27 @@ func (c *Cacher) topicOf(sel *storage.Selection) topicKey {
 	if by := c.indexTermOf(sel); by.field != "" {
 		return topicKey{field: by.field, value: by.value}
 	}
+	var key topicKey
 	if sel.Start != c.store.Prefix() && sel.Start == sel.Prefix {
-		return topicKey{prefix: sel.Start}
+		key.prefix = sel.Start
 	}
-	return topicKey{}
+	key.label, key.value = requiredLabel(sel.Labels)
+	return key
+}
+
+// requiredLabel returns the first label of which a selector requires one value; none where
+// it is empty.
+func requiredLabel(selector labels.Selector) (label, value string) {
+	if selector == nil {
+		return "", ""
+	}
+	requirements, _ := selector.Requirements()
+	for i := range requirements {
+		if value, ok := selector.RequiresExactMatch(requirements[i].Key()); ok {
+			return requirements[i].Key(), value
+		}
+	}
+	return "", ""
 }
 
 // attach begins to read the log of a cache. It is false where that does not go back
@@ -69,8 +87,8 @@ func (s *source) attach(st *watchCache) bool {
 		return false
 	}
 	s.cache, s.position = st, position
-	if s.key != (topicKey{}) {
-		s.topic = st.mu.log.subscribe(s.key)
+	if key := s.cacher.topicOf(&s.sel); key != (topicKey{}) {
+		s.topic = st.mu.log.subscribe(key)
 	}
 	st.watches.Add(1)
 	return true
@@ -83,7 +101,7 @@ func (s *source) detach() {
 	}
 	s.cache.mu.Lock()
 	if s.topic != nil {
-		s.cache.mu.log.unsubscribe(s.key)
+		s.cache.mu.log.unsubscribe(s.topic)
 	}
 	s.cache.mu.Unlock()
 	s.cache.touch()

@@ -331,6 +331,7 @@ func testLastBookmark(e *env) {
 	defer cancel()
 	options := fromNow(e)
 	options.AllowBookmarks = true
+	options.Deadline, _ = ctx.Deadline()
 	w, err := e.Watch(ctx, "ns", options)
 	if err != nil {
 		e.Fatal(err)

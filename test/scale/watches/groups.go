@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// perGroup is how many watches are told of a change.
+	perGroup = 10
+	// writers is how many requests are under way at a time.
+	writers = 16
+)
+
+// groups are n objects, each with watches of it alone.
+type groups struct {
+	n        int
+	setUp    func(i int) []object // what is to be there
+	path     func(i int) string   // of the object that is changed
+	query    func(i int) string   // path and query of the watches
+	observed *observed
+}
+
+// object is one to be created.
+type object struct{ path, body string }
+
+func groupsBy(by string, n int) (*groups, error) {
+	g := &groups{n: n, observed: newObserved()}
+	const maps = "/api/v1/namespaces/default/configmaps"
+	configMap := func(i int) object {
+		return object{maps, fmt.Sprintf(`{"metadata":{"name":"scale-%d","labels":{"group":"g%d"}},"data":{"text":%q}}`, i, i, strings.Repeat("x", 200))}
+	}
+	g.setUp = func(i int) []object { return []object{configMap(i)} }
+	g.path = func(i int) string { return fmt.Sprintf("%s/scale-%d", maps, i) }
+	switch by {
+	case "name":
+		g.query = func(i int) string { return fmt.Sprintf("%s?fieldSelector=metadata.name%%3Dscale-%d", maps, i) }
+	case "label":
+		g.query = func(i int) string { return fmt.Sprintf("/api/v1/configmaps?labelSelector=group%%3Dg%d", i) }
+	case "namespace":
+		in := func(i int) string { return fmt.Sprintf("/api/v1/namespaces/scale-%d/configmaps", i) }
+		g.setUp = func(i int) []object {
+			return []object{{"/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":"scale-%d"}}`, i)}, {in(i), configMap(i).body}}
+		}
+		g.path = func(i int) string { return fmt.Sprintf("%s/scale-%d", in(i), i) }
+		g.query = func(i int) string { return in(i) + "?" }
+	case "field":
+		const pods = "/api/v1/namespaces/default/pods"
+		g.setUp = func(i int) []object {
+			return []object{{pods, fmt.Sprintf(`{"metadata":{"name":"scale-%d"},"spec":{"nodeName":"node-%d","automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`, i, i)}}
+		}
+		g.path = func(i int) string { return fmt.Sprintf("%s/scale-%d", pods, i) }
+		g.query = func(i int) string { return fmt.Sprintf("/api/v1/pods?fieldSelector=spec.nodeName%%3Dnode-%d", i) }
+	default:
+		return nil, fmt.Errorf("--by=%s: it is one of namespace, name, field, label", by)
+	}
+	return g, nil
+}
+
+// create makes the objects that are not there yet.
+func (g *groups) create(ctx context.Context, s *server) error {
+	return inParallel(ctx, g.n, func(ctx context.Context, i int) error {
+		for _, o := range g.setUp(i) {
+			if err := s.send(ctx, s.client, http.MethodPost, o.path, "application/json", []byte(o.body)); err != nil && !exists(err) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func inParallel(ctx context.Context, n int, do func(context.Context, int) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(writers)
+	for i := range n {
+		all.Go(func() error { return do(ctx, i) })
+	}
+	return all.Wait()
+}
+
+// watch opens the watches. Those of a connection are of different groups.
+func (g *groups) watch(ctx context.Context, s *server, connections, each int) error {
+	return inParallel(ctx, connections, func(_ context.Context, n int) error {
+		client, err := s.newClient()
+		if err != nil {
+			return err
+		}
+		for i := range each {
+			response, err := s.do(ctx, client, http.MethodGet, g.query((n*each+i)%g.n)+"&watch=true&resourceVersion=0", "", nil)
+			if err != nil {
+				return err
+			}
+			go g.read(response) // ends with the server, or this program
+		}
+		return nil
+	})
+}
+
+// read notes how long after the change its events come.
+func (g *groups) read(response *http.Response) {
+	defer response.Body.Close()
+	lines := bufio.NewReaderSize(response.Body, 64)
+	for {
+		var line []byte
+		for more := true; more; {
+			part, prefix, err := lines.ReadLine()
+			if err != nil {
+				return
+			}
+			line, more = append(line, part...), prefix
+		}
+		var event struct {
+			Type   string
+			Object struct {
+				Metadata struct{ Annotations map[string]string }
+			}
+		}
+		if json.Unmarshal(line, &event) != nil {
+			continue
+		}
+		if at, err := strconv.ParseInt(event.Object.Metadata.Annotations["at"], 10, 64); err == nil && event.Type == "MODIFIED" {
+			g.observed.add(time.Since(time.Unix(0, at)))
+		}
+	}
+}
+
+// change changes objects at a rate, and returns how many changes were made, and how many
+// could not be begun when they were due.
+func (g *groups) change(ctx context.Context, s *server, rate int, length time.Duration) (made, late int, err error) {
+	all, ctx := errgroup.WithContext(ctx)
+	due := make(chan int)
+	var delayed atomic.Int64
+	for range writers {
+		all.Go(func() error {
+			for i := range due {
+				body := fmt.Sprintf(`{"metadata":{"annotations":{"at":"%d"}}}`, time.Now().UnixNano())
+				if err := s.send(ctx, s.client, http.MethodPatch, g.path(i%g.n), "application/merge-patch+json", []byte(body)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	began := time.Now()
+	for ; time.Since(began) < length && ctx.Err() == nil; made++ {
+		at := began.Add(time.Duration(made) * time.Second / time.Duration(rate))
+		time.Sleep(time.Until(at))
+		if time.Since(at) > 100*time.Millisecond {
+			delayed.Add(1)
+		}
+		select {
+		case due <- made * 7919: // a prime, so that changes are all over
+		case <-ctx.Done():
+		}
+	}
+	close(due)
+	return made, int(delayed.Load()), all.Wait()
+}
