@@ -23,7 +23,6 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
-	"mainstay.dev/mainstay/storage/kv"
 )
 
 const (
@@ -38,8 +37,7 @@ const (
 
 // Config configures a Collector. All fields but Plain are required.
 type Config struct {
-	Backend kv.Backend
-	Plain   changes.Plain
+	Plain changes.Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// OfPath returns the resource whose objects are stored below a path, and OfKind that
