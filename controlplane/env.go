@@ -48,6 +48,9 @@ type Env struct {
 	// Feed is the change feed of the watch caches. It must watch the prefix of
 	// every control plane. nil: no watch caches.
 	Feed *cache.Feed
+	// Overrides are other stores, which keep single built-in resources instead; see
+	// CheckOverride.
+	Overrides []Override
 	// Transformer changes the values of a resource on their way to Backend; nil: they are
 	// stored as they are.
 	Transformer func(schema.GroupResource) storage.Transformer

@@ -122,7 +122,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 func (i *instance) openFactory() error {
 	var err error
 	i.factory, err = factory.New(factory.Config{
-		Backend: i.env.Backend, Prefix: i.prefix, Feed: i.env.Feed, Transformer: i.env.Transformer, Encodings: i.env.Encodings, Metrics: i.env.Metrics.Storage,
+		Backend: i.env.Backend, Prefix: i.prefix, Feed: i.env.Feed, Overrides: overridden(i.env.Overrides), Transformer: i.env.Transformer, Encodings: i.env.Encodings, Metrics: i.env.Metrics.Storage,
 	})
 	return err
 }
