@@ -10,6 +10,7 @@ import (
 	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/all"
 	"mainstay.dev/mainstay/quota"
+	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/factory"
 	"mainstay.dev/mainstay/storage/kv"
 )
@@ -17,7 +18,8 @@ import (
 // Override is a store that keeps some built-in resources, which are all Overridable.
 type Override struct {
 	Resources []schema.GroupResource
-	factory.Override
+	Backend   kv.Backend
+	Feed      *cache.Feed // as Env.Feed, of this store
 }
 
 // CheckOverride returns an error for a resource that cannot be kept in a store of its own:
@@ -35,7 +37,7 @@ func overridden(overrides []Override) map[schema.GroupResource]factory.Override 
 	found := map[schema.GroupResource]factory.Override{}
 	for _, o := range overrides {
 		for _, resource := range o.Resources {
-			found[resource] = o.Override
+			found[resource] = factory.Override{Backend: o.Backend, Feed: o.Feed}
 		}
 	}
 	return found

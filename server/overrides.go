@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/controlplane"
-	"mainstay.dev/mainstay/storage/factory"
 	"mainstay.dev/mainstay/storage/kv/etcd"
 )
 
@@ -90,7 +89,7 @@ func (h *Host) openOverrides(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("--etcd-servers-overrides: %w", err)
 		}
-		h.overrides = append(h.overrides, controlplane.Override{Resources: o.resources, Override: factory.Override{Backend: backend}})
+		h.overrides = append(h.overrides, controlplane.Override{Resources: o.resources, Backend: backend})
 	}
 	return nil
 }

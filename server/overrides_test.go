@@ -16,7 +16,9 @@ import (
 
 func TestParseOverrides(t *testing.T) {
 	t.Parallel()
-	resource := func(group, name string) schema.GroupResource { return schema.GroupResource{Group: group, Resource: name} }
+	resource := func(group, name string) schema.GroupResource {
+		return schema.GroupResource{Group: group, Resource: name}
+	}
 	got, err := parseOverrides([]string{"/events#http://a:1;http://b:1", "/pods#http://c:1", "apps/deployments#http://a:1;http://b:1", "/pods#http://d:1"})
 	if err != nil {
 		t.Fatal(err)
