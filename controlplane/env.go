@@ -160,8 +160,8 @@ type Metrics struct {
 	FlowControl    *flowcontrol.Metrics
 }
 
-// NewMetrics registers the metrics of control planes.
-func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+// NewMetrics registers the metrics of control planes of a host.
+func NewMetrics(registerer prometheus.Registerer, hostname string) (*Metrics, error) {
 	m := &Metrics{}
 	var err error
 	if m.Storage, err = storage.NewMetrics(registerer); err != nil {
@@ -179,7 +179,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
 		return nil, err
 	}
-	if m.Manifests, err = newManifestMetrics(registerer); err != nil {
+	if m.Manifests, err = newManifestMetrics(telemetry.Identified(registerer, hostname)); err != nil {
 		return nil, err
 	}
 	if m.Peers, err = peers.NewMetrics(registerer); err != nil {

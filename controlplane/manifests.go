@@ -211,14 +211,14 @@ func newManifestMetrics(registerer prometheus.Registerer) (*manifestMetrics, err
 	labels := []string{"status", "plugin"}
 	m := &manifestMetrics{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "automatic_reloads_total", Help: "Total number of automatic reloads of admission manifest configuration split by status and plugin.",
+			Name: prefix + "automatic_reloads_total", Help: "[ALPHA] Total number of automatic reloads of admission manifest configuration split by status, plugin, and apiserver identity.",
 		}, labels),
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "automatic_reload_last_timestamp_seconds", Help: "Timestamp of the last automatic reload of admission manifest configuration split by status and plugin.",
+			Name: prefix + "automatic_reload_last_timestamp_seconds", Help: "[ALPHA] Timestamp of the last automatic reload of admission manifest configuration split by status, plugin, and apiserver identity.",
 		}, labels),
 	}
 	m.info = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: prefix + "last_config_info", Help: "Information about the last applied admission manifest configuration with hash as label, split by plugin.",
+		Name: prefix + "last_config_info", Help: "[ALPHA] Information about the last applied admission manifest configuration with hash as label, split by plugin and apiserver identity.",
 	}, []string{"plugin", "hash"})
 	if err := errors.Join(registerer.Register(m.total), registerer.Register(m.last), registerer.Register(m.info)); err != nil {
 		return nil, fmt.Errorf("register metrics of manifests: %w", err)

@@ -122,7 +122,7 @@ func New(config Config) (*Host, error) {
 		return nil, err
 	}
 	registry.MustRegister(newFeatures(config.Gates()))
-	metrics, err := controlplane.NewMetrics(registry)
+	metrics, err := controlplane.NewMetrics(registry, config.Hostname)
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +150,12 @@ func New(config Config) (*Host, error) {
 // newMetrics registers the metrics of what files and flags configure.
 func (h *Host) newMetrics() error {
 	var errs [7]error
-	h.providerMetrics, errs[0] = oidc.NewMetrics(h.registry)
+	identified := telemetry.Identified(h.registry, h.config.Hostname)
+	h.providerMetrics, errs[0] = oidc.NewMetrics(h.registry, identified)
 	h.webhookMetrics, errs[1] = webhook.NewMetrics(h.registry)
-	h.reloads.authentication, errs[2] = telemetry.NewReloads(h.registry, "authentication")
-	h.reloads.authorization, errs[3] = telemetry.NewReloads(h.registry, "authorization")
-	h.encryptionMetrics, errs[4] = encryption.NewMetrics(h.registry)
+	h.reloads.authentication, errs[2] = telemetry.NewReloads(identified, "authentication")
+	h.reloads.authorization, errs[3] = telemetry.NewReloads(identified, "authorization")
+	h.encryptionMetrics, errs[4] = encryption.NewMetrics(h.registry, telemetry.ServerID(h.config.Hostname))
 	h.egressMetrics, errs[5] = selector.NewMetrics(h.registry)
 	h.cacheMetrics, errs[6] = cache.NewMetrics(h.registry)
 	return errors.Join(errs[:]...)
