@@ -43,7 +43,9 @@ func (c Chain) Mutate(ctx context.Context, a *Attributes) error {
 	return c.mutateOnce(ctx, a)
 }
 
+// mutateOnce is one pass, whose lookups share a look at how new the store is.
 func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
+	ctx = rest.WithReadPoint(ctx)
 	for _, plugin := range c {
 		m, ok := plugin.(Mutator)
 		if !ok || !plugin.Handles(a.Operation) {
@@ -63,6 +65,7 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 // Validate lets every validating plugin check the object. An error of a plugin is a
 // *Refusal.
 func (c Chain) Validate(ctx context.Context, a *Attributes) error {
+	ctx = rest.WithReadPoint(ctx)
 	for _, plugin := range c {
 		v, ok := plugin.(Validator)
 		if !ok || !plugin.Handles(a.Operation) {

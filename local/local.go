@@ -115,14 +115,14 @@ func serverUser() *request.User {
 	return &request.User{Name: "system:apiserver", Groups: []string{request.GroupMasters, request.GroupAuthenticated}}
 }
 
-// context is that of a request of the client's user.
+// context is that of a write as the client's user.
 func (c *Client[T]) context(ctx context.Context, verb string, name types.NamespacedName) context.Context {
 	info := &request.Info{
 		IsResource: true, Verb: verb, Group: c.resource.Group, Version: c.resource.Version, Resource: c.resource.Resource,
 		Subresource: c.subresource, Namespace: name.Namespace, Name: name.Name, NameInPath: name.Name != "" && verb != "create",
 	}
 	info.Path = path(info)
-	ctx = request.NewContext(ctx, info, time.Now())
+	ctx = request.NewContext(rest.WithoutReadPoint(ctx), info, time.Now())
 	user := c.access.User
 	if user == nil {
 		user = serverUser()

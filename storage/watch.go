@@ -123,6 +123,9 @@ type failed struct{ err error }
 func (f failed) Next(context.Context) ([]rest.Event, error) { return nil, f.err }
 func (f failed) Close() error                               { return nil }
 
+// bookmarkWait bounds how long a bookmark waits for the backend's progress.
+const bookmarkWait = time.Second
+
 // backendSource is the Source that reads the backend's own watch.
 type backendSource struct {
 	store    *Store
@@ -173,10 +176,13 @@ func (f *backendSource) Next(ctx context.Context, wake <-chan time.Time, changed
 		err := f.catchUp(ctx)
 		return f.changes, f.progress, err
 	case <-wake:
-		if err := f.store.backend.RequestProgress(ctx); err != nil {
-			return nil, f.progress, fmt.Errorf("request progress: %w", err)
+		soon, cancel := context.WithTimeout(ctx, bookmarkWait)
+		defer cancel()
+		err := f.catchUp(soon)
+		if soon.Err() != nil && ctx.Err() == nil {
+			err = nil // the bookmark is as old as what has come
 		}
-		return nil, f.progress, nil
+		return f.changes, f.progress, err
 	case <-ctx.Done():
 		return nil, f.progress, ctx.Err()
 	}

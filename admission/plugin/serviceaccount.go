@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/rest"
 )
 
 const (
@@ -157,6 +158,7 @@ func (p ServiceAccount) account(ctx context.Context, a *admission.Attributes, na
 	account, err := p.Accounts.Get(ctx, key)
 	if apierrors.IsNotFound(err) && name == defaultAccount && p.Provide != nil {
 		p.Provide(ctx, a.Namespace)
+		rest.ReadPointFrom(ctx).Forget()
 		account, err = p.Accounts.Get(ctx, key)
 	}
 	if apierrors.IsNotFound(err) {

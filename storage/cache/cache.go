@@ -181,7 +181,7 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 	if st == nil {
 		return nil, ctx.Err()
 	}
-	revision, err := c.store.Backend().CurrentRevision(ctx)
+	revision, err := c.newest(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the current revision: %w", err)
 	}
@@ -193,6 +193,16 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 	}
 	st.report.consistentOK.Inc()
 	return st, nil
+}
+
+// newest returns the revision that a consistent read must have seen.
+func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
+	backend := c.store.Backend()
+	revision, err := rest.ReadPointFrom(ctx).Revision(backend, func() (int64, error) {
+		newest, err := backend.CurrentRevision(ctx)
+		return int64(newest), err
+	})
+	return kv.Revision(revision), err
 }
 
 // wait waits until the cache has seen a revision. It is false when that takes

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// progressPeriod is how often progress is requested of the backend while a
-	// reader waits for it.
+	// progressDelay is how long a reader waits for a revision before progress is requested
+	// of the backend, and progressPeriod how often that is repeated.
+	progressDelay  = 2 * time.Millisecond
 	progressPeriod = 100 * time.Millisecond
 	// restartDelay is the time between two watches.
 	restartDelay = 200 * time.Millisecond
@@ -394,14 +395,12 @@ func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
 	return f.await(ctx, w)
 }
 
+// await waits for a revision that is mostly on its way: progress is requested only where
+// nothing that the feed watches brings it.
 func (f *Feed) await(ctx context.Context, w waiter) error {
-	ask := time.NewTicker(progressPeriod)
+	ask := time.NewTimer(progressDelay)
 	defer ask.Stop()
 	for {
-		if err := f.backend.RequestProgress(ctx); err != nil {
-			f.removeWaiter(w)
-			return fmt.Errorf("request progress: %w", err)
-		}
 		select {
 		case <-w.reached:
 			if !f.Running() {
@@ -409,6 +408,11 @@ func (f *Feed) await(ctx context.Context, w waiter) error {
 			}
 			return nil
 		case <-ask.C:
+			if err := f.backend.RequestProgress(ctx); err != nil {
+				f.removeWaiter(w)
+				return fmt.Errorf("request progress: %w", err)
+			}
+			ask.Reset(progressPeriod)
 		case <-ctx.Done():
 			f.removeWaiter(w)
 			return ctx.Err()

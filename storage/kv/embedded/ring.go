@@ -32,10 +32,33 @@ type ring struct {
 		stripped, noted int
 		// last is the newest revision published to the ring.
 		last kv.Revision
-		// wake is closed when last grows; waited is set once a watch has it.
-		wake   chan struct{}
-		waited bool
+		// asked is the revision that every watch is to report, whatever it has seen.
+		asked kv.Revision
+		// turn counts the changes of the ring; sleepers are the watches that wait for one.
+		turn     uint64
+		sleepers []*sleeper
 	}
+}
+
+// sleeper is a watch that waits until something of its range is published: most of the
+// watches of a server are of a resource that seldom changes, and a commit wakes none but
+// those that it concerns.
+type sleeper struct {
+	start, end string
+	// every: it waits for any change, having yet to read what came before.
+	every bool
+	// passed is the newest revision up to which its range has had no events while it
+	// slept; the ring's until wake was sent to, which has room for that.
+	passed kv.Revision
+	wake   chan struct{}
+}
+
+func (s *sleeper) contains(key string) bool {
+	return key >= s.start && (s.end == "" || key < s.end)
+}
+
+func (s *sleeper) concerned(events []kv.Event) bool {
+	return s.every || slices.ContainsFunc(events, func(ev kv.Event) bool { return s.contains(ev.Key) })
 }
 
 // ringGroup is the events of a group; immutable.
@@ -45,8 +68,6 @@ type ringGroup struct {
 	bytes       int
 }
 
-func (r *ring) init() { r.mu.wake = make(chan struct{}) }
-
 // reset empties the ring, at the newest revision.
 func (r *ring) reset(at kv.Revision) {
 	r.mu.Lock()
@@ -55,7 +76,7 @@ func (r *ring) reset(at kv.Revision) {
 	r.mu.head, r.mu.count, r.mu.bytes = 0, 0, 0
 	r.mu.stripped, r.mu.noted = 0, 0
 	r.mu.last = at
-	r.wakeLocked()
+	r.wakeAllLocked()
 }
 
 func (r *ring) append(g *group) {
@@ -83,7 +104,7 @@ func (r *ring) append(g *group) {
 		r.stripLocked()
 	}
 	r.mu.last = g.last
-	r.wakeLocked()
+	r.wakeLocked(g)
 }
 
 // dropLocked removes the oldest group.
@@ -139,27 +160,73 @@ func (r *ring) atLocked(i int) *ringGroup {
 	return &r.mu.groups[(r.mu.head+i)%len(r.mu.groups)]
 }
 
-func (r *ring) wakeLocked() {
-	if r.mu.waited {
-		close(r.mu.wake)
-		r.mu.wake = make(chan struct{})
-		r.mu.waited = false
-	}
+// wakeLocked wakes the watches that a group concerns, and moves the others past it.
+func (r *ring) wakeLocked(g *group) {
+	r.mu.turn++
+	r.mu.sleepers = slices.DeleteFunc(r.mu.sleepers, func(s *sleeper) bool {
+		if !s.concerned(g.events) {
+			s.passed = g.last
+			return false
+		}
+		s.wake <- struct{}{}
+		return true
+	})
 }
 
-// since appends to dst up to cap(dst) groups that hold revisions from next on.
-// last is the newest revision of the ring, and wake is closed when it grows.
-// It reports false when the ring no longer goes back to next.
-func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, last kv.Revision, wake <-chan struct{}, ok bool) {
+func (r *ring) wakeAllLocked() {
+	r.mu.turn++
+	for _, s := range r.mu.sleepers {
+		s.wake <- struct{}{}
+	}
+	clear(r.mu.sleepers)
+	r.mu.sleepers = r.mu.sleepers[:0]
+}
+
+// askProgress makes every watch report the newest revision.
+func (r *ring) askProgress() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.waited = true
-	last, wake = r.mu.last, r.mu.wake
-	if next > last {
-		return dst, last, wake, true
+	r.mu.asked = r.mu.last
+	r.wakeAllLocked()
+}
+
+// sleep registers a watch that has seen what since returned along with turn. It reports
+// false where the ring has changed meanwhile. Whoever sleeps is woken, or leaves.
+func (r *ring) sleep(s *sleeper, turn uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.turn != turn {
+		return false
+	}
+	s.passed = r.mu.last
+	r.mu.sleepers = append(r.mu.sleepers, s)
+	return true
+}
+
+// leave takes back sleep.
+func (r *ring) leave(s *sleeper) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sleepers = slices.DeleteFunc(r.mu.sleepers, func(other *sleeper) bool { return other == s })
+}
+
+// ringState is a ring at a turn.
+type ringState struct {
+	last, asked kv.Revision
+	turn        uint64
+}
+
+// since appends to dst up to cap(dst) groups that hold revisions from next on. It reports
+// false when the ring no longer goes back to next.
+func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, at ringState, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at = ringState{r.mu.last, r.mu.asked, r.mu.turn}
+	if next > at.last {
+		return dst, at, true
 	}
 	if r.mu.count == 0 || next < r.atLocked(0).first {
-		return dst, last, wake, false
+		return dst, at, false
 	}
 	// The first group that ends at or after next.
 	lo, hi := 0, r.mu.count-1
@@ -174,5 +241,5 @@ func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, las
 	for ; lo < r.mu.count && len(dst) < cap(dst); lo++ {
 		dst = append(dst, *r.atLocked(lo))
 	}
-	return dst, last, wake, true
+	return dst, at, true
 }

@@ -12,7 +12,6 @@ import (
 func TestRingNotes(t *testing.T) {
 	t.Parallel()
 	var r ring
-	r.init()
 	value := make([]byte, 40<<10)
 	var handed []kv.Event
 	for rev := kv.Revision(1); rev <= 500; rev++ {
@@ -21,11 +20,11 @@ func TestRingNotes(t *testing.T) {
 		r.append(g)
 		size := eventBytes + len("key-0000") + len(value)
 		oldest := max(1, rev+1-kv.Revision(ringBytes/size))
-		groups, last, _, ok := r.since(oldest, make([]ringGroup, 0, 200))
-		if !ok || last != rev || groups[0].last != oldest || groups[len(groups)-1].last != rev {
+		groups, at, ok := r.since(oldest, make([]ringGroup, 0, 200))
+		if !ok || at.last != rev || groups[0].last != oldest || groups[len(groups)-1].last != rev {
 			t.Fatalf("at %d: groups %v since %d, %t", rev, groups, oldest, ok)
 		}
-		if _, _, _, ok := r.since(oldest-1, nil); ok && oldest > 1 {
+		if _, _, ok := r.since(oldest-1, nil); ok && oldest > 1 {
 			t.Fatalf("at %d: the ring goes back to %d", rev, oldest-1)
 		}
 		for _, g := range groups {
@@ -39,6 +38,55 @@ func TestRingNotes(t *testing.T) {
 		if ev.Note != kv.Revision(i+1) {
 			t.Errorf("revision %d was handed out and has lost its note", i+1)
 		}
+	}
+}
+
+// TestRingWakes: what is published wakes those whose range it is in, and moves the others on;
+// a request for progress wakes all.
+func TestRingWakes(t *testing.T) {
+	t.Parallel()
+	var r ring
+	awake := func(s *sleeper) bool {
+		select {
+		case <-s.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	sleeperOf := func(start string, every bool) *sleeper {
+		return &sleeper{start: start, end: kv.PrefixEnd(start), every: every, wake: make(chan struct{}, 1)}
+	}
+	pods, roles, rereading := sleeperOf("/pods/", false), sleeperOf("/roles/", false), sleeperOf("/roles/", true)
+	for _, s := range []*sleeper{pods, roles, rereading} {
+		if !r.sleep(s, 0) {
+			t.Fatal("nothing has happened, and a watch does not sleep")
+		}
+	}
+	publish := func(rev kv.Revision, key string) {
+		r.append(&group{first: rev, last: rev, events: []kv.Event{{Key: key, Revision: rev}}})
+	}
+	publish(1, "/pods/a")
+	if !awake(pods) || awake(roles) || !awake(rereading) || roles.passed != 1 || pods.passed != 0 {
+		t.Errorf("after a pod: pods at %d, roles at %d", pods.passed, roles.passed)
+	}
+	if r.sleep(pods, 0) {
+		t.Error("a watch that has not seen the pod sleeps")
+	}
+	publish(2, "/roles/a")
+	if awake(pods) || !awake(roles) || roles.passed != 1 {
+		t.Errorf("after a role: roles at %d", roles.passed)
+	}
+	_, at, _ := r.since(3, nil)
+	r.sleep(pods, at.turn)
+	r.leave(pods)
+	r.sleep(roles, at.turn)
+	r.askProgress()
+	if awake(pods) || !awake(roles) || roles.passed != 2 || len(r.mu.sleepers) != 0 {
+		t.Errorf("after a request for progress: roles at %d, %d sleep", roles.passed, len(r.mu.sleepers))
+	}
+	if _, at, _ = r.since(3, nil); at.asked != 2 {
+		t.Errorf("progress is asked for up to %d", at.asked)
 	}
 }
 

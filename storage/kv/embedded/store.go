@@ -147,7 +147,6 @@ func Open(cfg Config) (*Store, error) {
 		s.now = time.Now
 	}
 	s.expiries.init()
-	s.ring.init()
 	s.counts = newCounts(&s.published)
 	if err := s.disk.lock(); err != nil {
 		s.cancel()
@@ -260,8 +259,14 @@ func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
 	return kv.Revision(s.published.Load()), nil
 }
 
-// RequestProgress implements kv.Backend. Watches always follow at once.
-func (s *Store) RequestProgress(ctx context.Context) error { return s.alive(ctx) }
+// RequestProgress implements kv.Backend.
+func (s *Store) RequestProgress(ctx context.Context) error {
+	if err := s.alive(ctx); err != nil {
+		return err
+	}
+	s.ring.askProgress()
+	return nil
+}
 
 // CompactedRevision implements kv.Backend.
 func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {

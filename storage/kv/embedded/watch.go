@@ -21,9 +21,9 @@ const (
 // watch is a position in the history: next is the revision it wants. It keeps
 // no events but those it is just offering.
 type watch struct {
-	s          *Store
-	start, end string
-	next       kv.Revision
+	s *Store
+	sleeper
+	next kv.Revision
 	// delivered is the revision of the last batch that was delivered.
 	delivered kv.Revision
 	batches   chan kv.Batch
@@ -51,7 +51,7 @@ func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) 
 	if compacted := kv.Revision(s.compacted.Load()); from < compacted {
 		return nil, fmt.Errorf("watch from revision %d, the oldest being %d: %w", from, compacted, kv.ErrCompacted)
 	}
-	w := &watch{s: s, start: start, end: end, next: from, batches: make(chan kv.Batch)}
+	w := &watch{s: s, sleeper: sleeper{start: start, end: end, wake: make(chan struct{}, 1)}, next: from, batches: make(chan kv.Batch)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,12 +98,12 @@ func (w *watch) follow() error {
 	room := make([]ringGroup, 0, watchGroups)
 	for {
 		clear(room[:cap(room)])
-		groups, last, wake, ok := w.s.ring.since(w.next, room)
+		groups, at, ok := w.s.ring.since(w.next, room)
 		var err error
 		if ok {
-			err = w.fromRing(groups, last, wake)
+			err = w.fromRing(groups, at)
 		} else {
-			err = w.fromDisk(wake)
+			err = w.fromDisk(at)
 		}
 		if err != nil {
 			return err
@@ -114,53 +114,57 @@ func (w *watch) follow() error {
 // errEnded ends follow; run knows the reason.
 var errEnded = errors.New("watch ended")
 
-// fromRing offers what the groups have for the watch, and waits where they have
-// nothing.
-func (w *watch) fromRing(groups []ringGroup, last kv.Revision, wake <-chan struct{}) error {
+// fromRing offers what the groups have for the watch. Where they have nothing, it
+// reports progress, if that is asked for, and waits.
+func (w *watch) fromRing(groups []ringGroup, at ringState) error {
 	for i := range groups {
 		events := w.filter(groups[i].events)
 		if len(events) == 0 {
+			w.next = max(w.next, groups[i].last+1)
 			continue
 		}
-		return w.send(kv.Batch{Events: events, Revision: groups[i].last}, nil)
+		return w.send(kv.Batch{Events: events, Revision: groups[i].last})
 	}
-	if n := len(groups); n > 0 {
-		last = groups[n-1].last
+	switch {
+	case at.last >= w.next:
+		return nil // there was no room for all
+	case at.last == w.next-1 && (w.delivered < at.asked || w.delivered == 0 && at.last > 0):
+		return w.send(kv.Batch{Revision: at.last})
 	}
-	if last > w.delivered && last >= w.next-1 {
-		return w.send(kv.Batch{Revision: last}, wake)
-	}
-	return w.sleep(wake)
+	return w.sleep(at.turn, false)
 }
 
-// send offers a batch. Where newer says that there is more, a batch that only
-// reports progress is withdrawn, to be replaced by what came.
-func (w *watch) send(b kv.Batch, newer <-chan struct{}) error {
+// send offers a batch.
+func (w *watch) send(b kv.Batch) error {
 	select {
 	case w.batches <- b:
 		w.delivered = b.Revision
 		w.next = max(w.next, b.Revision+1)
 		return nil
-	case <-newer:
-		return nil
 	case <-w.ctx.Done():
 	case <-w.s.ctx.Done():
 	}
 	return errEnded
 }
 
-func (w *watch) sleep(wake <-chan struct{}) error {
+// sleep waits for something of the watch's range, or for any change of the ring, after
+// a turn of it.
+func (w *watch) sleep(turn uint64, every bool) error {
+	w.every = every
+	if !w.s.ring.sleep(&w.sleeper, turn) {
+		return nil
+	}
 	select {
-	case <-wake:
+	case <-w.wake:
+		if !every {
+			w.next = max(w.next, w.passed+1)
+		}
 		return nil
 	case <-w.ctx.Done():
 	case <-w.s.ctx.Done():
 	}
+	w.s.ring.leave(&w.sleeper)
 	return errEnded
-}
-
-func (w *watch) contains(key string) bool {
-	return key >= w.start && (w.end == "" || key < w.end)
 }
 
 // filter returns the events the watch is to see: where those are all, the slice
@@ -189,10 +193,10 @@ func (w *watch) filter(events []kv.Event) []kv.Event {
 
 // fromDisk offers one batch from the change log. While the store is being
 // reopened it waits.
-func (w *watch) fromDisk(wake <-chan struct{}) error {
+func (w *watch) fromDisk(at ringState) error {
 	b, err := w.s.readLog(w)
 	if errors.Is(err, errReopening) {
-		return w.sleep(wake)
+		return w.sleep(at.turn, true)
 	}
 	if err != nil {
 		return err
@@ -200,7 +204,7 @@ func (w *watch) fromDisk(wake <-chan struct{}) error {
 	if b.Revision < w.next {
 		return nil
 	}
-	return w.send(b, nil)
+	return w.send(b)
 }
 
 // readLog reads the next batch for a watch from the change log.
