@@ -33,7 +33,7 @@ var _ admission.Validator = PodResizeValidator{}
 // Name implements admission.Plugin.
 func (PodResizeValidator) Name() string { return "PodResizeValidator" }
 
-// Validate implements admission.Validator. The generation tells whether anything
+// Validate implements admission.Validator. The generation reports whether anything
 // was resized.
 func (p PodResizeValidator) Validate(ctx context.Context, a *admission.Attributes) error {
 	if !isFor(a, "", "pods", "resize") {

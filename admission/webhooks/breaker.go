@@ -31,21 +31,21 @@ const (
 	reportPause = time.Minute
 )
 
-// sparing is why a webhook is not asked.
-type sparing struct {
+// openError is why a webhook is not called while its circuit breaker is open.
+type openError struct {
 	failures int
 	wait     time.Duration
 	last     error
 }
 
-func (e *sparing) Error() string {
+func (e *openError) Error() string {
 	when := "while another request asks it"
 	if e.wait > 0 {
 		when = "for " + max(e.wait.Round(time.Millisecond), time.Millisecond).String()
 	}
 	return fmt.Sprintf("it failed %d times in a row and is not asked again %s; the last time: %v", e.failures, when, e.last)
 }
-func (e *sparing) Unwrap() error { return e.last }
+func (e *openError) Unwrap() error { return e.last }
 
 // begin returns nil where the webhook is to be asked; end is to follow then.
 func (b *breaker) begin(now time.Time) error {
@@ -55,7 +55,7 @@ func (b *breaker) begin(now time.Time) error {
 		return nil
 	}
 	if wait := b.until.Sub(now); wait > 0 || b.asked {
-		return &sparing{b.failures, wait, b.last}
+		return &openError{b.failures, wait, b.last}
 	}
 	b.asked = true
 	return nil

@@ -23,7 +23,7 @@ func FuzzResponse(f *testing.F) {
 	object := configMap("v")
 	object.GetObjectKind().SetGroupVersionKind(configMaps().Version.GVK)
 	f.Fuzz(func(t *testing.T, body []byte, mutating, v1 bool) {
-		q := &question{placed: placed{hook: &hook{}}, uid: "u", shown: configMaps(), object: object}
+		q := &reviewCall{placed: placed{hook: &hook{}}, uid: "u", shown: configMaps(), object: object}
 		q.spec.Name = "hook"
 		q.gvk = schema.GroupVersionKind{Group: admissionv1.GroupName, Version: beta, Kind: "AdmissionReview"}
 		if v1 {

@@ -73,7 +73,7 @@ func (p *plugin) asks(ctx context.Context, spec *admissionregistrationv1.Mutatin
 	for _, op := range []admission.Operation{admission.Create, admission.Update} {
 		subject := &match.Subject{
 			Attributes: &admission.Attributes{Request: admission.Request{Operation: op, Resource: resource, Namespace: namespace}},
-			Namespaces: perhaps{p.config.Namespaces},
+			Namespaces: expectedNamespaces{p.config.Namespaces},
 		}
 		if shown, err := m.Match(ctx, subject); err == nil && shown != nil {
 			return true
@@ -82,10 +82,10 @@ func (p *plugin) asks(ctx context.Context, spec *admissionregistrationv1.Mutatin
 	return false
 }
 
-// perhaps are namespaces, and those that are to be: with the label that all have.
-type perhaps struct{ match.Namespaces }
+// expectedNamespaces also finds namespaces that are yet to be created: with the label that all have.
+type expectedNamespaces struct{ match.Namespaces }
 
-func (p perhaps) Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error) {
+func (p expectedNamespaces) Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error) {
 	namespace, err := p.Namespaces.Get(ctx, name)
 	if apierrors.IsNotFound(err) {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name.Name, Labels: map[string]string{corev1.LabelMetadataName: name.Name}}}, nil

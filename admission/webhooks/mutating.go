@@ -91,7 +91,7 @@ func (p *Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 		}
 	}
 	subject := &match.Subject{Attributes: a, Namespaces: p.config.Namespaces}
-	q := &questioner{a: a}
+	q := &reviewBuilder{a: a}
 	for _, h := range candidates {
 		if err := p.askOne(ctx, subject, q, h, r, round); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (p *Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 }
 
 // askOne asks a webhook if the request is its business, and does as it says.
-func (p *Mutating) askOne(ctx context.Context, s *match.Subject, q *questioner, h placed, r *rounds, round int) error {
+func (p *Mutating) askOne(ctx context.Context, s *match.Subject, q *reviewBuilder, h placed, r *rounds, round int) error {
 	shown, err := p.match(ctx, s, h)
 	if shown == nil || err != nil {
 		return err
@@ -113,7 +113,7 @@ func (p *Mutating) askOne(ctx context.Context, s *match.Subject, q *questioner, 
 	if round > 0 && !r.again[h.id] {
 		return nil // it is not asked for the first time now, even if it matches only now
 	}
-	asked, err := q.question(ctx, h, shown)
+	asked, err := q.call(ctx, h, shown)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}

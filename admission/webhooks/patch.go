@@ -21,7 +21,7 @@ import (
 
 // change asks a webhook, and changes the object as it says. It reports whether that
 // made another object of it.
-func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *question, place string) (bool, error) {
+func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *reviewCall, place string) (bool, error) {
 	response, err := p.ask(ctx, a, q)
 	if err != nil || len(response.Patch) == 0 {
 		return false, err
@@ -59,7 +59,7 @@ func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *quest
 }
 
 // patched returns the object that was shown, with a patch applied.
-func (q *question) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
+func (q *reviewCall) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
 	document, err := codec.AppendObject(nil, q.object, codec.JSON)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (q *question) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
 
 // named is the answer to a request whose object a webhook has made into none. The
 // message is kube-apiserver's; the causes say whose patch it was.
-func named(q *question, err error) error {
+func named(q *reviewCall, err error) error {
 	failed := apierrors.NewInternalError(err)
 	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, admission.ChangeCause(q.whose(true)))
 	return failed

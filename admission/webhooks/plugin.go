@@ -66,7 +66,7 @@ func (p *plugin) match(ctx context.Context, s *match.Subject, h placed) (*rest.R
 }
 
 // ask asks a webhook. The error is a *callError, a denial, or an API error.
-func (p *plugin) ask(ctx context.Context, a *admission.Attributes, q *question) (*admissionv1.AdmissionResponse, error) {
+func (p *plugin) ask(ctx context.Context, a *admission.Attributes, q *reviewCall) (*admissionv1.AdmissionResponse, error) {
 	if err := checkDryRun(a, q.hook); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func checkDryRun(a *admission.Attributes, h *hook) error {
 const maxResponse = 6 << 20
 
 // call sends a review and returns the answer, unless the webhook is spared.
-func (p *plugin) call(ctx context.Context, q *question) ([]byte, error) {
+func (p *plugin) call(ctx context.Context, q *reviewCall) ([]byte, error) {
 	if q.hook.broken != nil {
 		return nil, &callError{q.spec.Name, fmt.Errorf("could not get REST client: %w", q.hook.broken), http.StatusInternalServerError}
 	}

@@ -31,9 +31,9 @@ func (e *callError) Unwrap() error { return e.reason }
 // denial is the refusal of a webhook.
 type denial struct{ *apierrors.StatusError }
 
-// readResponse reads the answer to a question, which must be one to a webhook that
+// readResponse reads the answer to a review, which must be one to a webhook that
 // mutates, or to one that does not. Errors are worded as kube-apiserver's.
-func (q *question) readResponse(body []byte, mutating bool) (*admissionv1.AdmissionResponse, *callError) {
+func (q *reviewCall) readResponse(body []byte, mutating bool) (*admissionv1.AdmissionResponse, *callError) {
 	document, gvk, err := webhook.Review(body, q.gvk.GroupKind())
 	var review admissionv1.AdmissionReview // that of v1beta1 has the same fields
 	if err == nil {

@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/rest"
 )
 
-// question is a request as one webhook is asked about it.
-type question struct {
+// reviewCall is an AdmissionReview about a request for one webhook.
+type reviewCall struct {
 	placed
 	// shown is the resource that it is shown as, object what is shown, in that
 	// version; nil where there is none. It is shared.
@@ -36,9 +36,9 @@ type question struct {
 	broken *callError
 }
 
-// questioner asks several webhooks about one request. It encodes an object once per
+// reviewBuilder makes the reviews of one request for several webhooks. It encodes an object once per
 // version.
-type questioner struct {
+type reviewBuilder struct {
 	a       *admission.Attributes
 	encoded []encoded
 	options []byte
@@ -49,9 +49,9 @@ type encoded struct {
 	json   []byte
 }
 
-// question returns what to ask a webhook, with the object as it is now.
-func (q *questioner) question(ctx context.Context, h placed, shown *rest.Resource) (*question, error) {
-	out := &question{placed: h, shown: shown}
+// call returns the review for a webhook, with the object as it is now.
+func (q *reviewBuilder) call(ctx context.Context, h placed, shown *rest.Resource) (*reviewCall, error) {
+	out := &reviewCall{placed: h, shown: shown}
 	var known bool
 	if out.gvk, known = reviewKind(h.spec.AdmissionReviewVersions); !known {
 		out.broken = &callError{h.spec.Name, errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"), 400}
@@ -99,7 +99,7 @@ type head struct {
 	UserInfo           authenticationv1.UserInfo   `json:"userInfo"`
 }
 
-func (q *questioner) head(out *question) head {
+func (q *reviewBuilder) head(out *reviewCall) head {
 	a, shown := q.a, out.shown
 	return head{
 		UID: out.uid, Name: a.Name, Namespace: a.Namespace, Operation: a.Operation, UserInfo: userInfo(a.User),
@@ -123,7 +123,7 @@ func userInfo(user *request.User) authenticationv1.UserInfo {
 }
 
 // review encodes an AdmissionReview. The objects are copied into it once.
-func (q *questioner) review(out *question, object, old runtime.Object) ([]byte, error) {
+func (q *reviewBuilder) review(out *reviewCall, object, old runtime.Object) ([]byte, error) {
 	begin, err := json.Marshal(q.head(out))
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (q *questioner) review(out *question, object, old runtime.Object) ([]byte, 
 
 // encode returns an object as JSON. Versions of an object that has changed are
 // other objects.
-func (q *questioner) encode(object runtime.Object) ([]byte, error) {
+func (q *reviewBuilder) encode(object runtime.Object) ([]byte, error) {
 	if object == nil {
 		return []byte("null"), nil
 	}

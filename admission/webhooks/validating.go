@@ -52,36 +52,36 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 	if c, ok := a.Object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
 		p.warnOfItself(ctx, asMutating(c.Webhooks))
 	}
-	questions, err := p.questions(ctx, a)
+	calls, err := p.calls(ctx, a)
 	switch {
-	case err != nil || len(questions) == 0:
+	case err != nil || len(calls) == 0:
 		return err
 	case ctx.Err() != nil:
 		return outOfTime()
-	case len(questions) == 1:
-		return p.judge(ctx, a, questions[0], 0)
+	case len(calls) == 1:
+		return p.judge(ctx, a, calls[0], 0)
 	}
-	return p.judgeAll(ctx, a, questions)
+	return p.judgeAll(ctx, a, calls)
 }
 
 // judgeAll asks all at the same time.
-func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, questions []*question) error {
+func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, calls []*reviewCall) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for i, q := range questions {
+	for i, q := range calls {
 		group.Go(func() error { return p.judge(ctx, a, q, i) })
 	}
 	return group.Wait()
 }
 
-// questions are those of the webhooks whose business a request is.
-func (p *Validating) questions(ctx context.Context, a *admission.Attributes) ([]*question, error) {
+// calls returns the reviews for the webhooks that a request concerns.
+func (p *Validating) calls(ctx context.Context, a *admission.Attributes) ([]*reviewCall, error) {
 	candidates := p.candidates(&a.Request)
 	if len(candidates) == 0 {
 		return nil, nil
 	}
-	var all []*question
+	var all []*reviewCall
 	subject := &match.Subject{Attributes: a, Namespaces: p.config.Namespaces}
-	q := &questioner{a: a}
+	q := &reviewBuilder{a: a}
 	for _, h := range candidates {
 		shown, err := p.match(ctx, subject, h)
 		if err != nil {
@@ -90,7 +90,7 @@ func (p *Validating) questions(ctx context.Context, a *admission.Attributes) ([]
 		if shown == nil {
 			continue
 		}
-		one, err := q.question(ctx, h, shown)
+		one, err := q.call(ctx, h, shown)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
@@ -101,7 +101,7 @@ func (p *Validating) questions(ctx context.Context, a *admission.Attributes) ([]
 
 // judge asks a webhook, the i-th of a request, and returns its refusal. It may run
 // in a goroutine of its own, where a panic would end the server.
-func (p *Validating) judge(ctx context.Context, a *admission.Attributes, q *question, i int) (err error) {
+func (p *Validating) judge(ctx context.Context, a *admission.Attributes, q *reviewCall, i int) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = apierrors.NewInternalError(fmt.Errorf("ValidatingAdmissionWebhook/%v has panicked: %v", q.spec.Name, reason))

@@ -77,7 +77,7 @@ type Env struct {
 	// Limiter limits how many objects of Expensive rows are validated at a time;
 	// nil is no limit.
 	Limiter registry.Limiter
-	// StorageHealth tells whether the storage works; nil: nobody knows.
+	// StorageHealth reports whether the storage works; nil: nobody knows.
 	StorageHealth func(ctx context.Context) error
 
 	// Roles knows what users may do by roles and bindings, so that nobody grants what
@@ -165,7 +165,7 @@ func (env *Env) Specs() []storage.Spec {
 	return slices.SortedFunc(maps.Values(env.specs), func(a, b storage.Spec) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// Keeps tells whether objects of a row are stored under a path below the storage
+// Keeps reports whether objects of a row are stored under a path below the storage
 // prefix.
 func (env *Env) Keeps(path string) bool { return env.paths[path] }
 

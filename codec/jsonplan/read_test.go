@@ -16,7 +16,7 @@ import (
 )
 
 // checkRead compares what is read with what sigs.k8s.io/json reads, where
-// anything is. It tells whether something was.
+// anything is. It reports whether something was.
 func checkRead(t *testing.T, kind reflect.Type, body []byte) bool {
 	t.Helper()
 	given := string(body)

@@ -160,7 +160,7 @@ func (trip *roundTrip) exchange(t *testing.T, method, url string, format Format,
 	return got.status, answer
 }
 
-// judge compares the status with the recorded one and tells whether it is the same.
+// judge compares the status with the recorded one and reports whether it is the same.
 func (trip *roundTrip) judge(t *testing.T, fact Fact, status int, answer runtime.Object) bool {
 	t.Helper()
 	want, recorded := trip.statuses[fact.Key()]

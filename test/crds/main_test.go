@@ -90,7 +90,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// startsWithAny tells whether text is one of the names and then more of them.
+// startsWithAny reports whether text is one of the names and then more of them.
 func startsWithAny(text string, names map[string]bool) bool {
 	for name := range names {
 		if strings.HasPrefix(text, name+", ") {

@@ -53,7 +53,7 @@ func TestConversionWebhooks(t *testing.T) {
 	}
 }
 
-// cached tells whether the server of a test keeps what was converted once.
+// cached reports whether the server of a test keeps what was converted once.
 func cached(t *testing.T) bool { return !strings.Contains(t.Name(), "watch-cache=false") }
 
 // checkAsked compares the sizes of the reviews since it was last called.

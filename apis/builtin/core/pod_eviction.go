@@ -118,7 +118,7 @@ func needsNoBudget(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil
 }
 
-// mayGoUnhealthy tells whether a pod that is not ready may go without being
+// mayGoUnhealthy reports whether a pod that is not ready may go without being
 // counted.
 func mayGoUnhealthy(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
 	if isTrue(podCondition(pod, corev1.PodReady)) {

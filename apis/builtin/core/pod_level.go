@@ -48,7 +48,7 @@ func isPodResource(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || podspec.IsHugePages(name)
 }
 
-// allLimit tells whether every container has a limit for a resource.
+// allLimit reports whether every container has a limit for a resource.
 func allLimit(spec *corev1.PodSpec, name corev1.ResourceName) bool {
 	for _, containers := range [...][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {

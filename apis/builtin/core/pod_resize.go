@@ -93,7 +93,7 @@ func changesInit(spec, old *corev1.PodSpec) bool {
 	return false
 }
 
-// canResize tells whether the pod's kubelet, if it has one yet, tells the
+// canResize reports whether the pod's kubelet, if it has one yet, tells the
 // resources that its containers run with.
 func canResize(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {

@@ -36,7 +36,7 @@ func isLoadBalancer(service *corev1.Service) bool {
 	return service.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// needsClusterIP tells whether services of the type have addresses.
+// needsClusterIP reports whether services of the type have addresses.
 func needsClusterIP(service *corev1.Service) bool {
 	switch service.Spec.Type {
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
@@ -60,7 +60,7 @@ func needsHealthCheckPort(service *corev1.Service) bool {
 	return isLoadBalancer(service) && service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// isExternal tells whether a service can be reached from outside, so that its
+// isExternal reports whether a service can be reached from outside, so that its
 // external traffic policy means something.
 func isExternal(service *corev1.Service) bool {
 	switch service.Spec.Type {

@@ -57,7 +57,7 @@ func isElsewhere(ref *corev1.TypedObjectReference) bool {
 	return ref != nil && deref(ref.Namespace, "") != ""
 }
 
-// isClassicSource tells whether a data source is of a kind that could always
+// isClassicSource reports whether a data source is of a kind that could always
 // be one, or is none. Others are only read from dataSourceRef.
 func isClassicSource(source *corev1.TypedLocalObjectReference) bool {
 	if source == nil {

@@ -6,7 +6,7 @@ import "strings"
 // for it.
 const maxPath = 255
 
-// isLatest tells whether an image is the latest of its kind: one that names
+// isLatest reports whether an image is the latest of its kind: one that names
 // neither a tag nor a digest, or the tag latest. What is no name of an image
 // is not: validation elsewhere, or the kubelet, has to deal with it.
 //
