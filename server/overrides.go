@@ -76,7 +76,7 @@ func (h *Host) openOverrides(ctx context.Context) error {
 		o.resources = slices.DeleteFunc(o.resources, func(r schema.GroupResource) bool {
 			ignored := !controlplane.Overridable(r)
 			if ignored {
-				h.logger.Warn("an override of etcd servers means no resource that it applies to", "resource", r.String())
+				h.logger.Warn("--etcd-servers-overrides names a resource that is not kept elsewhere: this is ignored", "resource", r.String())
 			}
 			return ignored
 		})
