@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,8 @@ type manifests struct {
 	dir     *manifest.Dir
 	take    func([]codec.Object)
 	metrics *manifestMetrics
+
+	mu      sync.Mutex // held while they are reloaded; guards what follows
 	hash    string
 	failing string // the error that was logged last
 }
@@ -141,7 +144,8 @@ func clientsOf(obj codec.Object) map[string]admissionregistrationv1.WebhookClien
 	return clients
 }
 
-// load takes up the files as they are, if they are others than before.
+// load takes up the files as they are, if they are others than before. m.mu is held, or
+// nobody reloads yet.
 func (m *manifests) load() (changed bool, err error) {
 	objects, hash, err := m.dir.Read()
 	if err != nil {
@@ -180,12 +184,14 @@ func (i *instance) keepUpWithManifests(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		for _, m := range i.manifests {
-			i.reload(m)
+			_ = i.reload(m) // it is logged
 		}
 	}
 }
 
-func (i *instance) reload(m *manifests) {
+func (i *instance) reload(m *manifests) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	changed, err := m.load()
 	switch {
 	case err != nil && err.Error() != m.failing:
@@ -197,6 +203,7 @@ func (i *instance) reload(m *manifests) {
 	if err == nil {
 		m.failing = ""
 	}
+	return err
 }
 
 // manifestMetrics are metrics of manifests, under kube-apiserver's names.
