@@ -109,7 +109,7 @@ func (r *Record) remembered(memo *atomic.Pointer[encoding], encode func() ([]byt
 		return nil, err
 	}
 	r.kind.Memory.miss()
-	if memo == &r.json && r.kind.StoredAsJSON && r.exact.Load() {
+	if _, ok := r.storedTail(); ok && memo == &r.json {
 		return b, nil // from now on, the stored bytes will do
 	}
 	r.kind.Memory.keep(memo, b)
@@ -144,6 +144,10 @@ func (r *Record) appendTail(dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	start := len(dst)
+	if out, ok := appendDocumentTail(dst, obj); ok {
+		r.compareStored(out[start:])
+		return out, nil
+	}
 	whole, err := jsonplan.Append(dst, obj)
 	if err != nil {
 		return dst, fmt.Errorf("encode %T: %w", obj, err)
@@ -241,16 +245,23 @@ func (v *Version) Object(r *Record) (Object, error) {
 }
 
 func jsonTail(obj Object) ([]byte, error) {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		if tail, ok := jsonplan.AppendMembers(nil, u.Object, "kind", "apiVersion"); ok {
-			return tail, nil
-		}
+	if tail, ok := appendDocumentTail(nil, obj); ok {
+		return tail, nil
 	}
 	b, err := jsonplan.Marshal(obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
 	return cutHead(b, obj)
+}
+
+// appendDocumentTail appends the tail of an untyped object. It is false for others.
+func appendDocumentTail(dst []byte, obj Object) ([]byte, bool) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return dst, false
+	}
+	return jsonplan.AppendMembers(dst, u.Object, "kind", "apiVersion")
 }
 
 // cutHead removes the type from an object's JSON. Typed objects and the head

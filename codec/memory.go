@@ -185,7 +185,7 @@ func (m *Memory) keep(holder *atomic.Pointer[encoding], data []byte) {
 		holder.Store(e)
 		return
 	}
-	size := int64(len(data)) + encodingOverhead
+	size := int64(cap(data)) + encodingOverhead
 	if m.limit != NoMemoryLimit && size > m.limit {
 		return
 	}

@@ -27,6 +27,9 @@ type Record struct {
 	// decoding and encoding it again would give. It is known of what was written by this
 	// process, and found out of what was read.
 	exact atomic.Bool
+	// revisionAt is where the resourceVersion is put into the stored value of an
+	// untyped object, so that it is what encoding the object gives; 0: not known.
+	revisionAt atomic.Int32
 
 	// object is a decoded form, present while it is likely to be needed.
 	object atomic.Pointer[decoded]
@@ -215,6 +218,7 @@ func (r *Record) Forget() {
 func (r *Record) At(revision int64) *Record {
 	moved := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value, conversion: r.conversion}
 	moved.exact.Store(r.exact.Load())
+	moved.revisionAt.Store(r.revisionAt.Load())
 	moved.fields.Store(r.fields.Load())
 	moved.labels.Store(r.labels.Load())
 	if d := r.object.Load(); r.value == nil && d != nil {

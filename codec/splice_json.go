@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"mainstay.dev/mainstay/codec/jsonplan"
@@ -18,7 +19,7 @@ type Encoded interface {
 }
 
 // storedTail is what JSONTail returns, as it stands in a value that is stored as
-// JSON, or was converted: from begin on, with the resourceVersion put in at at.
+// JSON, is a document, or was converted: from begin on, with the resourceVersion put in at at.
 type storedTail struct {
 	value     []byte
 	begin, at int
@@ -29,6 +30,9 @@ type storedTail struct {
 // storedTail finds the tail in the stored value, or what that was converted to.
 // It is false where there is none, or where encoding the object anew may say something else.
 func (r *Record) storedTail() (storedTail, bool) {
+	if at := int(r.revisionAt.Load()); at > 0 {
+		return storedTail{value: r.value, begin: headSize(r.kind.Hub), at: at}, true
+	}
 	if !r.kind.StoredAsJSON || !r.exact.Load() {
 		return r.convertedTail()
 	}
@@ -90,12 +94,65 @@ func (t *storedTail) append(dst []byte, revision int64) []byte {
 // compareStored finds out, of a record that was read, whether the tail in the
 // stored value is what encoding the object gives.
 func (r *Record) compareStored(tail []byte) {
-	if !r.kind.StoredAsJSON || !r.kind.storesHub() || r.value == nil {
+	switch {
+	case r.value == nil || r.conversion != nil:
+	case r.kind.Hub.Untyped:
+		r.compareDocument(tail)
+	case r.kind.StoredAsJSON && r.kind.storesHub():
+		if t, ok := storedTailOf(r.value, r.kind.Hub); ok && bytes.Equal(t.append(make([]byte, 0, t.size()), r.revision), tail) {
+			r.exact.Store(true)
+		}
+	}
+}
+
+// compareDocument is compareStored for untyped objects. Their members are in order of
+// the alphabet, so that the type comes first, where no member has a name before
+// "kind", and the resourceVersion before the uid, after members of any size: where
+// that is, the tail shows.
+func (r *Record) compareDocument(tail []byte) {
+	begin := headSize(r.kind.Hub)
+	if !bytes.HasPrefix(r.value, documentHead(r.kind.Hub)) {
 		return
 	}
-	if t, ok := storedTailOf(r.value, r.kind.Hub); ok && bytes.Equal(t.append(make([]byte, 0, t.size()), r.revision), tail) {
-		r.exact.Store(true)
+	stored := r.value[begin:]
+	at := commonPrefix(stored, tail) - 1 // both go on with a quotation mark
+	if at <= 0 {
+		return
 	}
+	t := storedTail{value: r.value, begin: begin, at: begin + at}
+	if bytes.HasPrefix(stored[at:], []byte{'"'}) && t.size() < math.MaxInt32 &&
+		bytes.Equal(t.append(make([]byte, 0, t.size()), r.revision), tail) {
+		r.revisionAt.Store(int32(t.at))
+	}
+}
+
+// documentHead is what a stored untyped object begins with: its type, which is as
+// long as a JSONHead.
+func documentHead(v *Version) []byte {
+	head := append(make([]byte, 0, headSize(v)), `{"apiVersion":`...)
+	head = strconv.AppendQuote(head, v.GVK.GroupVersion().String())
+	head = append(head, `,"kind":`...)
+	return append(strconv.AppendQuote(head, v.GVK.Kind), ',')
+}
+
+// headSize is the length of a JSONHead.
+func headSize(v *Version) int {
+	size := len(`{"kind":"","apiVersion":"",`) + len(v.GVK.Kind) + len(v.GVK.Version)
+	if v.GVK.Group != "" {
+		size += len(v.GVK.Group) + len("/")
+	}
+	return size
+}
+
+// commonPrefix is how many bytes two slices begin with alike.
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
 }
 
 // encodeStoredJSON is EncodeStored for what is stored as JSON.

@@ -149,3 +149,52 @@ func TestEncoded(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestStoredDocument: of an untyped object nothing is remembered where the stored bytes
+// are what is sent but for the revision, and what is sent is the same the second time.
+func TestStoredDocument(t *testing.T) {
+	t.Parallel()
+	head := `{"apiVersion":"example.com/v1","kind":"Widget",`
+	tests := []struct {
+		name, value string
+		want        string // the tail; that of the stored value with revision 7 if empty
+		remembered  bool
+	}{
+		{name: "as the server writes", value: head + `"metadata":{"annotations":{"uid":"x"},"managedFields":[{"manager":"uid"}],"name":"w","uid":"u"},"spec":{"a":1}}`},
+		{name: "resourceVersion comes first", value: head + `"metadata":{"uid":"u"},"spec":{}}`,
+			want: `"metadata":{"resourceVersion":"7","uid":"u"},"spec":{}}`},
+		{name: "before selfLink", value: head + `"metadata":{"name":"w","selfLink":"s","uid":"u"}}`,
+			want: `"metadata":{"name":"w","resourceVersion":"7","selfLink":"s","uid":"u"}}`},
+		{name: "an escaped text", value: head + `"metadata":{"name":"w","uid":"u"},"spec":{"a":"\"uid\""}}`},
+		{name: "resourceVersion comes last", value: head + `"metadata":{"name":"w"}}`, remembered: true,
+			want: `"metadata":{"name":"w","resourceVersion":"7"}}`},
+		{name: "written with spaces", value: head + ` "metadata":{"name":"w","uid":"u"}}`, remembered: true,
+			want: `"metadata":{"name":"w","resourceVersion":"7","uid":"u"}}`},
+		{name: "another order", value: head + `"spec":{},"metadata":{"name":"w","uid":"u"}}`, remembered: true,
+			want: `"metadata":{"name":"w","resourceVersion":"7","uid":"u"},"spec":{}}`},
+		{name: "a member before the type", value: `{"a":1,"apiVersion":"example.com/v1","kind":"Widget","metadata":{"uid":"u"}}`, remembered: true,
+			want: `"a":1,"metadata":{"resourceVersion":"7","uid":"u"}}`},
+		{name: "a revision in the store", value: head + `"metadata":{"name":"w","resourceVersion":"3","uid":"u"}}`, remembered: true,
+			want: `"metadata":{"name":"w","resourceVersion":"7","uid":"u"}}`},
+	}
+	for _, tt := range tests {
+		kind := &codec.Kind{Hub: widgetVersion()}
+		record := codec.NewRecord(kind, types.NamespacedName{Name: "w"}, []byte(tt.value), 7)
+		want := tt.want
+		if want == "" {
+			want = strings.Replace(strings.TrimPrefix(tt.value, head), `"name":"w",`, `"name":"w","resourceVersion":"7",`, 1)
+		}
+		for range 2 {
+			if got := appended(t, record); got != string(codec.JSONHead(kind.Hub.GVK))+want+"\n" {
+				t.Errorf("%s: sent as %s", tt.name, got)
+			}
+		}
+		if got := codec.RememberedBytes(record) > 0; got != tt.remembered {
+			t.Errorf("%s: remembered %t", tt.name, got)
+		}
+		moved := appended(t, record.At(123))
+		if got := strings.Replace(want, `"resourceVersion":"7"`, `"resourceVersion":"123"`, 1); moved != string(codec.JSONHead(kind.Hub.GVK))+got+"\n" {
+			t.Errorf("%s: moved to %s", tt.name, moved)
+		}
+	}
+}

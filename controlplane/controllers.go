@@ -207,6 +207,7 @@ func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/")
 func (i *instance) openGarbageCollector() error {
 	collector := garbage.New(garbage.Config{
 		Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
+		KeepUnknown: i.options.KeepUnknownOwners,
 	})
 	i.add(garbage.Name, collector)
 	return nil

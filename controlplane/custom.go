@@ -33,6 +33,11 @@ func (i *instance) openCustom() error {
 				i.peers.Changed(versions)
 			}
 		},
+		Gone: func(resource schema.GroupResource) {
+			i.env.Requests.Forget(resource)
+			i.env.Feed.Forget(resource)
+			i.env.Metrics.Storage.Forget(resource)
+		},
 		Lifetime: i.lifetime, Services: i.services, Networks: i.networks(), Conversions: i.env.Metrics.Conversions, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})
 	return err

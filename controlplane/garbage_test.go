@@ -223,6 +223,9 @@ func (c *collectorTest) justified(from kv.Revision) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	if err := c.env.Backend.RequestProgress(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
 	living := map[string]changes.Meta{}
 	doomed := map[string]changes.Meta{} // as it was when its deletion began: the test may change its owners after that
 	waited := map[string]bool{}         // for its dependents to be deleted, at some time
@@ -265,6 +268,66 @@ func (c *collectorTest) justified(from kv.Revision) {
 		}
 	}
 	c.t.Logf("%d created, %d collected, %d remain", len(c.made), collected, len(living))
+}
+
+// awaitControllers waits until the controllers follow what happens: one of them gives a
+// new namespace its account.
+func awaitControllers(t *testing.T, access *local.Access) {
+	t.Helper()
+	namespaces := local.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "awaited"}}); err != nil {
+		t.Fatal(err)
+	}
+	accounts := local.For[*corev1.ServiceAccount](access, corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
+	testserver.Eventually(t, time.Minute, func() error {
+		_, err := accounts.Get(t.Context(), types.NamespacedName{Namespace: "awaited", Name: "default"})
+		return err
+	})
+}
+
+// TestKeepUnknownOwners: what names owners that never were stays, if that is wanted; what
+// had an owner goes with it.
+func TestKeepUnknownOwners(t *testing.T) {
+	t.Parallel()
+	plane, err := New(newEnv(t), garbagePrefix, Options{KeepUnknownOwners: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plane.Close)
+	if err := plane.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitControllers(t, plane.opened.Load().local)
+	client := local.For[*corev1.ConfigMap](plane.opened.Load().local, configMaps)
+	create := func(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
+		t.Helper()
+		created, err := client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: owners}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return created
+	}
+	reference := func(name string, uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}
+	}
+	create("of-unknown", reference("never", "0-1-2-3"))
+	for i := range 20 { // in turn, so that what comes first has long been looked at
+		owner := create(fmt.Sprint("owner", i))
+		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("dependent", i)}
+		create(name.Name, reference(owner.Name, owner.UID), reference("never", "0-1-2-3"))
+		if err := client.Delete(t.Context(), types.NamespacedName{Namespace: "default", Name: owner.Name}, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		testserver.Eventually(t, time.Minute, func() error {
+			if _, err := client.Get(t.Context(), name); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%s has lost its owner, and is there: %v", name, err)
+			}
+			return nil
+		})
+	}
+	if _, err := client.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "of-unknown"}); err != nil {
+		t.Errorf("an object whose owner never was: %v", err)
+	}
 }
 
 // dependents creates objects of an owner, concurrently.

@@ -59,6 +59,9 @@ type Options struct {
 	// Controllers are those that run in the server, as kube-controller-manager's flag
 	// has it: NAME, -NAME, or * for all; none: all.
 	Controllers []string
+	// KeepUnknownOwners keeps what names owners that never were, which tests make up. What
+	// had an owner is collected when that goes.
+	KeepUnknownOwners bool
 	// NamespaceGrace is how long a namespace that is deleted is left alone first.
 	NamespaceGrace time.Duration
 	// ClusterSigningDuration is how long certificates are good whose requests do not ask

@@ -41,3 +41,13 @@ func (m *Metrics) listed(resource schema.GroupResource, evaluated, returned int6
 	m.evaluated.WithLabelValues(resource.Group, resource.Resource).Add(float64(evaluated))
 	m.returned.WithLabelValues(resource.Group, resource.Resource).Add(float64(returned))
 }
+
+// Forget drops the series of a resource that is gone.
+func (m *Metrics) Forget(resource schema.GroupResource) {
+	if m == nil {
+		return
+	}
+	for _, vec := range []*prometheus.CounterVec{m.lists, m.evaluated, m.fetched, m.returned} {
+		vec.DeleteLabelValues(resource.Group, resource.Resource)
+	}
+}

@@ -42,6 +42,12 @@ type Requests struct {
 	series sync.Map
 	// watches holds watchSeries by resource.
 	watches sync.Map
+	// mu is held while series are made or forgotten.
+	mu struct {
+		sync.Mutex
+		// keys are those of series, by resource.
+		keys map[schema.GroupResource][]seriesKey
+	}
 }
 
 // NewRequests registers the metrics.
@@ -91,6 +97,7 @@ func NewRequests(registerer prometheus.Registerer) *Requests {
 			Name: "apiserver_tls_handshake_errors_total", Help: "[ALPHA] Number of requests dropped with 'TLS handshake error from' error",
 		}),
 	}
+	m.mu.keys = map[schema.GroupResource][]seriesKey{}
 	registerer.MustRegister(m.total, m.duration, m.sli, m.size, m.longRunning, m.terminations, m.aborts, m.postTimeout,
 		m.deprecated, m.watchEvents, m.watchSizes, m.handshakes, m.inFlightGauge("mutating", &m.mutating), m.inFlightGauge("readOnly", &m.readOnly),
 		m.inQueueGauge("mutating", &m.queuedMutating), m.inQueueGauge("readOnly", &m.queuedReadOnly))
@@ -235,7 +242,20 @@ func (m *Requests) find(key seriesKey) *series {
 	if found, ok := m.series.Load(key); ok {
 		return found.(*series)
 	}
-	d := key.Request
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found, ok := m.series.Load(key); ok {
+		return found.(*series)
+	}
+	s := m.newSeries(&key)
+	m.series.Store(key, s)
+	resource := schema.GroupResource{Group: key.Group, Resource: key.Resource}
+	m.mu.keys[resource] = append(m.mu.keys[resource], key)
+	return s
+}
+
+func (m *Requests) newSeries(key *seriesKey) *series {
+	d := &key.Request
 	s := &series{
 		total:    m.total.WithLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component, statusText(key.code)),
 		duration: m.duration.WithLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component),
@@ -246,8 +266,36 @@ func (m *Requests) find(key seriesKey) *series {
 	if d.Verb == http.MethodGet || d.Verb == "LIST" {
 		s.size = m.size.WithLabelValues(d.withoutDryRun()...)
 	}
-	found, _ := m.series.LoadOrStore(key, s)
-	return found.(*series)
+	return s
+}
+
+// Forget drops the series of a resource that is gone: there can be any number of
+// those, one after another.
+func (m *Requests) Forget(resource schema.GroupResource) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range m.mu.keys[resource] {
+		m.series.Delete(key)
+		m.deleteSeries(&key)
+	}
+	delete(m.mu.keys, resource)
+	m.deprecated.DeletePartialMatch(prometheus.Labels{"group": resource.Group, "resource": resource.Resource})
+}
+
+// deleteSeries deletes all that newSeries and others may have made for requests of a key.
+func (m *Requests) deleteSeries(key *seriesKey) {
+	d, code := &key.Request, statusText(key.code)
+	m.total.DeleteLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component, code)
+	m.duration.DeleteLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component)
+	for _, vec := range []*prometheus.MetricVec{m.sli.MetricVec, m.size.MetricVec, m.longRunning.MetricVec} {
+		vec.DeleteLabelValues(d.withoutDryRun()...)
+	}
+	m.terminations.DeleteLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, code)
+	m.aborts.DeleteLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope)
+	m.watches.Delete(schema.GroupVersionResource{Group: d.Group, Version: d.Version, Resource: d.Resource})
+	for _, vec := range []*prometheus.MetricVec{m.watchEvents.MetricVec, m.watchSizes.MetricVec} {
+		vec.DeleteLabelValues(d.Group, d.Version, d.Resource)
+	}
 }
 
 func (d Request) withoutDryRun() []string {

@@ -323,3 +323,52 @@ func BenchmarkDone(b *testing.B) {
 		requests.Done(d, 200, time.Millisecond, 0, 1000)
 	}
 }
+
+// TestForget: of a resource that is gone no series is left, and none of another is missing.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	m := NewRequests(registry)
+	count := func(resource string) {
+		for _, verb := range []string{"GET", "LIST", "WATCH", "POST"} {
+			d := Request{Verb: verb, Group: "example.com", Version: "v1", Resource: resource, Scope: "resource", Component: "apiserver"}
+			m.LongRunning(d)()
+			m.Done(d, 200, time.Second, 0, 1)
+			m.Terminated(d, 200)
+			m.Aborted(d)
+		}
+		m.WatchEvents(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: resource}, 1, 1)
+		m.Deprecated(&request.Info{Group: "example.com", Version: "v1", Resource: resource}, "")
+	}
+	series := func(resource string) (n int) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			for _, metric := range family.Metric {
+				for _, label := range metric.Label {
+					if label.GetName() == "resource" && label.GetValue() == resource {
+						n++
+					}
+				}
+			}
+		}
+		return n
+	}
+	count("steady")
+	want := series("steady")
+	for range 2 { // it comes back, and goes again
+		count("passing")
+		if got := series("passing"); got != want || got == 0 {
+			t.Errorf("%d series; want %d", got, want)
+		}
+		m.Forget(schema.GroupResource{Group: "example.com", Resource: "passing"})
+		if got := series("passing"); got != 0 {
+			t.Errorf("%d series are left", got)
+		}
+	}
+	if got := series("steady"); got != want {
+		t.Errorf("%d series of the other resource; want %d", got, want)
+	}
+}

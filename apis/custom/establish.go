@@ -315,4 +315,7 @@ func (s *Source) sweep(now time.Time) {
 	for e := range s.current.Load().all() {
 		e.state.forget(since)
 	}
+	for _, resource := range s.takeGone(now.Add(-sweepPeriod)) {
+		s.config.Gone(resource)
+	}
 }

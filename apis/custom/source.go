@@ -42,6 +42,9 @@ type Config struct {
 	// is called with a lock held: it may read the Source, but must not wait for
 	// it. It may be nil.
 	Changed func([]schema.GroupVersion)
+	// Gone is called some time after a definition was removed, with the resource that it
+	// defined, unless there is one again: what was counted of it can be forgotten. It may be nil.
+	Gone func(schema.GroupResource)
 	// Lifetime bounds work whose result requests share, such as compiling a
 	// schema, and interfaces without a context. It is done when the control plane
 	// closes; nil: never.
@@ -74,6 +77,8 @@ type Source struct {
 	mu struct {
 		sync.Mutex
 		versions reflector.VersionTracker // of definitions, by their names
+		// gone are the resources of removed definitions, by when that was.
+		gone map[schema.GroupResource]time.Time
 	}
 }
 
@@ -93,6 +98,9 @@ func New(config Config) (*Source, error) {
 	if config.PathShared == nil {
 		config.PathShared = func(string) bool { return false }
 	}
+	if config.Gone == nil {
+		config.Gone = func(schema.GroupResource) {}
+	}
 	if config.Lifetime == nil {
 		config.Lifetime = context.Background()
 	}
@@ -106,6 +114,7 @@ func New(config Config) (*Source, error) {
 		config: config, logger: config.Logger, webhooks: &webhook.Clients{Resolver: config.Services, Networks: config.Networks}, conversions: config.Conversions,
 	}
 	s.current.Store(newSnapshot())
+	s.mu.gone = map[schema.GroupResource]time.Time{}
 	var err error
 	s.loop, err = newLoop(s)
 	return s, err
@@ -235,7 +244,26 @@ func (s *Source) remove(name string, revision int64) {
 		return
 	}
 	old.state.retire()
+	s.mu.gone[schema.GroupResource{Group: old.group, Resource: old.requested.plural}] = time.Now()
 	s.swapLocked(now.with(old.group, old.requested.plural, nil), old, nil)
+}
+
+// takeGone returns the resources that have been gone since before a time, by when their
+// last requests have ended. It returns each once.
+func (s *Source) takeGone(before time.Time) []schema.GroupResource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var taken []schema.GroupResource
+	for resource, since := range s.mu.gone {
+		if since.After(before) {
+			continue
+		}
+		delete(s.mu.gone, resource)
+		if s.current.Load().find(resource.Group, resource.Resource) == nil {
+			taken = append(taken, resource)
+		}
+	}
+	return taken
 }
 
 // setHidden sets whether a definition is hidden, which means not served whatever its

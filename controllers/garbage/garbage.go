@@ -35,7 +35,7 @@ const (
 	workers = 128
 )
 
-// Config configures a Collector. All fields but Plain are required.
+// Config configures a Collector. All fields but Plain and KeepUnknown are required.
 type Config struct {
 	Plain changes.Plain
 	// Prefix of all keys, such as "/registry".
@@ -47,6 +47,9 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// KeepUnknown keeps the dependents of owners that were never there, as far as is known:
+	// tests make such owners up. What had an owner is collected when that goes.
+	KeepUnknown bool
 }
 
 // Collector is the controller.
@@ -162,9 +165,14 @@ func (w *collection) ownersChanged(o object, namespace string, old, now []change
 	for _, owner := range now {
 		w.graph.add(uidOf(owner.UID), owner.Blocks, o) // again, where the same owner stood twice
 	}
-	if len(now) > 0 && !w.living.all(now, namespace) {
+	if len(now) > 0 && !w.living.all(now, namespace) && w.known(now) {
 		w.add(o)
 	}
+}
+
+// known reports whether owners that are not there may have been.
+func (w *collection) known(owners []changes.Owner) bool {
+	return !w.config.KeepUnknown || slices.ContainsFunc(owners, func(o changes.Owner) bool { return w.left.has(o.UID) })
 }
 
 // gone looks at the dependents of an object that does not exist any more.

@@ -88,6 +88,28 @@ func (m *Metrics) of(r schema.GroupResource) *report {
 	}
 }
 
+// Forget drops the series of a resource that is gone, and has no indexes. Where there is
+// still a cache of one of that name, below another prefix, its series begin anew when it
+// is next loaded.
+func (f *Feed) Forget(resource schema.GroupResource) {
+	if f == nil {
+		return // there are no caches
+	}
+	m, labels := f.metrics, []string{resource.Group, resource.Resource}
+	for _, vec := range []*prometheus.MetricVec{
+		m.stored.MetricVec, m.received.MetricVec, m.dispatched.MetricVec, m.initializations.MetricVec, m.revision.MetricVec,
+		m.capacity.MetricVec, m.readWait.MetricVec, m.returned.MetricVec,
+	} {
+		vec.DeleteLabelValues(labels...)
+	}
+	for _, fallback := range []string{"false", "true"} {
+		m.consistent.DeleteLabelValues(resource.Group, resource.Resource, "true", fallback)
+	}
+	for _, vec := range []*prometheus.CounterVec{m.lists, m.fetched} {
+		vec.DeleteLabelValues(resource.Group, resource.Resource, indexTerm{}.name())
+	}
+}
+
 // revisionDigits keeps the gauge within what a float holds exactly.
 const revisionDigits int64 = 1e15
 

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// latencies are how long requests took, by name. They may be used concurrently.
+type latencies struct {
+	mu    sync.Mutex
+	taken map[string][]time.Duration
+}
+
+func newLatencies() *latencies { return &latencies{taken: map[string][]time.Duration{}} }
+
+func (l *latencies) add(name string, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken[name] = append(l.taken[name], took)
+}
+
+// timed does something and notes how long it took, if it succeeded.
+func (l *latencies) timed(name string, do func() error) error {
+	began := time.Now()
+	err := do()
+	if err == nil {
+		l.add(name, time.Since(began))
+	}
+	return err
+}
+
+// reset forgets what was noted.
+func (l *latencies) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.taken)
+}
+
+// print writes a table of quantiles.
+func (l *latencies) print() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Printf("  %-28s %8s %9s %9s %9s\n", "milliseconds", "n", "p50", "p99", "most")
+	for _, name := range slices.Sorted(maps.Keys(l.taken)) {
+		all := l.taken[name]
+		slices.Sort(all)
+		at := func(q float64) float64 { return float64(all[int(q*float64(len(all)-1))].Microseconds()) / 1000 }
+		fmt.Printf("  %-28s %8d %9.2f %9.2f %9.2f\n", name, len(all), at(0.5), at(0.99), at(1))
+	}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// experiment is a server of its own and what was measured of it.
+type experiment struct {
+	server *server
+	client *client
+}
+
+// newExperiment starts a server.
+func newExperiment(ctx context.Context, binary, dir, flags string) (*experiment, error) {
+	srv, err := newServer(binary, dir, strings.Fields(flags)...)
+	if err != nil {
+		return nil, err
+	}
+	e := &experiment{server: srv}
+	fmt.Printf(rowFormat, "", "units", "clock s", "CPU s", "each µs", "heap MiB", "each B", "anon MiB", "peak MiB")
+	if err := e.restarted(ctx, "start", srv.start); err != nil {
+		return nil, err
+	}
+	e.client, err = newClient(srv.kubeconfig())
+	if err != nil {
+		srv.kill()
+	}
+	return e, err
+}
+
+// close ends the server, at once: what it was for is done.
+func (e *experiment) close() {
+	e.server.kill()
+}
+
+// restarted runs a start of the server, and tells of it.
+func (e *experiment) restarted(ctx context.Context, name string, start func(context.Context) (time.Duration, error)) error {
+	took, err := start(ctx)
+	if err != nil {
+		return err
+	}
+	use, err := usageOf(e.server.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	fmt.Printf(rowFormat, name, "", seconds(took), seconds(use.cpu), "", "", "", mebibytes(use.anonymous), mebibytes(use.peak))
+	return nil
+}
+
+// again stops the server and starts it on what it has stored.
+func (e *experiment) again(ctx context.Context, name string) error {
+	if err := e.server.stop(); err != nil {
+		return err
+	}
+	e.client.close()
+	return e.restarted(ctx, name, e.server.start)
+}
+
+// step does something of many units, and tells what each took. Memory is what a garbage collection leaves.
+func (e *experiment) step(ctx context.Context, name string, units int, do func(context.Context) error) error {
+	heap, err := e.collect(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := usageOf(e.server.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := do(ctx); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	took := time.Since(began)
+	after, err := usageOf(e.server.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	left, err := e.collect(ctx)
+	if err != nil {
+		return err
+	}
+	cpu := after.cpu - before.cpu
+	each := func(total float64) string { return fmt.Sprintf("%.0f", total/float64(units)) }
+	fmt.Printf(rowFormat, name, fmt.Sprint(units), seconds(took), seconds(cpu), each(float64(cpu.Microseconds())),
+		mebibytes(left), each(left-heap), mebibytes(after.anonymous), mebibytes(after.peak))
+	return nil
+}
+
+// rowFormat is that of a row of the table: its name, and what was measured.
+const rowFormat = "%-24s %8s %8s %8s %9s %9s %9s %9s %9s\n"
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
+
+func mebibytes(n float64) string { return fmt.Sprintf("%.1f", n/mebi) }
+
+// collect has the server collect garbage, and returns the size of its heap then.
+func (e *experiment) collect(ctx context.Context) (float64, error) {
+	resp, err := e.client.send(ctx, request{method: http.MethodGet, path: "/debug/pprof/heap?gc=1"})
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return 0, err
+	}
+	metrics, err := readMetrics(ctx, e.client, "go_gc_heap_live_bytes")
+	return metrics["go_gc_heap_live_bytes"], err
+}
+
+// concurrently does something n times, some at once.
+func concurrently(ctx context.Context, n, atOnce int, do func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	for range atOnce {
+		group.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
+}
+
+// try is one point of a curve.
+type try struct {
+	binary, dir, options string
+	n                    int
+}
+
+// curve makes an experiment three times, each time with ten times as many units. flags may have flags of its own already.
+func curve(ctx context.Context, flags *flag.FlagSet, args []string, largest int, do func(context.Context, try) error) error {
+	var t try
+	flags.StringVar(&t.binary, "binary", "mainstay", "the server")
+	flags.StringVar(&t.dir, "data-dir", flags.Name()+"-data", "what the folders of the servers' data begin with")
+	flags.StringVar(&t.options, "server-flags", "", "more flags of the server, separated by spaces")
+	number := flags.Int("number", largest, "how many there are; a tenth and a hundredth of them come first")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	dir := t.dir
+	for _, t.n = range []int{*number / 100, *number / 10, *number} {
+		t.dir = fmt.Sprintf("%s-%d", dir, t.n)
+		if err := do(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// startPatience is how long a server may take to be ready, stopPatience to end.
+	startPatience = 5 * time.Minute
+	stopPatience  = time.Minute
+)
+
+// server is a mainstay that is started, and started again, on one data directory and port.
+type server struct {
+	binary, dir string
+	port        int
+	flags       []string
+
+	cmd *exec.Cmd
+	// away counts beginnings and ends of restarts: it is odd while there is no server.
+	away atomic.Int64
+	// back is when the last restart ended, in nanoseconds since 1970.
+	back atomic.Int64
+}
+
+// newServer returns a server that does not run yet.
+func newServer(binary, dir string, flags ...string) (*server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	return &server{binary: binary, dir: dir, port: listener.Addr().(*net.TCPAddr).Port, flags: flags}, nil
+}
+
+func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
+
+// start runs the server, and returns how long it took to be ready.
+func (s *server) start(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	log, err := os.OpenFile(s.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("open the server's log: %w", err)
+	}
+	defer log.Close()
+	args := append([]string{"serve", "--data-dir=" + s.dir, "--secure-port=" + strconv.Itoa(s.port)}, s.flags...)
+	s.cmd = exec.Command(s.binary, args...)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start the server: %w", err)
+	}
+	if err := s.awaitReady(ctx); err != nil {
+		s.kill()
+		return 0, err
+	}
+	return time.Since(began), nil
+}
+
+// awaitReady returns once /readyz is answered with 200.
+func (s *server) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		c, err := newClient(s.kubeconfig())
+		if err == nil {
+			_, err = c.get(ctx, "/readyz")
+			c.close()
+		}
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the server is not ready: %w; see %s.log", err, s.dir)
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// stop ends the server in good order.
+func (s *server) stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("send SIGTERM: %w", err)
+	}
+	late := time.AfterFunc(stopPatience, func() { s.cmd.Process.Kill() })
+	defer late.Stop()
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("the server did not end well: %w", err)
+	}
+	return nil
+}
+
+// kill ends the server at once.
+func (s *server) kill() {
+	s.cmd.Process.Kill()
+	_ = s.cmd.Wait() // says that it was killed
+}
+
+// restart ends the server, by a signal that it can do nothing about if hard, and starts it again.
+func (s *server) restart(ctx context.Context, hard bool) error {
+	s.away.Add(1)
+	if hard {
+		s.kill()
+	} else if err := s.stop(); err != nil {
+		return err
+	}
+	if _, err := s.start(ctx); err != nil {
+		return err
+	}
+	s.back.Store(time.Now().UnixNano())
+	s.away.Add(1)
+	return nil
+}
+
+// settling is how long after a restart requests may still fail on connections from before.
+const settling = 5 * time.Second
+
+// excuses reports whether a request that began when away was so much could not be answered because of a restart.
+func (s *server) excuses(away int64, err error) bool {
+	restarted := away%2 == 1 || s.away.Load() != away || time.Since(time.Unix(0, s.back.Load())) < settling
+	var answered *statusError
+	if errors.As(err, &answered) {
+		return restarted && answered.unavailable()
+	}
+	return restarted
+}
