@@ -174,7 +174,7 @@ func (i *instance) openRootCA() error {
 
 func (i *instance) openNamespaces() error {
 	emptier := namespace.New(namespace.Config{
-		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Grace: i.options.NamespaceGrace, Logger: i.env.Logger,
+		Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Grace: i.options.NamespaceGrace, Logger: i.env.Logger,
 	})
 	i.add(namespace.Name, emptier)
 	return nil
@@ -206,7 +206,7 @@ func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/")
 
 func (i *instance) openGarbageCollector() error {
 	collector := garbage.New(garbage.Config{
-		Backend: i.env.Backend, Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
+		Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
 		KeepUnknown: i.options.KeepUnknownOwners,
 	})
 	i.add(garbage.Name, collector)
@@ -257,7 +257,7 @@ func (i *instance) openStorageMigration() error {
 		return err
 	}
 	i.add(storagemigration.Name, storagemigration.New(storagemigration.Config{
-		Backend: i.env.Backend, Prefix: i.keyPrefix(), Stored: stored, Find: i.stored.ofResource, Access: i.local, Logger: i.env.Logger,
+		Prefix: i.keyPrefix(), Stored: stored, Find: i.stored.ofResource, Access: i.local, Logger: i.env.Logger,
 	}))
 	return nil
 }
@@ -352,7 +352,9 @@ func (i *instance) term(ctx context.Context, was bool) (beside bool) {
 		subscribers = append(subscribers, s)
 	}
 	defer end() // before what waits for it
-	changes.New(changes.Config{Backend: i.env.Backend, Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.Keeps, Logger: i.env.Logger}, subscribers...).Run(ctx)
+	changes.New(changes.Config{
+		Backend: i.env.Backend, Apart: i.apart(), Plain: i.plain(), Prefix: i.prefix, Stores: i.rows.Keeps, Logger: i.env.Logger,
+	}, subscribers...).Run(ctx)
 	return beside
 }
 

@@ -63,7 +63,7 @@ func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 			t.Error(err)
 		}
 	})
-	metrics, err := NewMetrics(registry)
+	metrics, err := NewMetrics(registry, "host")
 	if err != nil {
 		t.Fatal(err)
 	}

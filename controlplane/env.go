@@ -48,6 +48,9 @@ type Env struct {
 	// Feed is the change feed of the watch caches. It must watch the prefix of
 	// every control plane. nil: no watch caches.
 	Feed *cache.Feed
+	// Overrides are other stores, which keep single built-in resources instead; see
+	// CheckOverride.
+	Overrides []Override
 	// Transformer changes the values of a resource on their way to Backend; nil: they are
 	// stored as they are.
 	Transformer func(schema.GroupResource) storage.Transformer
@@ -157,8 +160,8 @@ type Metrics struct {
 	FlowControl    *flowcontrol.Metrics
 }
 
-// NewMetrics registers the metrics of control planes.
-func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+// NewMetrics registers the metrics of control planes of a host.
+func NewMetrics(registerer prometheus.Registerer, hostname string) (*Metrics, error) {
 	m := &Metrics{}
 	var err error
 	if m.Storage, err = storage.NewMetrics(registerer); err != nil {
@@ -176,7 +179,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	if m.Authentication, err = authn.NewRequestMetrics(registerer); err != nil {
 		return nil, err
 	}
-	if m.Manifests, err = newManifestMetrics(registerer); err != nil {
+	if m.Manifests, err = newManifestMetrics(telemetry.Identified(registerer, hostname)); err != nil {
 		return nil, err
 	}
 	if m.Peers, err = peers.NewMetrics(registerer); err != nil {

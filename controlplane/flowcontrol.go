@@ -113,7 +113,11 @@ func (i *instance) runFlowControl(ctx context.Context) {
 	}
 }
 
-// listStats returns what a list of a resource has to read, as far as that is in memory.
+// uncachedBytes is what an object is taken to be large of a resource that is not in memory.
+const uncachedBytes = 4 << 10
+
+// listStats returns what a list of a resource has to read, as far as that is in memory, or was
+// counted for metrics.
 func (i *instance) listStats(info *request.Info) (flowcontrol.Stats, bool) {
 	resource := i.catalog.Find(schema.GroupVersion{Group: info.Group, Version: info.Version}, info.Resource, "")
 	if resource == nil {
@@ -126,6 +130,10 @@ func (i *instance) listStats(info *request.Info) (flowcontrol.Stats, bool) {
 		return flowcontrol.Stats{}, false
 	}
 	objects, bytes, known := stored.Cached()
+	if !known {
+		objects, known = i.counts.of(resource.GroupResource())
+		return flowcontrol.Stats{Objects: objects, AverageBytes: uncachedBytes}, known
+	}
 	return flowcontrol.Stats{Objects: objects, AverageBytes: bytes / max(objects, 1)}, known
 }
 

@@ -3,12 +3,14 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"mainstay.dev/mainstay/apis/bootstrap"
 	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/telemetry"
 )
 
@@ -39,8 +41,13 @@ func (l *loop) check(context.Context) error {
 func (i *instance) checks() map[string][]telemetry.Check {
 	hooks := i.postStartHooks()
 	live := slices.Concat([]telemetry.Check{telemetry.Ping()}, i.options.Checks, i.env.Live)
-	live = append(live, alive(i.storageCheck("etcd", i.options.EtcdHealthTimeout)))
-	ready := append(slices.Clone(live), i.storageCheck("etcd-readiness", i.options.EtcdReadyTimeout))
+	live = append(live, alive(storageCheck("etcd", "", i.env.Backend, i.options.EtcdHealthTimeout)))
+	ready := append(slices.Clone(live), storageCheck("etcd-readiness", "", i.env.Backend, i.options.EtcdReadyTimeout))
+	for n, o := range i.env.Overrides {
+		check := alive(storageCheck(fmt.Sprintf("etcd-override-%d", n), "etcd", o.Backend, i.options.EtcdHealthTimeout))
+		live = append(live, check)
+		ready = append(ready, check, storageCheck(fmt.Sprintf("etcd-override-readiness-%d", n), "etcd-readiness", o.Backend, i.options.EtcdReadyTimeout))
+	}
 	ready = append(ready, i.env.StorageChecks...)
 	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: i.informersRunning})
 	ready = append(ready, hooks...)
@@ -51,11 +58,11 @@ func (i *instance) checks() map[string][]telemetry.Check {
 	return map[string][]telemetry.Check{"/healthz": slices.Concat(live, i.env.StorageChecks), "/livez": live, "/readyz": ready}
 }
 
-func (i *instance) storageCheck(name string, timeout time.Duration) telemetry.Check {
-	return telemetry.Check{Name: name, Run: func(ctx context.Context) error {
+func storageCheck(name, group string, backend kv.Backend, timeout time.Duration) telemetry.Check {
+	return telemetry.Check{Name: name, Group: group, Run: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		return i.env.Backend.Health(ctx)
+		return backend.Health(ctx)
 	}}
 }
 

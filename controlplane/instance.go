@@ -88,6 +88,7 @@ type instance struct {
 	quotaReflector *reflector.Reflector
 	quotaCounts    *resourcequotas.Controller
 	leases         storage.Interface // uncached
+	counts         *objectCounts     // for metrics; nil: --etcd-count-metric-poll-period=0
 	api            *endpoints.API
 	paths          *paths
 	checkPaths     []string // of single health checks
@@ -122,7 +123,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 func (i *instance) openFactory() error {
 	var err error
 	i.factory, err = factory.New(factory.Config{
-		Backend: i.env.Backend, Prefix: i.prefix, Feed: i.env.Feed, Transformer: i.env.Transformer, Encodings: i.env.Encodings, Metrics: i.env.Metrics.Storage,
+		Backend: i.env.Backend, Prefix: i.prefix, Feed: i.env.Feed, Overrides: overridden(i.env.Overrides), Transformer: i.env.Transformer, Encodings: i.env.Encodings, Metrics: i.env.Metrics.Storage,
 	})
 	return err
 }
@@ -188,7 +189,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		return fmt.Errorf("load the admission policies: %w", err)
 	}
 	lifetime, i.stop = context.WithCancel(lifetime)
-	i.env.Metrics.Objects.count(lifetime, i)
+	i.counts = i.env.Metrics.Objects.count(lifetime, i)
 	if len(i.rights) > 0 {
 		i.run(lifetime, "rights", &i.rightsLoop, i.followRights)
 	}
@@ -240,6 +241,7 @@ func (i *instance) run(ctx context.Context, what string, health *loop, f func(co
 // wait waits for all goroutines that start began.
 func (i *instance) wait() {
 	_ = i.running.Wait()
+	i.counts.wait()
 	if i.flow != nil {
 		i.flow.Close()
 	}

@@ -30,10 +30,15 @@ func newStoredResources(i *instance) *storedResources {
 	s := &storedResources{i: i, builtin: map[string]changes.Resource{}}
 	for _, spec := range i.rows.Specs() {
 		if r := i.static.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, ""); r != nil {
-			s.builtin[spec.Path] = changes.Resource{Resource: r, Path: spec.Path}
+			s.builtin[spec.Path] = s.at(r, spec.Path)
 		}
 	}
 	return s
+}
+
+// at says where the objects of a resource are stored.
+func (s *storedResources) at(r *rest.Resource, path string) changes.Resource {
+	return changes.Resource{Resource: r, Path: path, Backend: s.i.factory.Backend(r.GroupResource())}
 }
 
 // freshLocked forgets what was true of other definitions.
@@ -74,7 +79,7 @@ func (s *storedResources) customOf(path string) changes.Resource {
 	for _, version := range group.Versions {
 		for _, r := range version.Resources {
 			if r.Name == name && r.Subresource == "" {
-				return changes.Resource{Resource: r, Path: strings.Clone(path)}
+				return s.at(r, strings.Clone(path))
 			}
 		}
 	}
@@ -102,7 +107,7 @@ func (s *storedResources) findKind(apiVersion, kind string) changes.Resource {
 	}
 	for _, r := range s.i.resourcesOf(gv.WithKind(kind)) {
 		if path, ok := s.pathOf(r); ok {
-			return changes.Resource{Resource: r, Path: path}
+			return s.at(r, path)
 		}
 	}
 	return changes.Resource{}
@@ -131,7 +136,7 @@ func (s *storedResources) namespaced() []changes.Resource {
 			for _, r := range version.Resources {
 				if r.Namespaced && r.Subresource == "" && !seen[r.Name] {
 					seen[r.Name] = true
-					all = append(all, changes.Resource{Resource: r, Path: group.Name + "/" + r.Name})
+					all = append(all, s.at(r, group.Name+"/"+r.Name))
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,8 @@ type manifests struct {
 	dir     *manifest.Dir
 	take    func([]codec.Object)
 	metrics *manifestMetrics
+
+	mu      sync.Mutex // held while they are reloaded; guards what follows
 	hash    string
 	failing string // the error that was logged last
 }
@@ -141,7 +144,8 @@ func clientsOf(obj codec.Object) map[string]admissionregistrationv1.WebhookClien
 	return clients
 }
 
-// load takes up the files as they are, if they are others than before.
+// load takes up the files as they are, if they are others than before. m.mu is held, or
+// nobody reloads yet.
 func (m *manifests) load() (changed bool, err error) {
 	objects, hash, err := m.dir.Read()
 	if err != nil {
@@ -180,12 +184,14 @@ func (i *instance) keepUpWithManifests(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		for _, m := range i.manifests {
-			i.reload(m)
+			_ = i.reload(m) // it is logged
 		}
 	}
 }
 
-func (i *instance) reload(m *manifests) {
+func (i *instance) reload(m *manifests) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	changed, err := m.load()
 	switch {
 	case err != nil && err.Error() != m.failing:
@@ -197,6 +203,7 @@ func (i *instance) reload(m *manifests) {
 	if err == nil {
 		m.failing = ""
 	}
+	return err
 }
 
 // manifestMetrics are metrics of manifests, under kube-apiserver's names.
@@ -211,14 +218,14 @@ func newManifestMetrics(registerer prometheus.Registerer) (*manifestMetrics, err
 	labels := []string{"status", "plugin"}
 	m := &manifestMetrics{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "automatic_reloads_total", Help: "Total number of automatic reloads of admission manifest configuration split by status and plugin.",
+			Name: prefix + "automatic_reloads_total", Help: "[ALPHA] Total number of automatic reloads of admission manifest configuration split by status, plugin, and apiserver identity.",
 		}, labels),
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "automatic_reload_last_timestamp_seconds", Help: "Timestamp of the last automatic reload of admission manifest configuration split by status and plugin.",
+			Name: prefix + "automatic_reload_last_timestamp_seconds", Help: "[ALPHA] Timestamp of the last automatic reload of admission manifest configuration split by status, plugin, and apiserver identity.",
 		}, labels),
 	}
 	m.info = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: prefix + "last_config_info", Help: "Information about the last applied admission manifest configuration with hash as label, split by plugin.",
+		Name: prefix + "last_config_info", Help: "[ALPHA] Information about the last applied admission manifest configuration with hash as label, split by plugin and apiserver identity.",
 	}, []string{"plugin", "hash"})
 	if err := errors.Join(registerer.Register(m.total), registerer.Register(m.last), registerer.Register(m.info)); err != nil {
 		return nil, fmt.Errorf("register metrics of manifests: %w", err)

@@ -14,12 +14,12 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// countTimeout bounds how long a scrape of metrics counts objects.
-const countTimeout = 5 * time.Second
+// countTimeout bounds how long objects are counted: the keys of some resources may be many.
+const countTimeout = time.Minute
 
-// objectMetrics are how many objects the open control planes of a host store. They are
-// counted when metrics are scraped, and not again for an interval: a server that nobody
-// looks at counts nothing.
+// objectMetrics are how many objects the open control planes of a host store. A scrape of
+// metrics reads what was counted last, and has them counted anew in the background if that
+// was an interval ago: no scrape waits, and a server that nobody looks at counts nothing.
 type objectMetrics struct {
 	old, byResource *prometheus.Desc
 	mu              struct {
@@ -55,7 +55,7 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Unlock()
 	sums := map[schema.GroupResource]int64{}
 	for _, plane := range planes {
-		for resource, count := range plane.fresh() {
+		for resource, count := range plane.latest() {
 			if sum := sums[resource]; sum < 0 || count < 0 {
 				sums[resource] = -1
 			} else {
@@ -69,10 +69,11 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// count has the objects of a control plane counted until ctx ends.
-func (m *objectMetrics) count(ctx context.Context, i *instance) {
+// count has the objects of a control plane counted until ctx ends. The counts must be waited
+// for then. nil: they are not wanted.
+func (m *objectMetrics) count(ctx context.Context, i *instance) *objectCounts {
 	if i.options.ObjectCountInterval < 0 {
-		return
+		return nil
 	}
 	counts := &objectCounts{instance: i, ctx: ctx}
 	m.mu.Lock()
@@ -83,6 +84,7 @@ func (m *objectMetrics) count(ctx context.Context, i *instance) {
 		defer m.mu.Unlock()
 		delete(m.mu.planes, counts)
 	})
+	return counts
 }
 
 // objectCounts are those of one control plane.
@@ -90,19 +92,65 @@ type objectCounts struct {
 	instance *instance
 	ctx      context.Context // of the control plane
 
-	mu    sync.Mutex // held while objects are counted
-	known map[schema.GroupResource]int64
-	until time.Time // known is good
+	mu    sync.Mutex
+	known map[schema.GroupResource]int64 // is replaced, not changed
+	until time.Time                      // known is good
+	// counting is closed when the count under way is done; nil: none is.
+	counting chan struct{}
+	closed   bool
 }
 
-// fresh returns how many objects there are of each resource that is stored and served, -1
-// where that could not be found out. The map is not changed any more.
-func (c *objectCounts) fresh() map[schema.GroupResource]int64 {
+// latest returns how many objects there were of each resource that is stored and served when
+// they were last counted, -1 where that could not be found out. They are counted anew if that
+// was some time ago. The map must not be changed.
+func (c *objectCounts) latest() map[schema.GroupResource]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Now().Before(c.until) {
-		return c.known
+	if c.counting == nil && !c.closed && !time.Now().Before(c.until) {
+		c.counting = make(chan struct{})
+		go c.countAll() // wait waits for it
 	}
+	return c.known
+}
+
+// of returns how many objects of a resource there were when they were last counted; false where
+// that is not known. It has nothing counted.
+func (c *objectCounts) of(resource schema.GroupResource) (int64, bool) {
+	if c == nil {
+		return 0, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count, known := c.known[resource]
+	return count, known && count >= 0
+}
+
+// wait has nothing counted any more, and waits for the count under way, which ends with the
+// lifetime of the control plane.
+func (c *objectCounts) wait() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.closed = true
+	counting := c.counting
+	c.mu.Unlock()
+	if counting != nil {
+		<-counting
+	}
+}
+
+// countAll counts the objects of all resources.
+func (c *objectCounts) countAll() {
+	known := c.count()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known, c.until = known, time.Now().Add(c.instance.options.ObjectCountInterval)
+	close(c.counting)
+	c.counting = nil
+}
+
+func (c *objectCounts) count() map[schema.GroupResource]int64 {
 	ctx, cancel := context.WithTimeout(c.ctx, countTimeout)
 	defer cancel()
 	known := map[schema.GroupResource]int64{}
@@ -119,7 +167,6 @@ func (c *objectCounts) fresh() map[schema.GroupResource]int64 {
 		n, err := c.countCustom(ctx, resource)
 		note(resource, n, err)
 	}
-	c.known, c.until = known, time.Now().Add(c.instance.options.ObjectCountInterval)
 	return known
 }
 

@@ -18,6 +18,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/telemetry"
 )
 
 // checkPeers checks by what address other servers are to reach this one.
@@ -74,7 +75,7 @@ func (i *instance) openPeers() error {
 		return err
 	}
 	i.peers, err = peers.New(peers.Config{
-		ID: serverID(i.env.Hostname), Leases: leases, Selector: bootstrap.IdentitySelector(),
+		ID: telemetry.ServerID(i.env.Hostname), Leases: leases, Selector: bootstrap.IdentitySelector(),
 		Address:     func(ctx context.Context, id string) (string, error) { return peerAddressOf(ctx, addresses, id) },
 		Authorities: i.env.PeerAuthorities, Certificate: i.env.Identity.ProxyCertificate,
 		Ours:  func(gv schema.GroupVersion) bool { return i.custom.Serves(gv) || i.aggregated.Handler(gv) != nil },

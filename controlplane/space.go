@@ -15,7 +15,7 @@ import (
 // alive returns a liveness check that passes for faults that a restart
 // would not cure, such as a full disk or a damaged file: reads still work.
 func alive(check telemetry.Check) telemetry.Check {
-	return telemetry.Check{Name: check.Name, Run: func(ctx context.Context) error {
+	return telemetry.Check{Name: check.Name, Group: check.Group, Run: func(ctx context.Context) error {
 		err := check.Run(ctx)
 		if lacksSpace(err) || errors.Is(err, kv.ErrCorrupt) {
 			return nil

@@ -108,13 +108,15 @@ func TestManifests(t *testing.T) {
 		"not a thing": "nothing",
 	} {
 		write(content)
-		if i.reload(i.manifests[0]); i.manifests[0].failing == "" {
+		if i.reload(i.manifests[0]) == nil {
 			t.Errorf("%s: taken up", name)
 		}
 		expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 400, "never")
 	}
 	write("# nothing any more\n")
-	i.reload(i.manifests[0])
+	if err := i.reload(i.manifests[0]); err != nil {
+		t.Error(err)
+	}
 	expect(t, c, "POST", webhookConfigurations, configuration("own.static.k8s.io", "pods"), 422, "are reserved for static manifest-based configurations")
 	expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 201, "")
 	write("nothing")

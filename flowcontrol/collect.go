@@ -34,6 +34,10 @@ func newFamilies() families {
 	add(gauge, "current_executing_requests", "[BETA] Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem", flow...)
 	add(gauge, "current_executing_seats", "[BETA] Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in the API Priority and Fairness subsystem", flow...)
 	add(gauge, "current_r", "[ALPHA] R(time of last change)", levelLabel)
+	add(gauge, "dispatch_r", "[ALPHA] R(time of last dispatch)", levelLabel)
+	add(gauge, "latest_s", "[ALPHA] S(most recently dispatched request)", levelLabel)
+	add(gauge, "next_s_bounds", "[ALPHA] min and max, over queues, of S(oldest waiting request in queue)", levelLabel, "bound")
+	add(gauge, "next_discounted_s_bounds", "[ALPHA] min and max, over queues, of S(oldest waiting request in queue) - estimated work in progress", levelLabel, "bound")
 	add(gauge, "nominal_limit_seats", "[BETA] Nominal number of execution seats configured for each priority level", levelLabel)
 	add(gauge, "lower_limit_seats", "[ALPHA] Configured lower bound on number of execution seats available to each priority level", levelLabel)
 	add(gauge, "upper_limit_seats", "[ALPHA] Configured upper bound on number of execution seats available to each priority level", levelLabel)
@@ -48,6 +52,7 @@ func newFamilies() families {
 	add(0, "priority_level_seat_utilization", everyNanosecond+"utilization of seats for any stage of execution (but only initial stage for WATCHes)", "phase", levelLabel)
 	add(0, "priority_level_request_utilization", everyNanosecond+"number of requests (as a fraction of the relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)", "phase", levelLabel)
 	add(0, "demand_seats", everyNanosecond+"(the number of seats each priority level could use) / (nominal number of seats for that level)", levelLabel)
+	add(0, "read_vs_write_current_requests", everyNanosecond+"the number of requests (as a fraction of the relevant limit) waiting or in regular stage of execution", "phase", "request_kind")
 	return f
 }
 
@@ -103,6 +108,11 @@ func (s *samples) add(family string, value float64, labels ...string) {
 	s.values[keyOf(family, labels)] += value
 }
 
+func (s *samples) addSpan(family string, span fairqueue.Span, level string) {
+	s.add(family, float64(span.Min), level, "min")
+	s.add(family, float64(span.Max), level, "max")
+}
+
 func (s *samples) addMeasured(family string, m fairqueue.Measured, labels ...string) {
 	key := keyOf(family, labels)
 	if before, there := s.histograms[key]; there {
@@ -122,6 +132,7 @@ func (c *Control) sample(s *samples) {
 		return
 	}
 	s.add("seat_fair_frac", c.fairFrac)
+	c.kinds.sample(s)
 	for _, l := range c.made {
 		l.sample(s)
 		for schema, f := range l.flows {
@@ -138,6 +149,12 @@ func (l *level) sample(s *samples) {
 		"current_r": float64(l.set.Dump(false).Progress),
 	} {
 		s.add(family, value, l.name)
+	}
+	if last, has := l.set.LastDispatch(); has {
+		s.add("dispatch_r", float64(last.Progress), l.name)
+		s.add("latest_s", float64(last.Start), l.name)
+		s.addSpan("next_s_bounds", last.Next, l.name)
+		s.addSpan("next_discounted_s_bounds", last.Discounted, l.name)
 	}
 	measured := l.set.Measured()
 	s.addMeasured("priority_level_seat_utilization", measured.Seats, "executing", l.name)

@@ -119,11 +119,14 @@ func (c *Control) shareSeats() {
 	for _, l := range c.made {
 		sum += float64(l.shares)
 	}
+	executing, waiting := 0, 0
 	for _, l := range c.made {
 		nominal := 0
 		if sum > 0 {
 			nominal = int(math.Ceil(float64(c.config.Seats) * float64(l.shares) / sum))
 		}
 		l.setNominal(nominal, c.config.Seats)
+		executing, waiting = executing+nominal, waiting+l.queues*l.queueLength
 	}
+	c.kinds.setRoom(executing, waiting)
 }

@@ -43,6 +43,7 @@ type Control struct {
 	// seed makes it impossible to choose names whose flows share queues with somebody's.
 	seed    maphash.Seed
 	watches watches
+	kinds   kinds
 	// current is the configuration in effect; nil until a request needs it.
 	current atomic.Pointer[configuration]
 	// adjustAt is when levels next lend to each other, in nanoseconds since begun.
@@ -70,7 +71,7 @@ func New(config Config) *Control {
 	}
 	now := time.Now()
 	c := &Control{
-		config: config, seed: maphash.MakeSeed(), begun: now, adjusted: now,
+		config: config, seed: maphash.MakeSeed(), kinds: newKinds(), begun: now, adjusted: now,
 		schemas: map[types.NamespacedName]*flowcontrolv1.FlowSchema{},
 		levels:  map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration{},
 		made:    map[string]*level{},

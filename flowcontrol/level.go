@@ -21,9 +21,9 @@ type level struct {
 	flows     map[string]*flow // by the names of their schemas
 
 	// uid is that of the object, as the value of a header.
-	uid              []string
-	exempt           bool
-	queues, handSize int
+	uid                           []string
+	exempt                        bool
+	queues, handSize, queueLength int
 	// shares, lendable and borrowing are of the object: the last two in percent, borrowing below 0:
 	// any.
 	shares, lendable, borrowing int32
@@ -50,11 +50,11 @@ func (l *level) configure(object *flowcontrolv1.PriorityLevelConfiguration) {
 		config.Exempt = true
 	} else {
 		limited := object.Spec.Limited
-		l.exempt, l.queues, l.handSize = false, 0, 0
+		l.exempt, l.queues, l.handSize, l.queueLength = false, 0, 0, 0
 		l.shares, l.lendable, l.borrowing = valueOf(limited.NominalConcurrencyShares, 0), valueOf(limited.LendablePercent, 0), valueOf(limited.BorrowingLimitPercent, -1)
 		if queuing := limited.LimitResponse.Queuing; queuing != nil {
-			l.queues, l.handSize = int(queuing.Queues), int(queuing.HandSize)
-			config = fairqueue.Config{Queues: l.queues, HandSize: l.handSize, QueueLengthLimit: int(queuing.QueueLengthLimit)}
+			l.queues, l.handSize, l.queueLength = int(queuing.Queues), int(queuing.HandSize), int(queuing.QueueLengthLimit)
+			config = fairqueue.Config{Queues: l.queues, HandSize: l.handSize, QueueLengthLimit: l.queueLength}
 		}
 	}
 	l.set.Configure(config)

@@ -44,13 +44,16 @@ func (c *Control) Take(r *http.Request) *Turn {
 	t.queued.Work, watches = c.estimate(f, r.URL, info)
 	f.metrics.estimated(t.queued.Work.Seats(), watches)
 	c.tick(t.taken)
-	t.decided(f.level.set.Start(t.taken, &t.queued))
+	t.decided(t.taken, f.level.set.Start(t.taken, &t.queued))
 	return t
 }
 
 // decided takes up what has become of the request.
-func (t *Turn) decided(outcome fairqueue.Outcome) {
+func (t *Turn) decided(now time.Time, outcome fairqueue.Outcome) {
 	t.outcome = outcome
+	if t.Admitted() {
+		t.control.kinds.of(t.info).executing.Add(now, 1)
+	}
 	if outcome != fairqueue.Waiting && !t.flow.exempt {
 		t.flow.metrics.waited(t.Admitted(), t.waited)
 	}
@@ -62,9 +65,13 @@ func (t *Turn) Waits() bool { return t.outcome == fairqueue.Waiting }
 // Wait waits for the turn: for a quarter of the time that the request has, at most.
 func (t *Turn) Wait(ctx context.Context) {
 	t.flow.metrics.queued(t.flow.level.set.QueueLength(&t.queued))
+	waiting := t.control.kinds.of(t.info).waiting
+	waiting.Add(t.taken, 1)
 	outcome := t.wait(ctx, t.taken.Add(t.control.patience(ctx, t.taken)))
-	t.waited = time.Since(t.taken)
-	t.decided(outcome)
+	now := time.Now()
+	waiting.Add(now, -1)
+	t.waited = now.Sub(t.taken)
+	t.decided(now, outcome)
 }
 
 // wait waits for the turn, and helps that levels lend to each other meanwhile.
@@ -113,6 +120,7 @@ func (t *Turn) End() {
 	now := time.Now()
 	took := t.flow.level.set.Finish(now, &t.queued)
 	t.flow.metrics.ended(t.info, took)
+	t.control.kinds.of(t.info).executing.Add(now, -1)
 	t.control.tick(now)
 	if t.flow.level.quiescing.Load() && t.flow.level.set.Idle() {
 		t.control.forget()

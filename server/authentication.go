@@ -169,6 +169,7 @@ func (h *Host) openAuthenticationConfig(file string) error {
 			return err
 		}
 		h.tokenUsers.anonymous, opened = configuration.Anonymous, true
+		h.reloads.authentication.Applied(contents[0])
 		return nil
 	}, file)
 }

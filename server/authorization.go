@@ -121,6 +121,7 @@ func (h *Host) openAuthorizationConfig(file string) error {
 			return err
 		}
 		current.Store(&list)
+		h.reloads.authorization.Applied(contents[0])
 		return nil
 	}, file)
 }

@@ -98,7 +98,7 @@ authorizers:
 	}
 	reloaded := func(metric string) error {
 		_, metrics := fetch(t, s.admin, s.URL+"/metrics")
-		if !strings.Contains(metrics, "apiserver_authorization_config_controller_automatic_reloads_total{"+metric) {
+		if !strings.Contains(metrics, "apiserver_authorization_config_controller_automatic_reloads_total{"+ofThisServer(t)+metric) {
 			return fmt.Errorf("no reload is counted with %s", metric)
 		}
 		return nil

@@ -135,7 +135,10 @@ type Config struct {
 	// EtcdServers are the URLs of an etcd cluster that is used instead of the
 	// store in DataDir.
 	EtcdServers []string
-	EtcdTLS     EtcdTLSConfig
+	// EtcdServersOverrides are other clusters that keep single built-in resources, each as
+	// group/resource#URL;URL.
+	EtcdServersOverrides []string
+	EtcdTLS              EtcdTLSConfig
 	// EtcdCompactionInterval is how often etcd is compacted, to the revision of
 	// one interval before. 0: 5m; less: this server does not compact.
 	EtcdCompactionInterval time.Duration

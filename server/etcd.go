@@ -30,39 +30,46 @@ func (c Config) etcdConfig() etcd.Config {
 
 func (c Config) checkEtcd() error {
 	if len(c.EtcdServers) == 0 {
-		if c.EtcdTLS != (EtcdTLSConfig{}) {
-			return errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile need --etcd-servers")
+		if c.EtcdTLS != (EtcdTLSConfig{}) || len(c.EtcdServersOverrides) > 0 {
+			return errors.New("--etcd-cafile, --etcd-certfile, --etcd-keyfile and --etcd-servers-overrides need --etcd-servers")
 		}
 		return nil
 	}
-	if err := c.etcdConfig().Check(); err != nil {
-		return fmt.Errorf("--etcd-servers: %w", err)
+	_, err := parseOverrides(c.EtcdServersOverrides)
+	if problem := c.etcdConfig().Check(); problem != nil {
+		err = errors.Join(fmt.Errorf("--etcd-servers: %w", problem), err)
 	}
-	return nil
+	return err
 }
 
-// openEtcd opens the etcd backend, and waits until etcd answers. It returns the
+// openEtcd opens the etcd backends, and waits until they answer. It returns the
 // error of ctx if that ends the wait.
 func (h *Host) openEtcd(ctx context.Context) error {
-	config := h.config.etcdConfig()
+	var err error
+	if h.backend, err = h.openCluster(ctx, h.config.etcdConfig()); err != nil {
+		return err
+	}
+	return h.openOverrides(ctx)
+}
+
+func (h *Host) openCluster(ctx context.Context, config etcd.Config) (kv.Backend, error) {
 	config.Logger, config.Registerer, config.Dial = h.logger, h.registry, h.egress.Etcd
 	where := strings.Join(config.Endpoints, ",")
 	store, err := etcd.Open(config)
 	if err != nil {
-		return fmt.Errorf("use etcd at %s: %w", where, err)
+		return nil, fmt.Errorf("use etcd at %s: %w", where, err)
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	err = store.Await(waitCtx)
 	if err != nil && ctx.Err() != nil {
-		return errors.Join(ctx.Err(), store.Close())
+		return nil, errors.Join(ctx.Err(), store.Close())
 	}
 	if errors.Is(err, kv.ErrUnavailable) {
 		err = fmt.Errorf("no answer for %s: %w", etcdTimeout, err)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("use etcd at %s: %w", where, err), store.Close())
+		return nil, errors.Join(fmt.Errorf("use etcd at %s: %w", where, err), store.Close())
 	}
-	h.backend = store
-	return nil
+	return store, nil
 }

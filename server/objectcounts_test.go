@@ -1,11 +1,13 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"mainstay.dev/mainstay/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
 )
 
 // TestObjectCounts: metrics tell how many objects there are of each resource, and stay as
@@ -31,8 +33,7 @@ func TestObjectCounts(t *testing.T) {
 					t.Fatal(code, body)
 				}
 			}
-			check := func() {
-				t.Helper()
+			check := func() error {
 				_, metrics := fetch(t, s.admin, s.URL+"/metrics")
 				for _, line := range []string{
 					`apiserver_storage_objects{resource="namespaces"} 4`, `apiserver_storage_objects{resource="widgets.a.example.com"} 1`,
@@ -40,15 +41,18 @@ func TestObjectCounts(t *testing.T) {
 					`apiserver_storage_objects{resource="customresourcedefinitions.apiextensions.k8s.io"} 1`,
 				} {
 					if !strings.Contains(metrics, line+"\n") {
-						t.Errorf("there is no %s", line)
+						return fmt.Errorf("there is no %s", line)
 					}
 				}
+				return nil
 			}
-			check()
+			testserver.Eventually(t, time.Minute, check) // they are counted once somebody asks
 			if code, body := s.do(t, "DELETE", widgets+"/a", ""); code != 200 {
 				t.Fatal(code, body)
 			}
-			check()
+			if err := check(); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	off := Config{}

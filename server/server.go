@@ -59,6 +59,7 @@ type Host struct {
 	webhookMetrics    *webhook.Metrics
 	encryptionMetrics *encryption.Metrics
 	egressMetrics     *selector.Metrics
+	cacheMetrics      *cache.Metrics
 	// reloads of configuration files.
 	reloads struct{ authentication, authorization *telemetry.Reloads }
 
@@ -83,7 +84,8 @@ type Host struct {
 	handshake  atomic.Pointer[tls.Config] // of connections to come; nil: as at the start
 	kubeconfig string                     // the administrator's, as a path
 	backend    kv.Backend
-	feed       *cache.Feed // nil without a watch cache
+	overrides  []controlplane.Override // closed as backend is
+	feed       *cache.Feed             // nil without a watch cache
 	stopFeed   func()
 	// stopEncryption is nil where nothing is encrypted.
 	stopEncryption func()
@@ -120,7 +122,7 @@ func New(config Config) (*Host, error) {
 		return nil, err
 	}
 	registry.MustRegister(newFeatures(config.Gates()))
-	metrics, err := controlplane.NewMetrics(registry)
+	metrics, err := controlplane.NewMetrics(registry, config.Hostname)
 	if err != nil {
 		return nil, err
 	}
@@ -147,13 +149,15 @@ func New(config Config) (*Host, error) {
 
 // newMetrics registers the metrics of what files and flags configure.
 func (h *Host) newMetrics() error {
-	var errs [6]error
-	h.providerMetrics, errs[0] = oidc.NewMetrics(h.registry)
+	var errs [7]error
+	identified := telemetry.Identified(h.registry, h.config.Hostname)
+	h.providerMetrics, errs[0] = oidc.NewMetrics(h.registry, identified)
 	h.webhookMetrics, errs[1] = webhook.NewMetrics(h.registry)
-	h.reloads.authentication, errs[2] = telemetry.NewReloads(h.registry, "authentication")
-	h.reloads.authorization, errs[3] = telemetry.NewReloads(h.registry, "authorization")
-	h.encryptionMetrics, errs[4] = encryption.NewMetrics(h.registry)
+	h.reloads.authentication, errs[2] = telemetry.NewReloads(identified, "authentication")
+	h.reloads.authorization, errs[3] = telemetry.NewReloads(identified, "authorization")
+	h.encryptionMetrics, errs[4] = encryption.NewMetrics(h.registry, telemetry.ServerID(h.config.Hostname))
 	h.egressMetrics, errs[5] = selector.NewMetrics(h.registry)
+	h.cacheMetrics, errs[6] = cache.NewMetrics(h.registry)
 	return errors.Join(errs[:]...)
 }
 
@@ -202,7 +206,7 @@ func (h *Host) open(ctx context.Context) error {
 	if err := h.startFeed(); err != nil {
 		return err
 	}
-	h.env.Backend, h.env.Feed, h.env.Shared = h.backend, h.feed, len(h.config.EtcdServers) > 0
+	h.env.Backend, h.env.Feed, h.env.Overrides, h.env.Shared = h.backend, h.feed, h.overrides, len(h.config.EtcdServers) > 0
 	h.env.Address, h.env.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
 	h.env.Endpoint, h.env.Port, h.env.Hostname = h.config.endpoint(), h.port(), h.config.Hostname
 	if err := h.openPeers(); err != nil {
@@ -303,9 +307,10 @@ func (h *Host) close() error {
 		errs = append(errs, h.externalKeys.Close())
 	}
 	if h.backend != nil {
-		if err := h.backend.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("close the store: %w", err))
-		}
+		errs = append(errs, closeStore(h.backend))
+	}
+	for _, o := range h.overrides {
+		errs = append(errs, closeStore(o.Backend))
 	}
 	if h.egress != nil {
 		errs = append(errs, h.egress.Close())
@@ -317,4 +322,11 @@ func (h *Host) close() error {
 		errs = append(errs, h.dir.close())
 	}
 	return errors.Join(errs...)
+}
+
+func closeStore(backend kv.Backend) error {
+	if err := backend.Close(); err != nil {
+		return fmt.Errorf("close the store: %w", err)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/pki"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/encryption"
+	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/telemetry"
 )
@@ -70,24 +72,36 @@ func (h *Host) openStorage(ctx context.Context) error {
 	return nil
 }
 
-// startFeed starts the change feed of the watch caches. stopFeed stops it.
+// startFeed starts the change feeds of the watch caches, one for each store. stopFeed stops
+// them.
 func (h *Host) startFeed() error {
 	if h.config.WithoutWatchCache {
 		return nil
 	}
-	feed, err := cache.NewFeed(cache.FeedConfig{Backend: h.backend, Prefix: h.feedPrefix(), Logger: h.logger, Registerer: h.registry, Pressed: h.config.MemoryPressed})
-	if err != nil {
-		return fmt.Errorf("start the watch cache: %w", err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { // ends with stopFeed
-		defer close(done)
-		if err := feed.Run(ctx); err != nil {
-			h.logger.Error("the watch cache stopped following the store", "err", err)
+	var running sync.WaitGroup
+	h.stopFeed = func() { cancel(); running.Wait() }
+	start := func(backend kv.Backend) (*cache.Feed, error) {
+		feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: h.feedPrefix(), Logger: h.logger, Metrics: h.cacheMetrics, Pressed: h.config.MemoryPressed})
+		if err != nil {
+			return nil, fmt.Errorf("start the watch cache: %w", err)
 		}
-	}()
-	h.feed, h.stopFeed = feed, func() { cancel(); <-done }
+		running.Go(func() { // ends with stopFeed
+			if err := feed.Run(ctx); err != nil {
+				h.logger.Error("the watch cache stopped following the store", "err", err)
+			}
+		})
+		return feed, nil
+	}
+	var err error
+	if h.feed, err = start(h.backend); err != nil {
+		return err
+	}
+	for n := range h.overrides {
+		if h.overrides[n].Feed, err = start(h.overrides[n].Backend); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +38,7 @@ type Version struct {
 // WriteOptions.With. It must be used once only, and not concurrently.
 type Op struct {
 	name    types.NamespacedName
+	backend kv.Backend
 	op      kv.Op
 	pending *pendingRecord
 	// observer is called with the write; it may be nil.
@@ -59,7 +61,7 @@ var errOpObject = errors.New("a transaction needs an object to write, or one to 
 
 // Prepare implements Interface.
 func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
-	o := &Op{}
+	o := &Op{backend: s.backend}
 	switch {
 	case req.Unchanged != nil:
 		return s.prepareCheck(req.Unchanged)
@@ -104,28 +106,59 @@ func (s *Store) prepareCheck(of *Version) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Op{name: of.Name, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(of.Revision)}}, nil
+	return &Op{name: of.Name, backend: s.backend, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(of.Revision)}}, nil
 }
 
 // commit commits the write of one object and of those with it. Where it is not
 // committed although all of those with it are as they must be, the object's own
 // current entry is the result's first.
 func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResult, error) {
-	if len(with) == 0 {
-		return s.backend.Commit(ctx, op)
+	with, err := s.commitElsewhere(ctx, with)
+	if err != nil {
+		return kv.CommitResult{}, err
 	}
-	ops := make([]kv.Op, 0, len(with)+1)
-	ops = append(ops, op)
+	return commitTogether(ctx, s.backend, []kv.Op{op}, with)
+}
+
+// commitElsewhere commits those writes that other backends take, before that of the
+// object, and returns the rest. Two backends have no transaction in common: what was
+// committed stays when the object is not written. Whoever prepares such writes puts that
+// right, as a quota is by the next count.
+func (s *Store) commitElsewhere(ctx context.Context, with []*Op) (own []*Op, err error) {
+	for {
+		i := slices.IndexFunc(with, func(o *Op) bool { return o.backend != s.backend })
+		if i < 0 {
+			return with, nil
+		}
+		var there, others []*Op
+		for _, o := range with {
+			if o.backend == with[i].backend {
+				there = append(there, o)
+			} else {
+				others = append(others, o)
+			}
+		}
+		if _, err := commitTogether(ctx, with[i].backend, nil, there); err != nil {
+			return nil, err
+		}
+		with = others
+	}
+}
+
+// commitTogether commits ops and what is written with them to one backend. A conflict of the
+// latter is an error, one of the former a result.
+func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with []*Op) (kv.CommitResult, error) {
+	first := len(ops)
 	for _, o := range with {
 		ops = append(ops, o.op)
 	}
-	res, err := s.backend.Commit(ctx, ops...)
+	res, err := backend.Commit(ctx, ops...)
 	if err != nil {
 		return res, err
 	}
 	if !res.Committed {
 		for i, o := range with {
-			if entry := res.Current[i+1]; modified(entry) != o.op.Expect {
+			if modified(res.Current[first+i]) != o.op.Expect {
 				return res, &OpConflictError{o.name}
 			}
 		}

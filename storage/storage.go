@@ -92,8 +92,7 @@ type Interface interface {
 	DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error)
 
 	// Prepare makes a write that is to be committed with that of another object,
-	// of this or another storage over the same backend, or not at all: see
-	// WriteOptions.With. It reads nothing: the commit checks whether the object is
+	// of this or another storage, or not at all: see WriteOptions.With. It reads nothing: the commit checks whether the object is
 	// what the request requires.
 	Prepare(ctx context.Context, req OpRequest) (*Op, error)
 
@@ -123,7 +122,7 @@ type WriteOptions struct {
 	// DryRun does everything but the write.
 	DryRun bool
 	// With are writes of other objects that are committed at the same revision as
-	// this one, or not at all. Where one of those objects has changed, the write
+	// this one, or not at all; those of storages over another backend before it. Where one of those objects has changed, the write
 	// fails with an *OpConflictError; where the object itself has, Update calls
 	// its function again, which must return new Ops.
 	With []*Op

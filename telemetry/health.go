@@ -16,9 +16,16 @@ import (
 type Check struct {
 	// Name is the last segment of the check's path: /readyz/NAME.
 	Name string
+	// Group is another name by which the check can be excluded, with others; "": none.
+	Group string
 	// Run returns nil while the condition holds. Its error is logged, and
 	// sent only in the response to this check's own path.
 	Run func(context.Context) error
+}
+
+// answersTo reports whether a name in ?exclude= means the check.
+func (c Check) answersTo(name string) bool {
+	return name == c.Name || c.Group != "" && name == c.Group
 }
 
 // Ping returns the check that always succeeds.
@@ -83,12 +90,13 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Health) serveAll(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	unmatched := excluded(query["exclude"])
+	exclude := excluded(query["exclude"])
+	unmatched := slices.Clone(exclude)
 	var lines strings.Builder
 	var failed []string
 	for _, check := range h.checks {
-		if i := slices.Index(unmatched, check.Name); i >= 0 {
-			unmatched = slices.Delete(unmatched, i, i+1)
+		if slices.ContainsFunc(exclude, check.answersTo) {
+			unmatched = slices.DeleteFunc(unmatched, check.answersTo)
 			fmt.Fprintf(&lines, "[+]%s excluded: ok\n", check.Name)
 			continue
 		}

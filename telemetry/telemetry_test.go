@@ -153,16 +153,18 @@ func TestHealth(t *testing.T) {
 		code      int
 		body      string
 	}{
-		{"well", "/readyz", []Check{Ping(), {"etcd", good}}, 200, "ok"},
-		{"verbose", "/readyz?verbose", []Check{Ping(), {"etcd", good}}, 200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n"},
-		{"excluded", "/readyz?verbose&exclude=etcd", []Check{Ping(), {"etcd", bad}}, 200, "[+]ping ok\n[+]etcd excluded: ok\nreadyz check passed\n"},
-		{"two excluded", "/readyz?exclude=etcd,ping", []Check{{"ping", bad}, {"etcd", bad}}, 200, "ok"},
+		{"well", "/readyz", []Check{Ping(), {Name: "etcd", Run: good}}, 200, "ok"},
+		{"verbose", "/readyz?verbose", []Check{Ping(), {Name: "etcd", Run: good}}, 200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n"},
+		{"excluded", "/readyz?verbose&exclude=etcd", []Check{Ping(), {Name: "etcd", Run: bad}}, 200, "[+]ping ok\n[+]etcd excluded: ok\nreadyz check passed\n"},
+		{"two excluded", "/readyz?exclude=etcd,ping", []Check{{Name: "ping", Run: bad}, {Name: "etcd", Run: bad}}, 200, "ok"},
+		{"excluded with its group", "/readyz?verbose&exclude=etcd", []Check{{Name: "etcd", Run: bad}, {Name: "etcd-override-0", Group: "etcd", Run: bad}, {Name: "a", Group: "b", Run: good}}, 200,
+			"[+]etcd excluded: ok\n[+]etcd-override-0 excluded: ok\n[+]a ok\nreadyz check passed\n"},
 		{"excluded but not there", "/readyz?verbose&exclude=nope", []Check{Ping()}, 200,
 			"[+]ping ok\nwarn: some health checks cannot be excluded: no matches for \"nope\"\nreadyz check passed\n"},
-		{"bad", "/readyz", []Check{Ping(), {"etcd", bad}}, 500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"},
-		{"one check", "/readyz/etcd", []Check{Ping(), {"etcd", good}}, 200, "ok"},
-		{"one bad check", "/readyz/etcd", []Check{{"etcd", bad}}, 500, "internal server error: secret reason\n"},
-		{"a check with slashes", "/readyz/poststarthook/a", []Check{{"poststarthook/a", good}}, 200, "ok"},
+		{"bad", "/readyz", []Check{Ping(), {Name: "etcd", Run: bad}}, 500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"},
+		{"one check", "/readyz/etcd", []Check{Ping(), {Name: "etcd", Run: good}}, 200, "ok"},
+		{"one bad check", "/readyz/etcd", []Check{{Name: "etcd", Run: bad}}, 500, "internal server error: secret reason\n"},
+		{"a check with slashes", "/readyz/poststarthook/a", []Check{{Name: "poststarthook/a", Run: good}}, 200, "ok"},
 		{"no such check", "/readyz/nope", []Check{Ping()}, 404, "404 page not found\n"},
 		{"a slash too many", "/readyz/", []Check{Ping()}, 404, "404 page not found\n"},
 	}

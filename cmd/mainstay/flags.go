@@ -109,6 +109,7 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.AcceptLostWrites, "accept-lost-writes", false, "start on a store whose newest writes are missing, and go on at a resourceVersion greater than any that clients have seen, so that they list anew")
 	flags.DurationVar(&c.HistoryRetention, "history-retention", 5*time.Minute, "how long replaced and deleted objects can still be watched from in the store in --data-dir; less than 0 keeps them for ever")
 	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, comma-separated, that keeps the objects instead of a store in --data-dir")
+	flags.StringSliceVar(&c.EtcdServersOverrides, "etcd-servers-overrides", nil, "etcd clusters that keep single built-in resources, comma-separated, each as group/resource#URL;URL: /events#https://10.0.0.9:2379; services, ipaddresses and resourcequotas cannot be kept apart")
 	flags.StringVar(&c.EtcdTLS.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")
 	flags.StringVar(&c.EtcdTLS.CertFile, "etcd-certfile", "", "certificate by which etcd knows this server")
 	flags.StringVar(&c.EtcdTLS.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")

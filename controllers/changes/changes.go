@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"mainstay.dev/mainstay/rest"
@@ -30,8 +31,11 @@ type Change struct {
 	// Value is the object as stored, but for encryption; nil: it is gone. Prev is what
 	// was there before; nil: nothing, or that is not known.
 	Value, Prev []byte
-	// Revision is that of the change. Objects that are written together have the same.
+	// Revision is that of the change. Objects that are written together have the same,
+	// unless one of them is Apart.
 	Revision int64
+	// Apart: the object is kept in another store than most, with revisions of its own.
+	Apart bool
 }
 
 // Subscriber is a controller. Its methods are called by one goroutine, which waits
@@ -59,10 +63,12 @@ func (p Plain) Of(ctx context.Context, key string, value []byte) []byte {
 	return p(ctx, key, value)
 }
 
-// Config configures a Feed. All fields but Plain are required.
+// Config configures a Feed. All fields but Plain and Apart are required.
 type Config struct {
 	Backend kv.Backend
-	Plain   Plain
+	// Apart are the backends that keep the built-in objects of single paths instead.
+	Apart map[string]kv.Backend
+	Plain Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// Stores reports whether built-in objects are stored below a path.
@@ -75,11 +81,19 @@ type Feed struct {
 	config      Config
 	prefix      string
 	subscribers []Subscriber
+	// backends are all there are, each once, Config.Backend first.
+	backends []kv.Backend
 }
 
 // New returns a feed that has not begun.
 func New(config Config, subscribers ...Subscriber) *Feed {
-	return &Feed{config: config, prefix: "/" + strings.Trim(config.Prefix, "/") + "/", subscribers: subscribers}
+	f := &Feed{config: config, prefix: "/" + strings.Trim(config.Prefix, "/") + "/", subscribers: subscribers, backends: []kv.Backend{config.Backend}}
+	for _, backend := range config.Apart {
+		if !slices.Contains(f.backends, backend) {
+			f.backends = append(f.backends, backend)
+		}
+	}
+	return f
 }
 
 // Run passes on objects and changes until ctx ends.
@@ -111,75 +125,90 @@ func (f *Feed) follow(ctx context.Context) (synced bool, err error) {
 			err = fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
 		}
 	}()
-	revision, err := f.readAll(ctx)
+	sources, err := f.hold(ctx)
 	if err != nil {
 		return false, err
 	}
-	for _, s := range f.subscribers {
-		s.Synced()
-	}
-	for {
-		reached, err := f.watch(ctx, revision)
-		if reached == revision || errors.Is(err, kv.ErrCompacted) || ctx.Err() != nil {
-			return true, err
-		}
-		revision = reached
-	}
-}
-
-// readAll passes on all objects as of one revision, which it returns.
-func (f *Feed) readAll(ctx context.Context) (kv.Revision, error) {
-	revision, release, err := f.config.Backend.Hold(ctx, 0)
-	if err != nil {
-		return 0, fmt.Errorf("hold the current revision: %w", err)
-	}
-	defer release()
+	defer release(sources)
 	for _, s := range f.subscribers {
 		s.Reset()
 	}
+	for _, source := range sources {
+		if err := f.readAll(ctx, source); err != nil {
+			return false, err
+		}
+	}
+	release(sources)
+	for _, s := range f.subscribers {
+		s.Synced()
+	}
+	if len(sources) == 1 {
+		return true, f.watchOn(ctx, sources[0], f.pass)
+	}
+	return true, f.watchAll(ctx, sources)
+}
+
+// watchOn hands on what happens in a source after its revision, until a watch brings
+// nothing.
+func (f *Feed) watchOn(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
+	for {
+		from := s.revision
+		err := f.watch(ctx, s, pass)
+		if s.revision == from || errors.Is(err, kv.ErrCompacted) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// readAll passes on the objects of a source as of its revision.
+func (f *Feed) readAll(ctx context.Context, s *source) error {
 	next, end := f.prefix, kv.PrefixEnd(f.prefix)
 	for {
-		page, err := f.config.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, At: revision, Limit: pageSize})
+		page, err := s.backend.Range(ctx, kv.RangeRequest{Start: next, End: end, At: s.revision, Limit: pageSize})
 		if err != nil {
-			return 0, fmt.Errorf("read all objects: %w", err)
+			return fmt.Errorf("read all objects: %w", err)
 		}
 		for i := range page.Entries {
-			f.dispatch(ctx, page.Entries[i].Key, page.Entries[i].Value, nil, page.Entries[i].Modified)
+			f.dispatch(ctx, s, page.Entries[i].Key, page.Entries[i].Value, nil, page.Entries[i].Modified)
 		}
 		if !page.More || len(page.Entries) == 0 {
-			return revision, nil
+			return nil
 		}
 		next = page.Entries[len(page.Entries)-1].Key + "\x00"
 	}
 }
 
-// watch passes on what happens after a revision, and returns how far it came.
-func (f *Feed) watch(ctx context.Context, after kv.Revision) (reached kv.Revision, err error) {
-	w, err := f.config.Backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), after+1)
+// watch hands on what happens in a source after its revision, which it moves along.
+func (f *Feed) watch(ctx context.Context, s *source, pass func(context.Context, *source, kv.Batch)) error {
+	w, err := s.backend.Watch(ctx, f.prefix, kv.PrefixEnd(f.prefix), s.revision+1)
 	if err != nil {
-		return after, fmt.Errorf("watch everything: %w", err)
+		return fmt.Errorf("watch everything: %w", err)
 	}
 	defer w.Stop()
-	reached = after
 	for batch := range w.Batches() {
-		for i := range batch.Events {
-			e := &batch.Events[i]
-			var prev []byte
-			if e.Prev != nil {
-				prev = e.Prev.Value
-			}
-			f.dispatch(ctx, e.Key, e.Value, prev, e.Revision)
-		}
-		reached = max(reached, batch.Revision)
+		pass(ctx, s, batch)
+		s.revision = max(s.revision, batch.Revision)
 	}
-	return reached, fmt.Errorf("watch everything: %w", w.Err())
+	return fmt.Errorf("watch everything: %w", w.Err())
 }
 
-func (f *Feed) dispatch(ctx context.Context, key string, value, prev []byte, revision kv.Revision) {
-	c, ok := f.locate(key)
-	if !ok {
-		return
+func (f *Feed) pass(ctx context.Context, s *source, batch kv.Batch) {
+	for i := range batch.Events {
+		e := &batch.Events[i]
+		var prev []byte
+		if e.Prev != nil {
+			prev = e.Prev.Value
+		}
+		f.dispatch(ctx, s, e.Key, e.Value, prev, e.Revision)
 	}
+}
+
+func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev []byte, revision kv.Revision) {
+	c, ok := f.locate(key)
+	if !ok || f.keeps(c.Path) != s.backend {
+		return // no object, or left from when it was kept here
+	}
+	c.Apart = s.backend != f.config.Backend
 	c.Value, c.Prev = f.config.Plain.Of(ctx, key, value), f.config.Plain.Of(ctx, key, prev)
 	c.Revision = int64(revision)
 	for _, s := range f.subscribers {
@@ -214,8 +243,9 @@ func (f *Feed) locate(key string) (c Change, ok bool) {
 // Resource is a resource of this server whose objects are stored.
 type Resource struct {
 	*rest.Resource
-	// Path is where its objects are stored, as in Change.
-	Path string
+	// Path is where its objects are stored, as in Change, and Backend by what.
+	Path    string
+	Backend kv.Backend
 }
 
 // Key returns the key of an object, below a prefix such as "/registry".

@@ -118,3 +118,58 @@ func TestFeedOfMany(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// TestFeedOfTwo: what is kept apart is passed on from there, and from nowhere else.
+func TestFeedOfTwo(t *testing.T) {
+	t.Parallel()
+	var backends [2]kv.Backend
+	for i := range backends {
+		backend, err := embedded.Open(embedded.Config{InMemory: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer backend.Close()
+		backends[i] = backend
+	}
+	put := func(backend int, key, value string) {
+		t.Helper()
+		if _, err := backends[backend].Commit(t.Context(), kv.Op{Key: key, Expect: kv.AnyRevision, Value: []byte(value)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(0, "/p/pods/a/x", "1")
+	put(0, "/p/events/a/old", "2")
+	put(1, "/p/events/a/e", "3")
+	put(1, "/p/pods/a/old", "4")
+	r := &recorder{lines: make(chan string, 100)}
+	feed := changes.New(changes.Config{
+		Backend: backends[0], Apart: map[string]kv.Backend{"events": backends[1]}, Prefix: "p",
+		Stores: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler),
+	}, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); feed.Run(ctx) }()
+	all := []string{"reset", "pods a x: 1, was ", "events a e: 3, was ", "synced"}
+	if diff := cmp.Diff(all, r.next(len(all))); diff != "" {
+		t.Errorf("at first (-want +got):\n%s", diff)
+	}
+	for backend, change := range map[int][2]string{0: {"/p/pods/a/x", "pods a x: 5, was 1"}, 1: {"/p/events/a/e", "events a e: 5, was 3"}} {
+		put(backend, "/p/events/a/older", "5") // no change, or one
+		put(backend, change[0], "5")
+		want := []string{change[1]}
+		if backend == 1 {
+			want = []string{"events a older: 5, was ", change[1]}
+		}
+		if diff := cmp.Diff(want, r.next(len(want))); diff != "" {
+			t.Errorf("then (-want +got):\n%s", diff)
+		}
+	}
+	r.panics = true
+	put(1, "/p/events/a/e", "6")
+	again := []string{"reset", "pods a x: 5, was ", "events a e: 6, was ", "events a older: 5, was ", "synced"}
+	if diff := cmp.Diff(again, r.next(len(again))); diff != "" {
+		t.Errorf("after a panic (-want +got):\n%s", diff)
+	}
+	cancel()
+	<-ended
+}

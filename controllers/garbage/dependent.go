@@ -48,7 +48,7 @@ func (w *collection) read(ctx context.Context, o object) (*present, error) {
 
 // stored reads the metadata of an object. The revision is 0 if there is none.
 func (w *collection) stored(ctx context.Context, r changes.Resource, namespace, name string) (meta changes.Meta, revision kv.Revision, err error) {
-	entry, _, err := w.config.Backend.Get(ctx, r.Key(w.config.Prefix, namespace, name), 0)
+	entry, _, err := r.Backend.Get(ctx, r.Key(w.config.Prefix, namespace, name), 0)
 	if err != nil || entry == nil {
 		return meta, 0, err
 	}

@@ -53,7 +53,7 @@ func (w *collection) isElsewhere(ctx context.Context, resource changes.Resource,
 	next := resource.Key(w.config.Prefix, "", "")
 	end := kv.PrefixEnd(next)
 	for range maxSearched / searchPage {
-		page, err := w.config.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: searchPage})
+		page, err := resource.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: searchPage})
 		if err != nil {
 			return false, err
 		}

@@ -24,7 +24,6 @@ import (
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
-	"mainstay.dev/mainstay/storage/kv"
 )
 
 const (
@@ -39,8 +38,7 @@ const (
 
 // Config configures a Collector. All fields but Plain and KeepUnknown are required.
 type Config struct {
-	Backend kv.Backend
-	Plain   changes.Plain
+	Plain changes.Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// OfPath returns the resource whose objects are stored below a path, and OfKind that

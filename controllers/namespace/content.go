@@ -98,7 +98,7 @@ func (c *Controller) emptyOf(ctx context.Context, r changes.Resource, namespace 
 	e.plain = func(entry *kv.Entry) []byte { return c.config.Plain.Of(ctx, entry.Key, entry.Value) }
 	next, end := e.prefix, kv.PrefixEnd(e.prefix)
 	for ctx.Err() == nil {
-		page, err := c.config.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: pageSize})
+		page, err := r.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: pageSize})
 		if err == nil && len(page.Entries) > 0 && e.remove == nil {
 			e.remove, err = c.deletion(ctx, r, namespace)
 		}

@@ -22,7 +22,6 @@ import (
 	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/request"
-	"mainstay.dev/mainstay/storage/kv"
 )
 
 const (
@@ -42,8 +41,7 @@ const (
 
 // Config configures a Controller. All fields but Plain and Grace are required.
 type Config struct {
-	Backend kv.Backend
-	Plain   changes.Plain
+	Plain changes.Plain
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// Resources returns the resources that namespaces hold objects of.

@@ -116,7 +116,17 @@ func (s *subscriber) Changed(c *changes.Change) {
 	if !ok || !s.config.Ledger.Concerns(c.Namespace, resource.GroupResource()) || !s.wasUncharged(resource, c) {
 		return
 	}
-	s.suspect(c.Namespace, c.Revision)
+	s.suspect(c.Namespace, chargedAt(c))
+}
+
+// chargedAt returns the revision at which quotas are charged what a change needs. Where the
+// object is apart they are charged before it, at a revision of theirs: it counts as
+// uncharged, and is counted.
+func chargedAt(c *changes.Change) int64 {
+	if c.Apart {
+		return math.MaxInt64
+	}
+	return c.Revision
 }
 
 // suspect has the quotas of a namespace counted unless one of them turns out to be
@@ -214,7 +224,7 @@ func (s *subscriber) decode(resource changes.Resource, value []byte, revision in
 // wasUncharged reports whether a change should have been charged and seems not to have
 // been. What it says is looked at again later.
 func (s *subscriber) wasUncharged(resource changes.Resource, c *changes.Change) bool {
-	if s.isCharged(c.Namespace, c.Revision) {
+	if s.isCharged(c.Namespace, chargedAt(c)) {
 		return false
 	}
 	obj, err := s.decode(resource, c.Value, c.Revision)

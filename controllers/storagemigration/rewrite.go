@@ -52,7 +52,7 @@ func (m *Migrator) rewrite(ctx context.Context, resource changes.Resource) error
 	prefix := resource.Key(m.config.Prefix, "", "")
 	next, end := prefix, kv.PrefixEnd(prefix)
 	for {
-		page, err := m.config.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: pageSize})
+		page, err := resource.Backend.Range(ctx, kv.RangeRequest{Start: next, End: end, Limit: pageSize})
 		if err != nil {
 			return fmt.Errorf("%w: %w", errBackend, err)
 		}

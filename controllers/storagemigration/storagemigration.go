@@ -27,7 +27,6 @@ import (
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/simulation"
 	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/kv"
 )
 
 const (
@@ -45,7 +44,6 @@ const (
 
 // Config configures a Migrator. All fields are required.
 type Config struct {
-	Backend kv.Backend
 	// Prefix of all keys, such as "/registry".
 	Prefix string
 	// Stored are the stored migrations, past the watch cache.
@@ -113,7 +111,7 @@ func (m *Migrator) sync(ctx context.Context, name string) error {
 		}
 		return m.end(ctx, migration, errors.New("unable to obtain GVR from discovery"))
 	}
-	if err := m.begin(ctx, migration); err != nil {
+	if err := m.begin(ctx, migration, resource); err != nil {
 		return err
 	}
 	err = m.migrate(ctx, resource)
@@ -134,8 +132,8 @@ func hasEnded(migration *migrationv1.StorageVersionMigration) bool {
 }
 
 // begin notes that a migration runs, and up to which resource version objects are migrated.
-func (m *Migrator) begin(ctx context.Context, migration *migrationv1.StorageVersionMigration) error {
-	revision, err := m.config.Backend.CurrentRevision(ctx)
+func (m *Migrator) begin(ctx context.Context, migration *migrationv1.StorageVersionMigration, resource changes.Resource) error {
+	revision, err := resource.Backend.CurrentRevision(ctx)
 	if err != nil {
 		return fmt.Errorf("read the current revision: %w", err)
 	}

@@ -55,6 +55,8 @@ type Set struct {
 
 	demand demand
 	meters Meters
+	// last is how things stood when a request last left its queue; nil: none has.
+	last *Dispatch
 }
 
 // Meters are what a Set measures: seats and executing requests in parts of the limit,
@@ -135,6 +137,7 @@ func (s *Set) Start(now time.Time, r *Request) Outcome {
 	if s.waiting == 0 && s.seatsInUse < s.limits.Seats && s.fits(r.Work.Seats()) {
 		s.begin(q)
 		r.queue = q
+		s.noteDispatch(q)
 		s.executeFrom(q, r)
 		return Executing
 	}
@@ -373,6 +376,7 @@ func (s *Set) dispatch() {
 			break
 		}
 		s.robin = index
+		s.noteDispatch(q)
 		s.dequeue(r)
 		r.Work.narrow(s.limits.Seats)
 		s.executeFrom(q, r)

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -35,8 +33,9 @@ type FeedConfig struct {
 	Prefix string
 	// Logger logs failures of the watch; nil discards.
 	Logger *slog.Logger
-	// Registerer registers the metrics of all caches; it may be nil.
-	Registerer prometheus.Registerer
+	// Metrics are those of all caches; it may be nil, and is shared by the feeds of a
+	// server.
+	Metrics *Metrics
 	// Idle is how long an unread cache is kept; 0 means DefaultIdle.
 	Idle time.Duration
 	// Pressed reports whether the process is short of memory: then an unread cache is
@@ -61,7 +60,7 @@ type Feed struct {
 	backend kv.Backend
 	prefix  string
 	log     *slog.Logger
-	metrics *metrics
+	metrics *Metrics
 	idle    time.Duration
 	pressed func() bool
 	limits  LogLimits
@@ -98,17 +97,19 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	if cfg.Prefix == "" {
 		errs = append(errs, errors.New("a Prefix is required"))
 	}
-	metrics, err := newMetrics(cfg.Registerer)
-	if err = errors.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cache feed: %w", err)
 	}
 	f := &Feed{
 		backend: cfg.Backend, prefix: keyPrefix(cfg.Prefix),
-		log: cfg.Logger, metrics: metrics, idle: cfg.Idle, pressed: cfg.Pressed, limits: cfg.Log.withDefaults(),
+		log: cfg.Logger, metrics: cfg.Metrics, idle: cfg.Idle, pressed: cfg.Pressed, limits: cfg.Log.withDefaults(),
 	}
 	f.dispatched.Store(stopped)
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.metrics == nil {
+		f.metrics, _ = NewMetrics(nil) // fails by registering only
 	}
 	if f.idle == 0 {
 		f.idle = DefaultIdle

@@ -415,7 +415,11 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
 	registry := prometheus.NewPedanticRegistry()
-	f.cacher = newCacher(t, f.store, startFeed(t, cache.FeedConfig{Backend: f.backend, Prefix: "/registry", Registerer: registry}))
+	metrics, err := cache.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.cacher = newCacher(t, f.store, startFeed(t, cache.FeedConfig{Backend: f.backend, Prefix: "/registry", Metrics: metrics}))
 	if got, err := registry.Gather(); err != nil || len(got) != 0 {
 		t.Errorf("metrics of caches that nobody read: %v, %v", got, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// metrics are those of all caches of a server, under kube-apiserver's names.
-type metrics struct {
+// Metrics are those of all caches of a server, under kube-apiserver's names.
+type Metrics struct {
 	stored          *prometheus.CounterVec
 	received        *prometheus.CounterVec
 	dispatched      *prometheus.CounterVec
@@ -24,14 +24,15 @@ type metrics struct {
 	returned        *prometheus.CounterVec
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+// NewMetrics registers the metrics of caches; registerer may be nil.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"group", "resource"}, labels...))
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"group", "resource"})
 	}
-	m := &metrics{
+	m := &Metrics{
 		stored:          counter("apiserver_storage_events_received_total", "[BETA] Number of etcd events received split by kind."),
 		received:        counter("apiserver_watch_cache_events_received_total", "[ALPHA] Counter of events received in watch cache broken by resource type."),
 		dispatched:      counter("apiserver_watch_cache_events_dispatched_total", "[ALPHA] Counter of events dispatched in watch cache broken by resource type."),
@@ -72,7 +73,7 @@ type report struct {
 	returned       prometheus.Counter
 }
 
-func (m *metrics) of(r schema.GroupResource) *report {
+func (m *Metrics) of(r schema.GroupResource) *report {
 	g, n := r.Group, r.Resource
 	return &report{
 		stored: m.stored.WithLabelValues(g, n), receivedTotal: m.received.WithLabelValues(g, n),

@@ -237,7 +237,7 @@ func count(t testing.TB, m *Metrics, status string) float64 {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	metrics, err := NewMetrics(registry)
+	metrics, err := NewMetrics(registry, "apiserver-a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			file := filepath.Join(b.TempDir(), "config")
 			write(b, file, header+rule("secrets", with))
-			metrics, err := NewMetrics(prometheus.NewRegistry())
+			metrics, err := NewMetrics(prometheus.NewRegistry(), "apiserver-a")
 			if err != nil {
 				b.Fatal(err)
 			}

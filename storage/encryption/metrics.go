@@ -1,12 +1,8 @@
 package encryption
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -28,9 +24,8 @@ type Metrics struct {
 	config     *configInfo
 }
 
-// NewMetrics registers the metrics.
-func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
-	server := serverID()
+// NewMetrics registers the metrics of the server with an identity.
+func NewMetrics(registerer prometheus.Registerer, server string) (*Metrics, error) {
 	plugins, err := kms.NewMetrics(registerer, server)
 	if err != nil {
 		return nil, err
@@ -58,17 +53,6 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		return nil, fmt.Errorf("register metrics of encryption: %w", err)
 	}
 	return m, nil
-}
-
-// serverID is the name of this machine's API server, as kube-apiserver's identity lease
-// has it.
-func serverID() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(host))
-	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
 func (m *Metrics) plugins() *kms.Metrics {

@@ -34,6 +34,8 @@ type Config struct {
 	// Feed watches Backend for caches. It may be shared by factories with
 	// different prefixes. nil: nothing is cached.
 	Feed *cache.Feed
+	// Overrides are where single resources are kept instead.
+	Overrides map[schema.GroupResource]Override
 	// Transformer returns what changes the values of a resource on their way to
 	// the backend; nil, or a nil Transformer, leaves them as they are.
 	Transformer func(schema.GroupResource) storage.Transformer
@@ -41,6 +43,12 @@ type Config struct {
 	Encodings *codec.Memory
 	// Metrics counts; it may be nil.
 	Metrics *storage.Metrics
+}
+
+// Override is a backend that keeps single resources.
+type Override struct {
+	Backend kv.Backend
+	Feed    *cache.Feed // as Config.Feed, of this backend
 }
 
 // Factory opens storage. It is safe for concurrent use.
@@ -58,6 +66,11 @@ func New(config Config) (*Factory, error) {
 	if config.Feed != nil && !config.Feed.Covers(config.Prefix) {
 		return nil, fmt.Errorf("storage factory: the Feed does not cover %s", config.Prefix)
 	}
+	for resource, o := range config.Overrides {
+		if o.Backend == nil || o.Feed != nil && !o.Feed.Covers(config.Prefix) {
+			return nil, fmt.Errorf("storage factory: the override of %s has no Backend, or a Feed that does not cover %s", resource, config.Prefix)
+		}
+	}
 	return &Factory{config}, nil
 }
 
@@ -68,16 +81,17 @@ func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
 	if spec.Kind.Memory != f.config.Encodings { // opened again, its records may be in use: then nothing is written
 		spec.Kind.Memory = f.config.Encodings
 	}
+	backend, feed := f.of(spec.Resource)
 	store, err := storage.New(storage.Config{
-		Backend: f.config.Backend, Prefix: f.config.Prefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
+		Backend: backend, Prefix: f.config.Prefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
 		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Transformer: f.transformer(spec.Resource), Metrics: f.config.Metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
 	var opened storage.Interface = store
-	if f.config.Feed != nil && !spec.Uncached {
-		if opened, err = cache.New(cache.Config{Store: store, Feed: f.config.Feed, IndexFields: spec.IndexFields}); err != nil {
+	if feed != nil && !spec.Uncached {
+		if opened, err = cache.New(cache.Config{Store: store, Feed: feed, IndexFields: spec.IndexFields}); err != nil {
 			return nil, err
 		}
 	}
@@ -85,6 +99,20 @@ func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
 		opened = storage.Observed(opened, spec.Observer)
 	}
 	return opened, nil
+}
+
+// of returns where a resource is kept.
+func (f *Factory) of(resource schema.GroupResource) (kv.Backend, *cache.Feed) {
+	if o, ok := f.config.Overrides[resource]; ok {
+		return o.Backend, o.Feed
+	}
+	return f.config.Backend, f.config.Feed
+}
+
+// Backend returns what keeps the objects of a resource.
+func (f *Factory) Backend(resource schema.GroupResource) kv.Backend {
+	backend, _ := f.of(resource)
+	return backend
 }
 
 func (f *Factory) transformer(resource schema.GroupResource) storage.Transformer {

@@ -209,6 +209,7 @@ func (f *faults) faults(ctx context.Context, rng *rand.Rand) []fault {
 		{"two members are stopped", does(leader.Stop, f.other(leader).Stop), does(leader.Restart, f.other(leader).Restart)},
 		{"connections break", does(follower.Disconnect), does(leader.Disconnect)},
 		{"a disk is full", leader.Fill, leader.Drain},
+		{"members are defragmented", leader.Defragment, f.other(leader).Defragment},
 		{"a disk is slow", func() error { return stutter(leader) }, does()},
 	}
 }

@@ -23,34 +23,34 @@ func V1() builtin.Group {
 	}
 	return builtin.Group{GroupVersion: admissionregistrationv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicy]{
-			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
+			Name: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true, Warnings: warnOfStatic[admissionregistrationv1.MutatingAdmissionPolicy],
 			Gate: feature.MutatingAdmissionPolicy, StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
 			Default: defaultMutatingPolicy, Permit: permitMutatingPolicy, Validate: validateMutatingPolicy, Expensive: true, Columns: mutatingPolicyColumns(), Also: mutatingAlso,
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingAdmissionPolicyBinding]{
-			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
+			Name: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true, Warnings: warnOfStatic[admissionregistrationv1.MutatingAdmissionPolicyBinding],
 			Gate: feature.MutatingAdmissionPolicy, StorageVersion: v1beta1, Generation: true, RequireResourceVersion: true,
 			Default: defaultMutatingBinding, Permit: permitMutatingBinding, Validate: validateMutatingBinding, Columns: mutatingBindingColumns(), Also: mutatingAlso,
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.MutatingWebhookConfiguration]{
-			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,
+			Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true, Warnings: warnOfStatic[admissionregistrationv1.MutatingWebhookConfiguration],
 			Generation: true, RequireResourceVersion: true,
 			Default: defaultMutatingWebhooks, Validate: validateMutatingWebhooks, Expensive: true, Columns: mutatingWebhookColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicy]{
-			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true,
+			Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Categories: extensions, AnyFinalizer: true, Warnings: warnOfStatic[admissionregistrationv1.ValidatingAdmissionPolicy],
 			Status: true, StatusKeeps: []string{"metadata"}, Generation: true, RequireResourceVersion: true,
 			Default: defaultValidatingPolicy, Prepare: prepareValidatingPolicy, PrepareUpdate: prepareValidatingPolicyUpdate,
 			Permit: permitValidatingPolicy, Validate: validateValidatingPolicy,
 			ValidateStatus: validateValidatingPolicyStatus, Expensive: true, Columns: validatingPolicyColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
-			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true,
+			Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions, AnyFinalizer: true, Warnings: warnOfStatic[admissionregistrationv1.ValidatingAdmissionPolicyBinding],
 			Generation: true, RequireResourceVersion: true,
 			Default: defaultValidatingBinding, Permit: permitValidatingBinding, Validate: validateValidatingBinding, Columns: validatingBindingColumns(),
 		}),
 		builtin.Resource(builtin.Row[admissionregistrationv1.ValidatingWebhookConfiguration]{
-			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true,
+			Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Categories: extensions, AnyFinalizer: true, Warnings: warnOfStatic[admissionregistrationv1.ValidatingWebhookConfiguration],
 			Generation: true, RequireResourceVersion: true,
 			Default: defaultValidatingWebhooks, Validate: validateValidatingWebhooks, Expensive: true, Columns: validatingWebhookColumns(),
 		}),

@@ -1,7 +1,6 @@
 package admissionregistration
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/cel/policy"
-	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -76,14 +74,6 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 	}
 	validateNotStatic(f, configuration.Name, old == nil)
 	validateHooks(f.Child("webhooks"), mutatingHooks(configuration.Webhooks), before)
-}
-
-// validateNotStatic refuses the names of configurations that files hold, of new objects.
-func validateNotStatic(f validation.Field, name string, isNew bool) {
-	const suffix = ".static.k8s.io"
-	if isNew && f.Enabled(feature.ManifestBasedAdmissionControlConfig) && strings.HasSuffix(name, suffix) {
-		f.Child("metadata").Child("name").Invalid(name, fmt.Sprintf("names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", suffix))
-	}
 }
 
 // validateHooks: what one of the stored webhooks may be like, all may.

@@ -56,7 +56,7 @@ func (c *compiler) compile(text, variable string, at *field.Path, allowed ...*ce
 		c.errs = append(c.errs, field.Invalid(at, text, why))
 		return nil
 	}
-	compiled, issues := c.environments[variable].Compile(text)
+	compiled, _, issues := environment.Compile(c.environments[variable], text, nil)
 	if issues.Err() != nil {
 		return invalid("compilation failed: " + issues.String())
 	}

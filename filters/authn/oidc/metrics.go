@@ -15,18 +15,18 @@ type Metrics struct {
 	lastFetch *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics.
-func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+// NewMetrics registers the metrics; identified is for those that tell servers apart.
+func NewMetrics(registerer, identified prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_authentication_jwt_authenticator_latency_seconds", Help: "Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"result", "jwt_issuer_hash"}),
 		lastFetch: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds", Help: "Timestamp of the last successful or failed JWKS fetch split by result, jwt issuer and api server identity for the JWT authenticator.",
+			Name: "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds", Help: "[ALPHA] Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt issuer for the JWT authenticator.",
 		}, []string{"result", "jwt_issuer_hash"}),
 	}
-	if err := errors.Join(registerer.Register(m.latency), registerer.Register(m.lastFetch)); err != nil {
+	if err := errors.Join(registerer.Register(m.latency), identified.Register(m.lastFetch)); err != nil {
 		return nil, fmt.Errorf("register metrics of OpenID Connect: %w", err)
 	}
 	return m, nil

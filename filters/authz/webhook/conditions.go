@@ -72,7 +72,7 @@ func newEnvironment() (*cel.Env, error) {
 }
 
 func compile(env *cel.Env, text string) (cel.Program, error) {
-	compiled, issues := env.Compile(text)
+	compiled, _, issues := environment.Compile(env, text, nil)
 	if issues.Err() != nil {
 		return nil, errors.New("compilation failed: " + issues.String())
 	}

@@ -244,6 +244,7 @@ func TestConditionsAreChecked(t *testing.T) {
 		"must evaluate to bool but got string":                      {"request.user"},
 		"undefined field 'nope'":                                    {"request.nope == ''"},
 		"undeclared reference to 'user'":                            {"user == ''"},
+		"types of the expression are nested too deeply":             {strings.Repeat("[", 200) + "request.user" + strings.Repeat("]", 200) + ".size() == 1"},
 		"matchConditions: Too many: 65: must have at most 64 items": make([]string, 65),
 	} {
 		if _, errs := NewConditions(texts, field.NewPath("matchConditions")); len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {

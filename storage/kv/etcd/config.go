@@ -19,6 +19,7 @@ const (
 	DefaultDialTimeout        = 5 * time.Second
 	DefaultCompactionInterval = 5 * time.Minute // kube-apiserver's
 	DefaultHealthPrefix       = "/registry"
+	DefaultClusterID          = "etcd-0"         // kube-apiserver's
 	DefaultLeaseReuse         = time.Minute      // kube-apiserver's
 	DefaultSizeInterval       = 30 * time.Second // kube-apiserver's
 )
@@ -58,11 +59,17 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.
 	Registerer prometheus.Registerer
+	// ClusterID tells this cluster's metrics from those of others that one server uses,
+	// in their label storage_cluster_id. "": etcd-0.
+	ClusterID string
 }
 
 func (c Config) withDefaults() Config {
 	if c.HealthPrefix == "" {
 		c.HealthPrefix = DefaultHealthPrefix
+	}
+	if c.ClusterID == "" {
+		c.ClusterID = DefaultClusterID
 	}
 	if c.DialTimeout == 0 {
 		c.DialTimeout = DefaultDialTimeout

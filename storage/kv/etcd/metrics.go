@@ -19,8 +19,13 @@ type metrics struct {
 	errors  *prometheus.CounterVec
 }
 
+// newMetrics registers the metrics of a store. Their label tells clusters apart that keep
+// different resources.
 func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 	const namespace, subsystem = "mainstay", "kv"
+	if r != nil {
+		r = prometheus.WrapRegistererWith(prometheus.Labels{"storage_cluster_id": s.config.ClusterID}, r)
+	}
 	m := &metrics{
 		registerer: r,
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -25,9 +25,8 @@ type sizeMetric struct {
 }
 
 func newSizeMetric(s *Store) *sizeMetric {
-	// The label tells clusters apart that keep different resources.
 	return &sizeMetric{store: s, desc: prometheus.NewDesc("apiserver_storage_size_bytes",
-		"[STABLE] Size of the storage database file physically allocated in bytes.", nil, prometheus.Labels{"storage_cluster_id": "etcd-0"})}
+		"[STABLE] Size of the storage database file physically allocated in bytes.", nil, nil)}
 }
 
 // Describe implements prometheus.Collector.

@@ -287,6 +287,18 @@ func (m *Member) alarm(action, alarm string) error {
 	return nil
 }
 
+// Defragment has the member write its database anew, which answers nobody meanwhile.
+func (m *Member) Defragment() error {
+	var answer struct{ Message string }
+	if err := m.maintain("defragment", "{}", &answer); err != nil {
+		return fmt.Errorf("defragment %s: %w", m.name, err)
+	}
+	if answer.Message != "" {
+		return fmt.Errorf("defragment %s: %s", m.name, answer.Message)
+	}
+	return nil
+}
+
 // Leads reports whether the member is the leader.
 func (m *Member) Leads() bool {
 	m.mu.Lock()
