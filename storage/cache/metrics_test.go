@@ -18,7 +18,11 @@ func TestForget(t *testing.T) {
 	}
 	defer backend.Close()
 	registry := prometheus.NewRegistry()
-	feed, err := NewFeed(FeedConfig{Backend: backend, Prefix: "/registry", Registerer: registry})
+	metrics, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, err := NewFeed(FeedConfig{Backend: backend, Prefix: "/registry", Metrics: metrics})
 	if err != nil {
 		t.Fatal(err)
 	}
