@@ -14,12 +14,17 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// countTimeout bounds how long objects are counted: the keys of some resources may be many.
-const countTimeout = time.Minute
+const (
+	// countTimeout bounds how long objects are counted: the keys of some resources may be many.
+	countTimeout = time.Minute
+	// firstCountWait is how long a scrape waits for the first count.
+	firstCountWait = time.Second
+)
 
 // objectMetrics are how many objects the open control planes of a host store. A scrape of
 // metrics reads what was counted last, and has them counted anew in the background if that
-// was an interval ago: no scrape waits, and a server that nobody looks at counts nothing.
+// was an interval ago: only the first scrape waits, for a short time, and a server that nobody
+// looks at counts nothing.
 type objectMetrics struct {
 	old, byResource *prometheus.Desc
 	mu              struct {
@@ -104,13 +109,28 @@ type objectCounts struct {
 // they were last counted, -1 where that could not be found out. They are counted anew if that
 // was some time ago. The map must not be changed.
 func (c *objectCounts) latest() map[schema.GroupResource]int64 {
+	known, counting := c.refresh()
+	if known != nil || counting == nil {
+		return known
+	}
+	select {
+	case <-counting:
+	case <-time.After(firstCountWait):
+	}
+	known, _ = c.refresh()
+	return known
+}
+
+// refresh returns the last count, nil where there is none, and begins another one if it is
+// old; counting is closed when the one under way is done.
+func (c *objectCounts) refresh() (known map[schema.GroupResource]int64, counting <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counting == nil && !c.closed && !time.Now().Before(c.until) {
 		c.counting = make(chan struct{})
 		go c.countAll() // wait waits for it
 	}
-	return c.known
+	return c.known, c.counting
 }
 
 // of returns how many objects of a resource there were when they were last counted; false where
