@@ -27,6 +27,7 @@ type watcher struct {
 // Watch implements upstream's Interface.
 func (s *Store) Watch(ctx context.Context, key string, opts upstream.ListOptions) (watch.Interface, error) {
 	namespace, options := s.options(key, opts)
+	options.Deadline, _ = ctx.Deadline()
 	ctx, cancel := context.WithCancel(ctx)
 	ours, err := s.objects.Watch(ctx, namespace, options)
 	if err != nil && ctx.Err() == nil {
