@@ -232,6 +232,9 @@ func TestPodSecurityOfNamespaces(t *testing.T) {
 	}
 	hosts := []*corev1.Pod{podNamed("b", onHostNetwork), podNamed("c", onHostNetwork), controlled("a", "1"), podNamed("good"), podNamed("z", onHostNetwork, onHostPort),
 		podNamed("exempt", onHostNetwork, ofClass("r"))}
+	for _, pod := range hosts {
+		pod.Namespace = "a"
+	}
 	const violate = `existing pods in namespace "a" violate the new PodSecurity enforce level "baseline:latest"`
 	tests := []struct {
 		name     string
@@ -250,9 +253,6 @@ func TestPodSecurityOfNamespaces(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			for _, pod := range tt.pods {
-				pod.Namespace = "a"
-			}
 			p := secured(tt.old, tt.pods...)
 			p.Config.Exemptions.RuntimeClasses = []string{"r"}
 			got := ask(t, p, relabelled(tt.old, tt.new))
