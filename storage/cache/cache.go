@@ -195,10 +195,15 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 	return st, nil
 }
 
-// newest returns the revision that a consistent read must have seen.
+// newest returns the revision that a consistent read must have seen. Reads that share a
+// point are lookups, for which the resource's own newest revision will do, where the
+// backend knows it: what clients write to others does not keep them waiting.
 func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
-	backend := c.store.Backend()
-	revision, err := rest.ReadPointFrom(ctx).Revision(backend, func() (int64, error) {
+	backend, point := c.store.Backend(), rest.ReadPointFrom(ctx)
+	if own, ok := backend.(kv.PrefixRevisioner); ok && point != nil {
+		return own.PrefixRevision(ctx, c.store.Prefix())
+	}
+	revision, err := point.Revision(backend, func() (int64, error) {
 		newest, err := backend.CurrentRevision(ctx)
 		return int64(newest), err
 	})

@@ -165,6 +165,14 @@ type Batch struct {
 	Revision Revision
 }
 
+// PrefixRevisioner is a Backend that no other process writes to, which therefore knows
+// how new a part of it is.
+type PrefixRevisioner interface {
+	// PrefixRevision returns a revision that no acknowledged commit of a key with a prefix,
+	// which ends with a slash, is newer than.
+	PrefixRevision(ctx context.Context, prefix string) (Revision, error)
+}
+
 // Watch is an open watch. Batches is closed when the watch ends; Err then
 // returns why: nil after the context's end or Stop, ErrCompacted, ErrClosed or
 // the backend's trouble otherwise. Events are complete and in order up to the

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxCounted is how many prefixes are counted at a time, maxRests how many
-	// ends of pages are remembered.
+	// maxCounted is how many prefixes are counted at a time, and of how many the
+	// newest revision is known, maxRests how many ends of pages are remembered.
 	maxCounted = 1024
 	maxRests   = 256
 )
@@ -19,13 +19,15 @@ const (
 // a page of a list costs what is on the page. It knows two things: the keys
 // under a prefix at the newest revision, followed from commit to commit once
 // they were counted; and how many keys come after a page that was read, which
-// the next page at the same revision takes up.
+// the next page at the same revision takes up. Along with the first goes what
+// revision the newest key under a prefix has.
 type counts struct {
 	mu sync.Mutex
 	// published is the Store's. It changes under mu alone, so that what is
 	// counted is true for it.
 	published *atomic.Int64
 	prefixes  map[string]*prefixCount
+	newest    map[string]kv.Revision
 	// rests is a ring, next the place of its oldest.
 	rests []rest
 	next  int
@@ -47,7 +49,7 @@ type rest struct {
 }
 
 func newCounts(published *atomic.Int64) counts {
-	return counts{published: published, prefixes: map[string]*prefixCount{}}
+	return counts{published: published, prefixes: map[string]*prefixCount{}, newest: map[string]kv.Revision{}}
 }
 
 // reset forgets everything, and publishes a revision.
@@ -55,6 +57,7 @@ func (c *counts) reset(published kv.Revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.prefixes)
+	clear(c.newest)
 	c.rests, c.next = nil, 0
 	c.published.Store(int64(published))
 }
@@ -64,29 +67,49 @@ func (c *counts) publish(events []kv.Event, published kv.Revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.published.Store(int64(published))
-	if len(c.prefixes) == 0 {
+	if len(c.prefixes) == 0 && len(c.newest) == 0 {
 		return
 	}
 	for i := range events {
-		ev := &events[i]
-		switch {
-		case ev.Deleted:
-			c.addLocked(ev.Key, -1)
-		case ev.Prev == nil:
-			c.addLocked(ev.Key, 1)
+		c.addLocked(&events[i])
+	}
+}
+
+func (c *counts) addLocked(ev *kv.Event) {
+	n := int64(0)
+	switch {
+	case ev.Deleted:
+		n = -1
+	case ev.Prev == nil:
+		n = 1
+	}
+	for i := range len(ev.Key) {
+		if ev.Key[i] != '/' {
+			continue
+		}
+		prefix := ev.Key[:i+1]
+		if p := c.prefixes[prefix]; p != nil {
+			p.n += n
+		}
+		if _, asked := c.newest[prefix]; asked {
+			c.newest[prefix] = ev.Revision
 		}
 	}
 }
 
-func (c *counts) addLocked(key string, n int64) {
-	for i := range len(key) {
-		if key[i] != '/' {
-			continue
-		}
-		if p := c.prefixes[key[:i+1]]; p != nil {
-			p.n += n
-		}
+// newestOf returns the revision of the newest commit under a prefix, or a newer one that is
+// published, as it does when it is first asked.
+func (c *counts) newestOf(prefix string) kv.Revision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if newest, ok := c.newest[prefix]; ok {
+		return newest
 	}
+	published := kv.Revision(c.published.Load())
+	if len(c.newest) < maxCounted {
+		c.newest[prefix] = published
+	}
+	return published
 }
 
 // counting is the count of one range, while that is read.

@@ -123,7 +123,10 @@ type Store struct {
 	tasks  sync.WaitGroup
 }
 
-var _ kv.Backend = (*Store)(nil)
+var (
+	_ kv.Backend          = (*Store)(nil)
+	_ kv.PrefixRevisioner = (*Store)(nil)
+)
 
 // Open opens the store in cfg.Dir, or makes one. A store that is there opens on a
 // full disk, too: reads are served, and writes are taken as soon as there is
@@ -257,6 +260,14 @@ func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
 		return 0, err
 	}
 	return kv.Revision(s.published.Load()), nil
+}
+
+// PrefixRevision implements kv.PrefixRevisioner.
+func (s *Store) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
+	if err := s.alive(ctx); err != nil {
+		return 0, err
+	}
+	return s.counts.newestOf(prefix), nil
 }
 
 // RequestProgress implements kv.Backend.
