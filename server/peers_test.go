@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,7 +86,7 @@ func TestPeers(t *testing.T) {
 			t.Errorf("what no server has: %d", code)
 		}
 	}
-	if code, _ := without.withHeader(t, betaPolicies, "X-Kubernetes-Peer-Proxied", "true"); code != 404 {
+	if code, _ := fetch(t, without.admin, without.URL+betaPolicies, "X-Kubernetes-Peer-Proxied", "true"); code != 404 {
 		t.Errorf("what was sent on once is sent on: %d", code)
 	}
 	if code, _ := with.do(t, "GET", "/apis/coordination.k8s.io/v1beta1/leasecandidates", ""); code != 404 {
@@ -112,7 +110,7 @@ func TestPeerDiscovery(t *testing.T) {
 	t.Parallel()
 	_, without := startPeers(t)
 	has := func(profile string) bool {
-		_, body := without.withHeader(t, "/apis", "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"+profile)
+		_, body := fetch(t, without.admin, without.URL+"/apis", "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"+profile)
 		var list apidiscovery.APIGroupDiscoveryList
 		if err := json.Unmarshal([]byte(body), &list); err != nil {
 			t.Fatal(err)
@@ -155,24 +153,4 @@ func TestPeerFlags(t *testing.T) {
 			t.Errorf("%q is not what is wrong: %v", want, err)
 		}
 	}
-}
-
-// withHeader gets a path with a header.
-func (r *running) withHeader(t *testing.T, path, name, value string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set(name, value)
-	resp, err := r.admin.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
 }

@@ -215,8 +215,8 @@ type Backend interface {
 	CurrentRevision(ctx context.Context) (Revision, error)
 
 	// RequestProgress makes every open watch of this backend deliver, soon, a
-	// batch whose Revision is at least the newest revision as of the call.
-	// Backends whose watches always follow at once need do nothing.
+	// batch whose Revision is at least the newest revision as of the call. Without
+	// it, one that has no events need not say how far it is.
 	RequestProgress(ctx context.Context) error
 
 	// Compact forgets history before a revision: values replaced or deleted at

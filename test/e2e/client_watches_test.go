@@ -90,6 +90,21 @@ func (c *clients) now(t *testing.T) string {
 	return must[*corev1.ConfigMapList](t)(c.maps.List(t.Context(), metav1.ListOptions{Limit: 1})).ResourceVersion
 }
 
+// retryWatcher watches all ConfigMaps from now on, across broken connections, until the test ends.
+func (c *clients) retryWatcher(t *testing.T) *watchtools.RetryWatcher {
+	t.Helper()
+	w, err := watchtools.NewRetryWatcherWithContext(t.Context(), c.now(t), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return c.maps.Watch(ctx, options)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return w
+}
+
 func watchOrder(t *testing.T, c *clients) {
 	w := c.watchMaps(t, metav1.ListOptions{ResourceVersion: c.now(t)})
 	var want []string

@@ -12,10 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"mainstay.dev/mainstay/test/testserver"
 )
@@ -26,15 +23,7 @@ func TestWatchesResumeAfterRestart(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
 	c := newClients(t, srv.RESTConfig())
-	retrying, err := watchtools.NewRetryWatcherWithContext(t.Context(), c.now(t), &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return c.maps.Watch(ctx, options)
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(retrying.Stop)
+	retrying := c.retryWatcher(t)
 	var want []string
 	for round := range 3 {
 		for i := range 10 {

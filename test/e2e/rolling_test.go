@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"mainstay.dev/mainstay/storage/kv/etcdtest"
 	"mainstay.dev/mainstay/test/testserver"
@@ -216,15 +215,7 @@ func (w *rollingWork) awaitProgress(t *testing.T, ctx context.Context) {
 // but for deletions, in order.
 func followAll(t *testing.T, c *clients) func(revision string) []*watch.Event {
 	t.Helper()
-	w, err := watchtools.NewRetryWatcherWithContext(t.Context(), c.now(t), &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return c.maps.Watch(ctx, options)
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.Stop)
+	w := c.retryWatcher(t)
 	return func(revision string) []*watch.Event {
 		t.Helper()
 		var all []*watch.Event
