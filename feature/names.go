@@ -34,6 +34,7 @@ const (
 	DeclarativeValidationBeta                      Gate = "DeclarativeValidationBeta"
 	DeploymentReplicaSetTerminatingReplicas        Gate = "DeploymentReplicaSetTerminatingReplicas"
 	EmptyDirVolumeMode                             Gate = "EmptyDirVolumeMode"
+	EtcdRangeStream                                Gate = "EtcdRangeStream"
 	EvictionRequestAPI                             Gate = "EvictionRequestAPI"
 	ExcludeAdmissionWebhookVirtualResources        Gate = "ExcludeAdmissionWebhookVirtualResources"
 	ExtendWebSocketsToKubelet                      Gate = "ExtendWebSocketsToKubelet"

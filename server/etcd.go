@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/storage/kv"
 	"mainstay.dev/mainstay/storage/kv/etcd"
 )
@@ -25,6 +26,7 @@ func (c Config) etcdConfig() etcd.Config {
 		CompactionInterval: c.EtcdCompactionInterval,
 		LeaseReuse:         c.EtcdLeaseReuse,
 		SizeInterval:       c.EtcdSizeInterval,
+		NoRangeStream:      !c.Gates().Enabled(feature.EtcdRangeStream),
 	}
 }
 

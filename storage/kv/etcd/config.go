@@ -55,6 +55,8 @@ type Config struct {
 	// SizeInterval is for how long the size of etcd's database, a metric, is taken to
 	// be what it was. 0: 30s; less: it is not asked for.
 	SizeInterval time.Duration
+	// NoRangeStream has large ranges read in pages, though etcd could stream them.
+	NoRangeStream bool
 	// Logger receives what an operator should know; nil discards.
 	Logger *slog.Logger
 	// Registerer is given the store's metrics; it may be nil.

@@ -12,7 +12,7 @@
 //   - call: how long a request may take, when it is repeated, what its error is
 //     called.
 //   - revision: the newest revision, asked for once by all who wait for it.
-//   - read, commit: ranges in pages of one revision; compare-and-put.
+//   - read, stream, commit: ranges of one revision, in pages or streamed; compare-and-put.
 //   - lease: keys that expire about together share a lease.
 //   - watch, source: a watch is a bounded queue in front of one of etcd's; one
 //     that has no receiver is closed and taken up again from history.

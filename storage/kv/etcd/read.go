@@ -12,7 +12,7 @@ import (
 )
 
 // A range is read in pages: the first of firstPage keys, the others of about
-// pageBytes, as the keys before them were.
+// pageBytes, as the keys before them were, unless etcd streams what follows the first.
 const (
 	firstPage = 500
 	maxPage   = 10000
@@ -150,8 +150,16 @@ func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 		if !res.More || n == req.Limit {
 			return res, nil
 		}
+		if s.mayStream(req) {
+			switch streamed, err := s.stream(ctx, req.End, &res); {
+			case err != nil:
+				return kv.RangeResult{}, err
+			case streamed:
+				return res, nil
+			}
+		}
 		page = min(max(pageBytes/(bytes/n+1), 1), maxPage)
-		start = res.Entries[n-1].Key + "\x00"
+		start = after(&res)
 	}
 }
 

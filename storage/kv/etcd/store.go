@@ -57,6 +57,8 @@ type Store struct {
 	// failing is when requests began to fail, in Unix nanoseconds; 0 when the
 	// last one was answered.
 	failing atomic.Int64
+	// streamless is until when no RangeStream is asked for, in Unix nanoseconds.
+	streamless atomic.Int64
 	// full is true since etcd refused a write for want of space.
 	full atomic.Bool
 	// alarm is what etcd's alarms mean, nil while there are none, and alarmsAt when that

@@ -40,42 +40,6 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestPages: what does not fit in one answer is read at one revision.
-func TestPages(t *testing.T) {
-	t.Parallel()
-	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
-	const n = 1700
-	value := bytes.Repeat([]byte("v"), 10_000) // the first page has 5 MB
-	for i := 0; i < n; {
-		var ops []kv.Op
-		for range 100 {
-			ops = append(ops, kv.Op{Key: fmt.Sprintf("/a/%05d", i), Value: value})
-			i++
-		}
-		if _, err := s.Commit(t.Context(), ops...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, limit := range []int{0, 1, firstPage, firstPage + 1, n - 1, n, n + 1} {
-		res, err := s.Range(t.Context(), kv.RangeRequest{Start: "/a/", End: "/a0", Limit: limit})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := n
-		if limit > 0 {
-			want = min(limit, n)
-		}
-		if len(res.Entries) != want || res.Count != n || res.More != (want < n) {
-			t.Errorf("limit %d: %d entries, more %t, count %d", limit, len(res.Entries), res.More, res.Count)
-		}
-		for i, e := range res.Entries {
-			if e.Key != fmt.Sprintf("/a/%05d", i) {
-				t.Fatalf("limit %d: entry %d is %s", limit, i, e.Key)
-			}
-		}
-	}
-}
-
 // TestLeases: keys that expire about together share a lease, and no more than a
 // thousand of them.
 func TestLeases(t *testing.T) {
