@@ -28,6 +28,7 @@ import (
 	"mainstay.dev/mainstay/filters/authz"
 	"mainstay.dev/mainstay/flowcontrol"
 	"mainstay.dev/mainstay/memory"
+	"mainstay.dev/mainstay/processor"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/serviceaccount"
@@ -58,6 +59,8 @@ type Env struct {
 	Encodings *codec.Memory
 	// Memory bounds what large requests hold; nil sets no bound.
 	Memory *memory.Budget
+	// Turns are the turns of requests at the processors; nil: none needs one.
+	Turns *processor.Turns
 	// TypeConverter is that of built-in kinds.
 	TypeConverter managedfields.TypeConverter
 	// Limiter limits how many validations that take milliseconds run at a time;

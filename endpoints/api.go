@@ -4,8 +4,8 @@
 // (package route); what may be done with it is the storage's affair.
 //
 // Imports: admission, authorizer, codec, codec/jsonpatch, codec/jsontext,
-// endpoints/apply, endpoints/mergepatch, endpoints/strategic, memory, request,
-// rest, simulation, telemetry.
+// endpoints/apply, endpoints/mergepatch, endpoints/strategic, memory, processor,
+// request, rest, simulation, telemetry.
 package endpoints
 
 import (
@@ -25,6 +25,7 @@ import (
 	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/endpoints/apply"
 	"mainstay.dev/mainstay/memory"
+	"mainstay.dev/mainstay/processor"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/simulation"
@@ -55,6 +56,8 @@ type Config struct {
 	MaxBodyBytes int64
 	// Memory bounds what large bodies take together; nil: it is not bounded.
 	Memory *memory.Budget
+	// Turns are the turns of requests that compute much; nil: none needs one.
+	Turns *processor.Turns
 	// MinWatchTimeout is how long a watch without timeoutSeconds lasts at
 	// least; it ends between once and twice that. 0 means 30 minutes.
 	MinWatchTimeout time.Duration
@@ -104,19 +107,26 @@ type call struct {
 	r *http.Request
 	// held is the memory that the request's body takes.
 	held memory.Hold
+	// turn is that of a request that changes something, once its body has been read, and
+	// of a list that is long; it is not kept while something is sent.
+	turn *processor.Turn
 }
 
 // Serve answers a request for a resource of the catalogue.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := a.newCall(w, r, resource)
 	defer c.held.Release()
+	defer c.turn.End()
 	if err := c.answer(); err != nil {
 		a.WriteError(w, r, err)
 	}
 }
 
 func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Resource) *call {
-	return &call{operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer}, w: w, r: r, held: a.config.Memory.Hold()}
+	return &call{
+		operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer},
+		w:         w, r: r, held: a.config.Memory.Hold(), turn: request.Turn(r.Context()),
+	}
 }
 
 // WriteNotFound answers a request for a resource that nobody serves.

@@ -13,11 +13,13 @@ import (
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/memory"
+	"mainstay.dev/mainstay/processor"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/telemetry"
 )
 
-// readBody reads a request's body up to the limit.
+// readBody reads a request's body up to the limit, and waits for the turn of what is to
+// be done with it.
 func (c *call) readBody() ([]byte, error) {
 	limit := c.api.config.MaxBodyBytes
 	if c.r.ContentLength > limit {
@@ -35,6 +37,7 @@ func (c *call) readBody() ([]byte, error) {
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
 	}
+	c.api.config.Turns.Begin(c.turn, processor.Change)
 	return body, nil
 }
 

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -8,11 +9,16 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
+
+	"mainstay.dev/mainstay/processor"
 )
 
 // gzipThreshold is the size from which a body is compressed for clients that
 // accept it: below, it costs more than it saves (KEP-156).
 const gzipThreshold = 128 << 10
+
+// gzipPiece is how much is compressed before others may have the turn.
+const gzipPiece = 32 << 10
 
 // unknownLength is the length of a body that is not known before its end.
 const unknownLength = -1
@@ -24,6 +30,8 @@ const unknownLength = -1
 type bodyWriter struct {
 	w http.ResponseWriter
 	r *http.Request
+	// turn is the request's, which it does not keep while it sends; nil: it has none.
+	turn *processor.Turn
 	// mediaType and code go to the head of the response; they are left to
 	// whoever set them where empty.
 	mediaType string
@@ -32,6 +40,7 @@ type bodyWriter struct {
 	length  int
 	started bool
 	zip     *gzip.Writer // nil without compression
+	zipped  bytes.Buffer // what zip has made and is not sent yet
 	// audit collects the body; nil: nobody records it.
 	audit *auditedBody
 }
@@ -44,7 +53,7 @@ func (o *bodyWriter) start() {
 		h.Set("Content-Encoding", "gzip")
 		h.Add("Vary", "Accept-Encoding")
 		o.zip = gzipPool.Get().(*gzip.Writer)
-		o.zip.Reset(o.w)
+		o.zip.Reset(&o.zipped)
 	case o.length >= 0:
 		h.Set("Content-Length", strconv.Itoa(o.length))
 	}
@@ -62,13 +71,34 @@ func (o *bodyWriter) write(b []byte) error {
 		o.start()
 	}
 	o.audit.write(b)
-	var err error
-	if o.zip != nil {
-		_, err = o.zip.Write(b)
-	} else {
-		_, err = o.w.Write(b)
+	if o.zip == nil {
+		return o.send(b)
 	}
+	for len(b) > 0 {
+		piece := b[:min(len(b), gzipPiece)]
+		b = b[len(piece):]
+		if _, err := o.zip.Write(piece); err != nil {
+			return err
+		}
+		o.turn.GiveWay()
+	}
+	return o.sendZipped()
+}
+
+// send sends bytes as they are. Others have the turn meanwhile.
+func (o *bodyWriter) send(b []byte) error {
+	o.turn.End()
+	_, err := o.w.Write(b)
 	return err
+}
+
+// sendZipped sends what has been compressed.
+func (o *bodyWriter) sendZipped() error {
+	defer o.zipped.Reset()
+	if o.zipped.Len() == 0 {
+		return nil
+	}
+	return o.send(o.zipped.Bytes())
 }
 
 // finish writes the last piece.
@@ -80,10 +110,13 @@ func (o *bodyWriter) finish(b []byte) error {
 		return err
 	}
 	o.audit.end()
-	if o.zip != nil {
-		return o.zip.Close()
+	if o.zip == nil {
+		return nil
 	}
-	return nil
+	if err := o.zip.Close(); err != nil {
+		return err
+	}
+	return o.sendZipped()
 }
 
 // fail returns an error for the client, or, where it can no longer be told,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"net/http"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/processor"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/telemetry"
@@ -57,6 +59,7 @@ func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List,
 // is never held as a whole, however long it is. A page is gathered first, as
 // what follows it stands at its beginning.
 func (c *call) respondList(t target, list *rest.List, page bool) error {
+	list.Items = c.inTurns(list.Items)
 	switch t.view {
 	case table:
 		return c.respondTable(t, list)
@@ -74,7 +77,7 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 			c.auditList(list, records)
 			return c.respondProtobufList(t, list, records)
 		}
-		list.Items = each(records)
+		list.Items = c.inTurns(each(records))
 	}
 	if t.media == codec.YAML || t.pretty {
 		return c.respondWholeList(t, list)
@@ -119,6 +122,30 @@ func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
 			}
 		}
 	}
+}
+
+// fewItems are as many as a list may have that needs no turn.
+const fewItems = 32
+
+// inTurns has a request have its turn while it goes through many items.
+func (c *call) inTurns(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+	return func(yield func(*codec.Record, error) bool) {
+		n := 0
+		for record, err := range items {
+			if n++; n > fewItems {
+				c.takeTurn()
+			}
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+}
+
+// takeTurn waits for the turn of what is long, or gives way if it lasts.
+func (c *call) takeTurn() {
+	c.api.config.Turns.Begin(c.turn, processor.Bulk)
+	c.turn.GiveWay()
 }
 
 // listMeta is what a list says of itself.
@@ -188,7 +215,7 @@ func (c *call) streamJSONList(list *rest.List) error {
 	if err != nil {
 		return err
 	}
-	out := &bodyWriter{w: c.w, r: c.r, mediaType: codec.JSONType, code: http.StatusOK, length: unknownLength, audit: newAuditedBody(c.r)}
+	out := &bodyWriter{w: c.w, r: c.r, turn: c.turn, mediaType: codec.JSONType, code: http.StatusOK, length: unknownLength, audit: newAuditedBody(c.r)}
 	defer out.release()
 	items := newItemWriter(c.resource.Version)
 	for record, err := range list.Items {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 )
 
 // writeBody sends a body that is complete, pretty or compressed where that is
@@ -21,7 +22,7 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 			body = buf.Bytes()
 		}
 	}
-	out := bodyWriter{w: w, r: r, mediaType: t.media.String(), code: code, length: len(body)}
+	out := bodyWriter{w: w, r: r, turn: request.Turn(r.Context()), mediaType: t.media.String(), code: code, length: len(body)}
 	defer out.release()
 	_ = out.finish(body) // a client that went away cannot be told
 }

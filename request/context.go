@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"mainstay.dev/mainstay/processor"
 )
 
 // User is the authenticated user of a request.
@@ -62,6 +64,7 @@ type scope struct {
 	warnings         Warnings
 	audit            *Audit     // nil: nothing is recorded
 	visibility       Visibility // nil: nothing is limited
+	turn             processor.Turn
 }
 
 type scopeKey struct{}
@@ -148,6 +151,14 @@ func SetQueueWait(ctx context.Context, waited time.Duration) {
 	if s := from(ctx); s != nil {
 		s.queueWait = waited
 	}
+}
+
+// Turn returns the request's turn at the processors; nil outside a request.
+func Turn(ctx context.Context) *processor.Turn {
+	if s := from(ctx); s != nil {
+		return &s.turn
+	}
+	return nil
 }
 
 // SetOriginal records the request as the listener made it, which it keeps until

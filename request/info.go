@@ -2,7 +2,7 @@
 // from its path and method, the user who sent it, and how both travel in a
 // context. It decides nothing and answers nothing.
 //
-// Imports: nothing of ours.
+// Imports: processor.
 package request
 
 import (

@@ -12,6 +12,7 @@ import (
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/match"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/storage/reflector"
 )
 
@@ -66,6 +67,7 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 
 // judgeAll asks all at the same time.
 func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, calls []*reviewCall) error {
+	defer request.Turn(ctx).Pause().Resume() // until all have answered
 	group, ctx := errgroup.WithContext(ctx)
 	for i, q := range calls {
 		group.Go(func() error { return p.judge(ctx, a, q, i) })

@@ -55,7 +55,8 @@ func rooms() []room {
 		{path: "telemetry", floor: 0, beside: []string{"request"}},
 		{path: "codec", floor: 0},
 		{path: "memory", floor: 0},
-		{path: "request", floor: 0},
+		{path: "request", floor: 0, beside: []string{"processor"}}, // the request's turn
+		{path: "processor", floor: 0},
 		{path: "authorizer", floor: 0, beside: []string{"request"}},
 		{path: "audit", floor: 0, beside: []string{"authorizer", "egress"}},
 		{path: "egress", floor: 0},

@@ -39,6 +39,17 @@ func (l *latencies) reset() {
 	clear(l.taken)
 }
 
+// quantile is how long a share of the requests took at most.
+func (l *latencies) quantile(name string, share float64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := slices.Sorted(slices.Values(l.taken[name]))
+	if len(all) == 0 {
+		return 0
+	}
+	return all[int(share*float64(len(all)-1))]
+}
+
 // print writes a table of quantiles.
 func (l *latencies) print() {
 	l.mu.Lock()

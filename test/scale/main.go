@@ -7,6 +7,7 @@
 //	scale namespaces --binary=mainstay   # many namespaces made and deleted
 //	scale emptying --binary=mainstay     # a namespace with many objects of many kinds deleted
 //	scale nodes --binary=mainstay        # kubelets, a scheduler and controllers of many nodes
+//	scale fairness --binary=mainstay     # gets while others list and create as much as they can
 //
 // What fill writes goes past the API, in the API's own keys and encodings: definitions are as they would be after a
 // server has accepted and established them. The other commands start the server they are given, are its clients, and
@@ -42,6 +43,7 @@ func run(ctx context.Context, args []string) error {
 		"namespaces":  namespacesCommand,
 		"emptying":    emptyingCommand,
 		"nodes":       nodesCommand,
+		"fairness":    fairnessCommand,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return errors.New("give one of the commands that `go doc ./test/scale` lists")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -25,6 +26,8 @@ type server struct {
 	binary, dir string
 	port        int
 	flags       []string
+	// under is the command, with its arguments, that runs the server as one of its own; nil: none.
+	under []string
 
 	cmd *exec.Cmd
 	// away counts beginnings and ends of restarts: it is odd while there is no server.
@@ -53,8 +56,8 @@ func (s *server) start(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("open the server's log: %w", err)
 	}
 	defer log.Close()
-	args := append([]string{"serve", "--data-dir=" + s.dir, "--secure-port=" + strconv.Itoa(s.port)}, s.flags...)
-	s.cmd = exec.Command(s.binary, args...)
+	args := slices.Concat(s.under, []string{s.binary, "serve", "--data-dir=" + s.dir, "--secure-port=" + strconv.Itoa(s.port)}, s.flags)
+	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start the server: %w", err)

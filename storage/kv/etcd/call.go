@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -53,6 +54,7 @@ func repeatWrite(err error, sent bool) bool {
 // must pass the options on if it can: without them a write is not repeated. An
 // error is one of kv's where there is one for it.
 func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
+	defer request.Turn(ctx).Pause().Resume()
 	began := time.Now()
 	defer func() { s.metrics.observe(a.name, began, err) }()
 	all, cancel := context.WithTimeout(ctx, a.timeout)

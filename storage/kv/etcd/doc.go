@@ -21,5 +21,5 @@
 //     both known to this process only.
 //   - snapshot: a copy in etcd's own format.
 //
-// Imports: storage/kv, storage/kv/history.
+// Imports: request, storage/kv, storage/kv/history.
 package etcd

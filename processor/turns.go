@@ -1,0 +1,274 @@
+package processor
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// slice is how long a turn lasts before it gives way, and how seldom the network is
+	// looked at: what a request waits that needs no turn.
+	slice = 200 * time.Microsecond
+	// patience is how long nobody may get a turn while somebody waits. Then those that
+	// have one are not waited for any longer.
+	patience = 10 * time.Millisecond
+)
+
+// Kind is what a turn is for.
+type Kind int
+
+// Kinds of turns. Each has its own queue.
+const (
+	// Bulk is the making and sending of much: large lists. There is a turn less than
+	// there are processors, but one at least.
+	Bulk Kind = iota
+	// Change is what a request that changes something computes. There are as many as
+	// processors.
+	Change
+	kinds
+)
+
+// Turns hands out turns, in the order in which they were asked for. A nil *Turns gives
+// everyone one at once. It is safe for concurrent use.
+type Turns struct {
+	began      time.Time // of the clock that the times here are by
+	processors atomic.Int64
+	held       atomic.Int64 // turns of all kinds
+	breath     breath
+	queues     [kinds]queue
+}
+
+// New returns turns for as many processors as Go uses.
+func New() *Turns {
+	s := &Turns{began: time.Now()}
+	for i := range s.queues {
+		s.queues[i].turns, s.queues[i].kind = s, Kind(i)
+	}
+	s.count()
+	return s
+}
+
+// count counts the processors anew: Go follows the limits of a container.
+func (s *Turns) count() { s.processors.Store(int64(runtime.GOMAXPROCS(0))) }
+
+func (s *Turns) clock() time.Duration { return time.Since(s.began) }
+
+// busy reports whether turns may keep every processor from looking at the network.
+func (s *Turns) busy() bool { return s.held.Load() >= s.processors.Load() }
+
+// Close ends the use of the network's poller. Nobody may have or get a turn afterwards.
+func (s *Turns) Close() error {
+	if s == nil {
+		return nil
+	}
+	return s.breath.close()
+}
+
+// queue is the turns of one kind.
+type queue struct {
+	turns   *Turns
+	kind    Kind
+	waiting atomic.Int64 // how many wait
+
+	mu       sync.Mutex // guards what follows, and the state of turns
+	held     []*Turn
+	resuming []*Turn // these wait to go on with what they have begun, and come first
+	starting []*Turn
+	given    uint64 // how many there were
+	watched  bool   // there will be a call of look
+	seen     uint64 // given, at the last call of look
+}
+
+// limit is how many turns there are.
+func (q *queue) limit() int {
+	n := int(q.turns.processors.Load())
+	if q.kind == Bulk {
+		n--
+	}
+	return max(1, n)
+}
+
+// state is what a turn is in.
+type state int
+
+const (
+	idle state = iota
+	waiting
+	held
+)
+
+// Turn is what one request, or one connection, has of the processors. The zero value has
+// none. All methods may be called of nil, and concurrently; but only one goroutine at a
+// time may wait for a turn.
+type Turn struct {
+	queue *queue // nil: never began
+	// Guarded by queue.mu.
+	state state
+	since time.Duration // when it was given; read by its holder alone
+	come  chan struct{} // made when it is first waited for
+}
+
+// Begin waits until it is the turn's turn. It does nothing if that has come already. A turn
+// stays of the kind that it was first begun as.
+func (s *Turns) Begin(t *Turn, kind Kind) {
+	if s == nil || t == nil {
+		return
+	}
+	if t.queue == nil {
+		t.queue = &s.queues[kind]
+	}
+	t.begin(false)
+}
+
+// begin waits for a turn. resumes says that it goes on with what has been begun.
+func (t *Turn) begin(resumes bool) {
+	q := t.queue
+	q.mu.Lock()
+	switch {
+	case t.state != idle:
+		q.mu.Unlock()
+		return
+	case len(q.held) < q.limit() && q.waiting.Load() == 0:
+		q.giveLocked(t)
+		q.mu.Unlock()
+	default:
+		q.waitLocked(t, resumes)
+		q.mu.Unlock()
+		<-t.come
+	}
+	t.settle()
+}
+
+// settle begins the time of a turn, after a look at the network if that is due.
+func (t *Turn) settle() {
+	s := t.queue.turns
+	t.since = s.clock()
+	if s.busy() && s.breath.take(t.since) {
+		t.since = s.clock()
+	}
+}
+
+func (q *queue) giveLocked(t *Turn) {
+	t.state = held
+	q.held = append(q.held, t)
+	q.given++
+	q.turns.held.Add(1)
+}
+
+// waitLocked has a turn wait for its channel.
+func (q *queue) waitLocked(t *Turn, resumes bool) {
+	t.state = waiting
+	if t.come == nil {
+		t.come = make(chan struct{}, 1)
+	}
+	if resumes {
+		q.resuming = append(q.resuming, t)
+	} else {
+		q.starting = append(q.starting, t)
+	}
+	q.waiting.Add(1)
+	if !q.watched {
+		q.watched, q.seen = true, q.given
+		q.turns.count()
+		time.AfterFunc(patience, q.look)
+	}
+}
+
+// nextLocked gives turns that are free to those that wait.
+func (q *queue) nextLocked() {
+	for limit := q.limit(); len(q.held) < limit && q.waiting.Load() > 0; {
+		line := &q.starting
+		if len(q.resuming) > 0 {
+			line = &q.resuming
+		}
+		t := (*line)[0]
+		(*line)[0] = nil
+		if *line = (*line)[1:]; len(*line) == 0 {
+			*line = nil // what was used of it is free
+		}
+		q.waiting.Add(-1)
+		q.giveLocked(t)
+		t.come <- struct{}{}
+	}
+}
+
+// look sees to it that turns go on: those of turns that are not given back in time are
+// given to others.
+func (q *queue) look() {
+	q.turns.count()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting.Load() == 0 {
+		q.watched = false
+		return
+	}
+	if q.given == q.seen {
+		for _, t := range q.held {
+			q.forgetLocked(t)
+		}
+		clear(q.held)
+		q.held = q.held[:0]
+	}
+	q.nextLocked()
+	q.seen = q.given
+	time.AfterFunc(patience, q.look)
+}
+
+// forgetLocked ends a turn, but for its place among those that are held.
+func (q *queue) forgetLocked(t *Turn) {
+	t.state = idle
+	q.turns.held.Add(-1)
+}
+
+// End gives the turn back. It does nothing if there is none to give back.
+func (t *Turn) End() { t.Pause() }
+
+// Pause gives the turn back while something is waited for, and returns it; nil if there was
+// none:
+//
+//	defer turn.Pause().Resume()
+func (t *Turn) Pause() *Turn {
+	if t == nil || t.queue == nil {
+		return nil
+	}
+	q := t.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.state != held {
+		return nil
+	}
+	q.forgetLocked(t)
+	i := slices.Index(q.held, t)
+	q.held = slices.Delete(q.held, i, i+1)
+	q.nextLocked()
+	return t
+}
+
+// Resume waits for the turn that was given back by Pause. Those that resume come before
+// those that begin: what was begun is to be done.
+func (t *Turn) Resume() {
+	if t != nil {
+		t.begin(true)
+	}
+}
+
+// GiveWay lets others go first, if some wait and the turn has lasted for a while. It is for
+// the holder, between two pieces of its work.
+func (t *Turn) GiveWay() {
+	if t == nil || t.queue == nil {
+		return
+	}
+	q := t.queue
+	if q.waiting.Load() == 0 && !q.turns.busy() || q.turns.clock()-t.since < slice {
+		return
+	}
+	if q.waiting.Load() == 0 {
+		t.settle()
+		return
+	}
+	t.End()
+	t.begin(false)
+}

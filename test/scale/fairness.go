@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// fairness is the experiment of `scale fairness`: how long one client's gets take while others have the server do as
+// much as it can. Server and clients have a core each.
+type fairness struct {
+	binary, dir, options    string
+	serverCore, clientCore  string
+	pods, clients, creates  int
+	length                  time.Duration
+	bursts                  int
+	kubeconfig, bulk, label string // of the child process that makes the bulk
+}
+
+// fairnessCommand is `scale fairness`. With --bulk it is the process that the experiment starts to be the other clients.
+func fairnessCommand(ctx context.Context, args []string) error {
+	var f fairness
+	flags := flag.NewFlagSet("fairness", flag.ExitOnError)
+	flags.StringVar(&f.binary, "binary", "mainstay", "the server")
+	flags.StringVar(&f.dir, "data-dir", "fairness-data", "folder for the server's data")
+	flags.StringVar(&f.options, "server-flags", "", "more flags of the server, separated by spaces")
+	flags.StringVar(&f.serverCore, "server-core", "0", "the processor of the server, as taskset names it")
+	flags.StringVar(&f.clientCore, "client-core", "1", "the processor of the clients")
+	flags.IntVar(&f.pods, "pods", 10_000, "how many pods there are, of 4 KiB")
+	flags.IntVar(&f.clients, "clients", 50, "how many clients list them, or create")
+	flags.IntVar(&f.creates, "creates", 5000, "how many creates arrive at once")
+	flags.IntVar(&f.bursts, "bursts", 3, "how often they do")
+	flags.DurationVar(&f.length, "for", 10*time.Second, "how long gets are measured")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "of a server that runs, for --bulk")
+	flags.StringVar(&f.bulk, "bulk", "", "be the other clients: lists, lists/1.1 or creates")
+	flags.StringVar(&f.label, "label", "bulk", "what the names of created pods begin with")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if f.bulk != "" {
+		return f.makeBulk(ctx)
+	}
+	return f.run(ctx)
+}
+
+const (
+	// readNamespace has the pods that are read, writeNamespace those that are created.
+	readNamespace  = "read"
+	writeNamespace = "written"
+	// politeness is the niceness of the other clients: what waits for a processor because
+	// they have it is not the server's doing.
+	politeness = 19
+	// getEvery is between an answer and the next get.
+	getEvery = 2 * time.Millisecond
+)
+
+func podsIn(namespace string) string { return "/api/v1/namespaces/" + namespace + "/pods" }
+
+// ordinaryPod is a pod of about 4 KiB as JSON.
+func ordinaryPod(name string) any {
+	pod := podObject(name, 0)
+	pod["metadata"].(fieldsOf)["annotations"] = fieldsOf{"example.com/notes": strings.Repeat("what pods carry about with them; ", 95)}
+	return pod
+}
+
+func (f *fairness) run(ctx context.Context) error {
+	pin := exec.Command("taskset", "-a", "-c", "-p", f.clientCore, strconv.Itoa(os.Getpid()))
+	if out, err := pin.CombinedOutput(); err != nil {
+		return fmt.Errorf("have processor %s: %w: %s", f.clientCore, err, out)
+	}
+	srv, err := newServer(f.binary, f.dir, strings.Fields(f.options)...)
+	if err != nil {
+		return err
+	}
+	srv.under = []string{"taskset", "-c", f.serverCore}
+	if _, err := srv.start(ctx); err != nil {
+		return err
+	}
+	defer srv.kill()
+	f.kubeconfig = srv.kubeconfig()
+	client, err := newClient(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := f.fill(ctx, client); err != nil {
+		return err
+	}
+	m := &getMeter{client: client, server: srv.cmd.Process.Pid}
+	fmt.Printf(meterFormat, "gets", "n", "p50 ms", "p99 ms", "most ms", "server CPU", "its wait", "bulk done")
+	for _, bulk := range []string{"", "lists", "creates", "lists/1.1", ""} {
+		if err := f.measure(ctx, m, bulk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill makes the pods that are read, and lists them once.
+func (f *fairness) fill(ctx context.Context, c *client) error {
+	for _, namespace := range []string{readNamespace, writeNamespace} {
+		if err := c.create(ctx, "/api/v1/namespaces", namespaceObject(namespace)); err != nil {
+			return err
+		}
+		if err := c.await(ctx, "/api/v1/namespaces/"+namespace+"/serviceaccounts/default", true); err != nil {
+			return err
+		}
+	}
+	err := concurrently(ctx, f.pods, 16, func(ctx context.Context, i int) error {
+		return c.create(ctx, podsIn(readNamespace), ordinaryPod(fmt.Sprintf("pod-%d", i)))
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.get(ctx, podsIn(readNamespace))
+	return err
+}
+
+// measure measures gets while another process makes the bulk: for some time, or until that ends.
+func (f *fairness) measure(ctx context.Context, m *getMeter, bulk string) error {
+	if bulk == "" {
+		ctx, cancel := context.WithTimeout(ctx, f.length)
+		defer cancel()
+		return m.run(ctx, "alone", func() string { return "" })
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	child := exec.Command("nice", "-n", strconv.Itoa(politeness), self, "fairness", "--bulk="+bulk, "--kubeconfig="+f.kubeconfig, "--for="+f.length.String(),
+		"--clients="+strconv.Itoa(f.clients), "--creates="+strconv.Itoa(f.creates), "--bursts="+strconv.Itoa(f.bursts))
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("connect to the other clients: %w", err)
+	}
+	if err := child.Start(); err != nil {
+		return fmt.Errorf("start the other clients: %w", err)
+	}
+	lines := bufio.NewScanner(output)
+	lines.Scan() // it has begun
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var done string
+	ended := make(chan struct{})
+	go func() { // ends with the child
+		defer close(ended)
+		defer cancel()
+		lines.Scan()
+		done = lines.Text()
+	}()
+	err = m.run(ctx, "during "+bulk, func() string { <-ended; return done })
+	return errors.Join(err, child.Wait())
+}
+
+// getMeter measures gets of one pod.
+type getMeter struct {
+	client *client
+	server int // its process
+}
+
+const meterFormat = "%-18s %7s %8s %8s %8s %11s %10s   %s\n"
+
+// run sends gets until ctx ends, and prints a row. Processor time and time that the server's threads waited for a
+// processor are in percent of the time.
+func (m *getMeter) run(ctx context.Context, name string, done func() string) error {
+	took := newLatencies()
+	before, err := schedulingOf(m.server)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for ctx.Err() == nil {
+		err := took.timed("get", func() error {
+			_, err := m.client.get(context.WithoutCancel(ctx), podsIn(readNamespace)+"/pod-7")
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		pause(ctx, getEvery)
+	}
+	clock := time.Since(began)
+	after, err := schedulingOf(m.server)
+	if err != nil {
+		return err
+	}
+	at := func(q float64) string { return fmt.Sprintf("%.2f", took.quantile("get", q).Seconds()*1000) }
+	share := func(d time.Duration) string { return fmt.Sprintf("%.0f %%", 100*d.Seconds()/clock.Seconds()) }
+	fmt.Printf(meterFormat, name, fmt.Sprint(len(took.taken["get"])), at(0.5), at(0.99), at(1), share(after.ran-before.ran), share(after.waited-before.waited), done())
+	return nil
+}
+
+// scheduling is what the operating system has given a process.
+type scheduling struct{ ran, waited time.Duration }
+
+// schedulingOf adds up the threads that a process has.
+func schedulingOf(pid int) (total scheduling, err error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		return total, fmt.Errorf("find the server's threads: %w", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		var ran, waited int64
+		if _, err := fmt.Sscan(string(text), &ran, &waited); err != nil {
+			return total, fmt.Errorf("read %s: %w", file, err)
+		}
+		total.ran += time.Duration(ran)
+		total.waited += time.Duration(waited)
+	}
+	return total, nil
+}
+
+// makeBulk is the other clients. It prints a line when it begins, and one of what it has done.
+func (f *fairness) makeBulk(ctx context.Context) error {
+	c, err := newClient(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	clients := make([]*client, f.clients)
+	for i := range clients {
+		clients[i] = c.another()
+		if f.bulk == "lists/1.1" {
+			clients[i].http.Transport.(*http.Transport).ForceAttemptHTTP2 = false
+		}
+		if _, err := clients[i].get(ctx, "/readyz"); err != nil { // connects
+			return err
+		}
+	}
+	if f.bulk == "creates" {
+		return f.makeCreates(ctx, clients)
+	}
+	return f.makeLists(ctx, clients)
+}
+
+// makeLists has each client list all pods again and again.
+func (f *fairness) makeLists(ctx context.Context, clients []*client) error {
+	ctx, cancel := context.WithTimeout(ctx, f.length)
+	defer cancel()
+	fmt.Println("lists")
+	began := time.Now()
+	var done sync.WaitGroup
+	bytes := make([]int64, len(clients))
+	lists := make([]int, len(clients))
+	for i, c := range clients {
+		done.Go(func() {
+			for ctx.Err() == nil {
+				n, err := c.listed(ctx)
+				bytes[i] += n
+				if err == nil {
+					lists[i]++
+				}
+			}
+		})
+	}
+	done.Wait()
+	sum, all, least := int64(0), 0, lists[0]
+	for i := range clients {
+		sum, all, least = sum+bytes[i], all+lists[i], min(least, lists[i])
+	}
+	fmt.Printf("%d lists, %.0f MiB/s, %d by the slowest\n", all, float64(sum)/mebi/time.Since(began).Seconds(), least)
+	return nil
+}
+
+// listed reads the list of all pods, and returns how long it is.
+func (c *client) listed(ctx context.Context) (int64, error) {
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: podsIn(readNamespace) + "?resourceVersion=0"})
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	return io.Copy(io.Discard, resp.Body)
+}
+
+// makeCreates has all clients together send many creates at once, and again when all are answered.
+func (f *fairness) makeCreates(ctx context.Context, clients []*client) error {
+	fmt.Println("creates")
+	began := time.Now()
+	for burst := range f.bursts {
+		bodies := make([]request, f.creates)
+		for i := range bodies {
+			body := request{body: ordinaryPod(fmt.Sprintf("%s-%d-%d", f.label, burst, i))}
+			data, err := body.encoded()
+			if err != nil {
+				return err
+			}
+			bodies[i] = request{method: http.MethodPost, path: podsIn(writeNamespace), body: data}
+		}
+		err := concurrently(ctx, f.creates, f.creates, func(ctx context.Context, i int) error {
+			_, err := clients[i%len(clients)].do(ctx, bodies[i])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Printf("%d creates in %.1f s\n", f.creates*f.bursts, time.Since(began).Seconds())
+	return cmp.Or(err, ctx.Err())
+}
