@@ -224,6 +224,7 @@ func (c *conn) closeStreams(err error) {
 	}
 	c.unstarted = nil
 	c.progress.Broadcast()
+	c.room.Broadcast()
 }
 
 // startHandler lets a stream's handler run, now or when another one returns; false if

@@ -34,7 +34,8 @@ type output struct {
 	pending  *writeBuffer // nil when nothing waits
 	replies  int          // bytes of pending that only answer the client
 	writing  bool         // there is a writer
-	progress sync.Cond    // something was written, or the connection's window is wider
+	progress sync.Cond    // there is no writer, or the connection's window is wider
+	room     sync.Cond    // for streams, one after the other: less waits to be written
 	frames   *h2.Framer   // appends to pending
 
 	maxFrame int // that the client takes
@@ -44,7 +45,7 @@ type output struct {
 
 func (o *output) init(c *conn) {
 	o.conn = c
-	o.progress.L = &c.mu
+	o.progress.L, o.room.L = &c.mu, &c.mu
 	o.frames = h2.NewFramer(o, nil)
 	o.maxFrame = maxDataFrame
 	o.encoder = hpack.NewEncoder(&o.block)
@@ -63,14 +64,24 @@ func (o *output) Write(p []byte) (int, error) {
 // full reports whether appenders have to wait.
 func (o *output) full() bool { return o.pending != nil && len(o.pending.b) >= maxPending }
 
-// waitRoom waits while too much waits to be written. c.mu is held, but not while
-// it waits.
-func (c *conn) waitRoom() {
-	for c.full() {
+// waitRoom waits while too much waits to be written, or until the stream is over. Streams
+// are woken one by the other, while there is room: were all woken by each write, they would
+// be more work than what is written. conn.mu is held, but not while it waits.
+func (s *stream) waitRoom() {
+	c := s.conn
+	for c.full() && s.err == nil {
 		if !c.flush() {
-			c.progress.Wait()
+			s.wait(&c.room)
 		}
 	}
+	c.room.Signal()
+}
+
+// wait waits for something of the connection, or until the stream is over.
+func (s *stream) wait(what *sync.Cond) {
+	s.waits = true
+	what.Wait()
+	s.waits = false
 }
 
 // appendData appends a DATA frame.
@@ -174,7 +185,7 @@ func (c *conn) write() {
 		}
 		out := c.pending
 		c.pending, c.replies = nil, 0
-		c.progress.Broadcast()
+		c.room.Signal()
 		c.mu.Unlock()
 		_, err := c.net.Write(out.b)
 		if err != nil {

@@ -29,6 +29,7 @@ type stream struct {
 	wake        sync.Cond // for the handler: bytes came, the window is wider, the stream is over
 	out         outflow
 	in          inflow
+	waits       bool   // its handler waits, for something of the connection
 	remoteEnded bool   // the client has sent all
 	drain       *drain // set once the response is complete and remoteEnded is false
 	readTimer   *time.Timer
@@ -81,7 +82,10 @@ func (s *stream) close(err error) {
 	stop(s.readTimer)
 	stop(s.writeTimer)
 	s.wake.Broadcast()
-	c.progress.Broadcast() // its handler may wait there
+	if s.waits {
+		c.progress.Broadcast()
+		c.room.Broadcast()
+	}
 	if len(c.streams) == 0 {
 		c.idleSince = c.clock()
 		c.closeIfDone()
@@ -189,7 +193,7 @@ func (s *stream) send(p *responsePart) error {
 	left := len(p.data[0]) + len(p.data[1])
 	endByData := p.end && len(p.trailers) == 0
 	if p.fields != nil {
-		if c.waitRoom(); s.err != nil {
+		if s.waitRoom(); s.err != nil {
 			return s.err
 		}
 		c.appendHeader(s.id, p.fields, endByData && left == 0)
@@ -224,12 +228,13 @@ func (s *stream) sendData(p []byte, end bool) error {
 		}
 		n := min(len(p), maxDataFrame, c.maxFrame, int(s.out), int(c.out))
 		switch {
-		case n <= 0 && c.flush(), n > 0 && c.full() && c.flush():
-			// The lock was released: look again.
+		case n > 0 && c.full():
+			s.waitRoom()
+		case n <= 0 && c.flush(): // the lock was released: look again
 		case n <= 0 && s.out <= 0:
 			s.wake.Wait()
-		case n <= 0 || c.full():
-			c.progress.Wait()
+		case n <= 0:
+			s.wait(&c.progress)
 		default:
 			s.out -= outflow(n)
 			c.out -= outflow(n)

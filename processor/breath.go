@@ -16,14 +16,19 @@ type breath struct {
 	broken bool         // there can be no pipe
 }
 
-// take takes a breath if the last one is long ago, and reports whether it did.
-func (b *breath) take(now time.Duration) bool {
-	last := time.Duration(b.last.Load())
-	if now-last < slice || !b.taking.TryLock() {
+// take takes a breath if the last one is long ago, and reports whether it did. Whoever finds
+// that one is being taken waits for it: did others go on meanwhile, there would always be
+// something to run.
+func (b *breath) take(clock func() time.Duration) bool {
+	if !b.due(clock()) {
 		return false
 	}
+	b.taking.Lock()
 	defer b.taking.Unlock()
-	b.last.Store(int64(now))
+	if !b.due(clock()) {
+		return true // somebody has taken it
+	}
+	defer func() { b.last.Store(int64(clock())) }()
 	if b.pipe == nil && !b.broken {
 		var err error
 		b.pipe, err = newPipe()
@@ -35,6 +40,8 @@ func (b *breath) take(now time.Duration) bool {
 	b.pipe.pass()
 	return true
 }
+
+func (b *breath) due(now time.Duration) bool { return now-time.Duration(b.last.Load()) >= slice }
 
 func (b *breath) close() error {
 	b.taking.Lock()

@@ -145,10 +145,10 @@ func (t *Turn) begin(resumes bool) {
 // settle begins the time of a turn, after a look at the network if that is due.
 func (t *Turn) settle() {
 	s := t.queue.turns
-	t.since = s.clock()
-	if s.busy() && s.breath.take(t.since) {
-		t.since = s.clock()
+	if s.busy() {
+		s.breath.take(s.clock)
 	}
+	t.since = s.clock()
 }
 
 func (q *queue) giveLocked(t *Turn) {

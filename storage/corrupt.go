@@ -189,7 +189,7 @@ func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dr
 		if err := s.isCorrupt(ctx, entry); err != nil || dryRun {
 			return int64(entry.Modified), err
 		}
-		res, err := commit(ctx, s.backend, []kv.Op{{Key: key, Expect: entry.Modified, Kind: kv.OpDelete}})
+		res, err := s.backend.Commit(ctx, kv.Op{Key: key, Expect: entry.Modified, Kind: kv.OpDelete})
 		if err != nil {
 			return 0, fmt.Errorf("delete %s: %w", key, err)
 		}

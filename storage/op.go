@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/codec"
-	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -153,7 +152,7 @@ func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with [
 	for _, o := range with {
 		ops = append(ops, o.op)
 	}
-	res, err := commit(ctx, backend, ops)
+	res, err := backend.Commit(ctx, ops...)
 	if err != nil {
 		return res, err
 	}
@@ -166,12 +165,6 @@ func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with [
 		return res, nil
 	}
 	return res, observe(with, res.Revision)
-}
-
-// commit commits ops. While the request waits for that, others have its turn.
-func commit(ctx context.Context, backend kv.Backend, ops []kv.Op) (kv.CommitResult, error) {
-	defer request.Turn(ctx).Pause().Resume()
-	return backend.Commit(ctx, ops...)
 }
 
 func modified(entry *kv.Entry) kv.Revision {

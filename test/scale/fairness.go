@@ -26,6 +26,7 @@ type fairness struct {
 	pods, clients, creates  int
 	length                  time.Duration
 	bursts                  int
+	kinds                   string
 	kubeconfig, bulk, label string // of the child process that makes the bulk
 }
 
@@ -42,6 +43,7 @@ func fairnessCommand(ctx context.Context, args []string) error {
 	flags.IntVar(&f.clients, "clients", 50, "how many clients list them, or create")
 	flags.IntVar(&f.creates, "creates", 5000, "how many creates arrive at once")
 	flags.IntVar(&f.bursts, "bursts", 3, "how often they do")
+	flags.StringVar(&f.kinds, "kinds", "lists,lists/1.1,creates", "what others do, one after the other")
 	flags.DurationVar(&f.length, "for", 10*time.Second, "how long gets are measured")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "of a server that runs, for --bulk")
 	flags.StringVar(&f.bulk, "bulk", "", "be the other clients: lists, lists/1.1 or creates")
@@ -99,7 +101,7 @@ func (f *fairness) run(ctx context.Context) error {
 	}
 	m := &getMeter{client: client, server: srv.cmd.Process.Pid}
 	fmt.Printf(meterFormat, "gets", "n", "p50 ms", "p99 ms", "most ms", "server CPU", "its wait", "bulk done")
-	for _, bulk := range []string{"", "lists", "creates", "lists/1.1", ""} {
+	for _, bulk := range append([]string{""}, strings.Split(f.kinds, ",")...) {
 		if err := f.measure(ctx, m, bulk); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/storage/kv"
 )
 
@@ -317,6 +318,7 @@ func (s *Store) waitDurable(ctx context.Context, t *txn) error {
 	if t.group == nil {
 		return nil
 	}
+	defer request.Turn(ctx).Pause().Resume()
 	select {
 	case <-t.group.done:
 		return t.group.err

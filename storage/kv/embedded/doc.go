@@ -54,5 +54,5 @@
 //   - scheduler: one compaction of Pebble's runs at a time.
 //   - snapshot: a copy of the store as a stream, and a store from a copy.
 //
-// Imports: simulation, storage/kv, storage/kv/history.
+// Imports: request, simulation, storage/kv, storage/kv/history.
 package embedded
