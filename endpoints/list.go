@@ -124,17 +124,20 @@ func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
 	}
 }
 
-// fewItems are as many as a list may have that needs no turn.
-const fewItems = 32
+const (
+	// fewItems are as many as a list may have that needs no turn.
+	fewItems = 32
+	// someItems are as many as a list goes through before it looks whether to give way.
+	someItems = 8
+)
 
 // inTurns has a request have its turn while it goes through many items.
 func (c *call) inTurns(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		n := 0
 		for record, err := range items {
-			if n++; n > fewItems {
-				c.takeTurn()
-			}
+			c.takeTurn(n)
+			n++
 			if !yield(record, err) {
 				return
 			}
@@ -142,8 +145,12 @@ func (c *call) inTurns(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.R
 	}
 }
 
-// takeTurn waits for the turn of what is long, or gives way if it lasts.
-func (c *call) takeTurn() {
+// takeTurn waits for the turn of a list that is long, or gives way if it lasts; n items
+// were before.
+func (c *call) takeTurn(n int) {
+	if n < fewItems || n%someItems > 0 {
+		return
+	}
 	c.api.config.Turns.Begin(c.turn, processor.Bulk)
 	c.turn.GiveWay()
 }

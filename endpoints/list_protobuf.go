@@ -41,9 +41,7 @@ func (c *call) respondProtobufList(t target, list *rest.List, records []*codec.R
 	out := &bodyWriter{w: c.w, r: c.r, turn: c.turn, mediaType: t.media.String(), code: http.StatusOK, length: total}
 	defer out.release()
 	for i, record := range records {
-		if i >= fewItems {
-			c.takeTurn()
-		}
+		c.takeTurn(i)
 		buf = binary.AppendUvarint(append(buf, tagListItem), uint64(sizes[i]))
 		if buf, err = record.AppendProtobuf(buf, c.resource.Version); err != nil {
 			return out.fail(err)

@@ -7,7 +7,7 @@ import (
 // BenchmarkTurn is what a turn costs that nobody else wants.
 func BenchmarkTurn(b *testing.B) {
 	b.ReportAllocs()
-	turns := New()
+	turns := New(Config{})
 	var t Turn
 	for b.Loop() {
 		turns.Begin(&t, Change)
@@ -18,7 +18,7 @@ func BenchmarkTurn(b *testing.B) {
 // BenchmarkGiveWay is what the holder of a turn pays between pieces of its work.
 func BenchmarkGiveWay(b *testing.B) {
 	b.ReportAllocs()
-	turns := New()
+	turns := New(Config{})
 	var t Turn
 	turns.Begin(&t, Bulk)
 	for b.Loop() {
@@ -29,7 +29,7 @@ func BenchmarkGiveWay(b *testing.B) {
 // BenchmarkContended is what a turn costs that another one wants as well.
 func BenchmarkContended(b *testing.B) {
 	b.ReportAllocs()
-	turns := New()
+	turns := New(Config{})
 	b.SetParallelism(16)
 	b.RunParallel(func(pb *testing.PB) {
 		var t Turn

@@ -34,6 +34,7 @@ const (
 // Turns hands out turns, in the order in which they were asked for. A nil *Turns gives
 // everyone one at once. It is safe for concurrent use.
 type Turns struct {
+	config     Config
 	began      time.Time // of the clock that the times here are by
 	processors atomic.Int64
 	held       atomic.Int64 // turns of all kinds
@@ -41,9 +42,25 @@ type Turns struct {
 	queues     [kinds]queue
 }
 
-// New returns turns for as many processors as Go uses.
-func New() *Turns {
-	s := &Turns{began: time.Now()}
+// Config says what Turns are of.
+type Config struct {
+	// Processors returns how many there are; nil: as many as Go uses.
+	Processors func() int
+	// OnCrowd is told when changes begin to wait for turns, and, some time after, that none
+	// does; nil: nobody is. What they wait for may be a disk, and a goroutine in a system
+	// call keeps its processor for milliseconds where Go has no other.
+	OnCrowd func(waiting bool)
+}
+
+// New returns turns, which nobody has.
+func New(config Config) *Turns {
+	if config.Processors == nil {
+		config.Processors = func() int { return runtime.GOMAXPROCS(0) }
+	}
+	if config.OnCrowd == nil {
+		config.OnCrowd = func(bool) {}
+	}
+	s := &Turns{config: config, began: time.Now()}
 	for i := range s.queues {
 		s.queues[i].turns, s.queues[i].kind = s, Kind(i)
 	}
@@ -52,7 +69,7 @@ func New() *Turns {
 }
 
 // count counts the processors anew: Go follows the limits of a container.
-func (s *Turns) count() { s.processors.Store(int64(runtime.GOMAXPROCS(0))) }
+func (s *Turns) count() { s.processors.Store(int64(s.config.Processors())) }
 
 func (s *Turns) clock() time.Duration { return time.Since(s.began) }
 
@@ -135,8 +152,11 @@ func (t *Turn) begin(resumes bool) {
 		q.giveLocked(t)
 		q.mu.Unlock()
 	default:
-		q.waitLocked(t, resumes)
+		first := q.waitLocked(t, resumes)
 		q.mu.Unlock()
+		if first {
+			q.crowd(true)
+		}
 		<-t.come
 	}
 	t.settle()
@@ -158,8 +178,16 @@ func (q *queue) giveLocked(t *Turn) {
 	q.turns.held.Add(1)
 }
 
-// waitLocked has a turn wait for its channel.
-func (q *queue) waitLocked(t *Turn, resumes bool) {
+// crowd tells of waiting.
+func (q *queue) crowd(waiting bool) {
+	q.turns.count()
+	if q.kind == Change {
+		q.turns.config.OnCrowd(waiting)
+	}
+}
+
+// waitLocked has a turn wait for its channel. It reports whether it is the first for a while.
+func (q *queue) waitLocked(t *Turn, resumes bool) (first bool) {
 	t.state = waiting
 	if t.come == nil {
 		t.come = make(chan struct{}, 1)
@@ -170,11 +198,12 @@ func (q *queue) waitLocked(t *Turn, resumes bool) {
 		q.starting = append(q.starting, t)
 	}
 	q.waiting.Add(1)
-	if !q.watched {
-		q.watched, q.seen = true, q.given
-		q.turns.count()
-		time.AfterFunc(patience, q.look)
+	if q.watched {
+		return false
 	}
+	q.watched, q.seen = true, q.given
+	time.AfterFunc(patience, q.look)
+	return true
 }
 
 // nextLocked gives turns that are free to those that wait.
@@ -199,11 +228,18 @@ func (q *queue) nextLocked() {
 // given to others.
 func (q *queue) look() {
 	q.turns.count()
+	if !q.lookOn() {
+		q.crowd(false)
+	}
+}
+
+// lookOn is look while somebody waits.
+func (q *queue) lookOn() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting.Load() == 0 {
 		q.watched = false
-		return
+		return false
 	}
 	if q.given == q.seen {
 		for _, t := range q.held {
@@ -215,6 +251,7 @@ func (q *queue) look() {
 	q.nextLocked()
 	q.seen = q.given
 	time.AfterFunc(patience, q.look)
+	return true
 }
 
 // forgetLocked ends a turn, but for its place among those that are held.

@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/filters/faults"
 	"mainstay.dev/mainstay/memory"
+	"mainstay.dev/mainstay/processor"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/simulation"
 )
@@ -178,6 +179,8 @@ type Config struct {
 	// validation of definitions; nil: one processor is left to other requests.
 	// Where all are busy, Go finds out late that there is something to read.
 	Expensive registry.Limiter
+	// Turns are the turns of requests at the processors; nil: its own. Run closes them.
+	Turns *processor.Turns
 	// Faults, in a server for tests, are what befalls requests, and can be asked for at
 	// faults.Path; nil: there are none. Options.Filter is set by it.
 	Faults *faults.Set
@@ -251,6 +254,9 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.TokenWebhookCacheTTL, DefaultTokenWebhookCacheTTL)
 	if c.Expensive == nil {
 		c.Expensive = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
+	}
+	if c.Turns == nil {
+		c.Turns = processor.New(processor.Config{})
 	}
 	if c.Faults != nil && c.World == nil {
 		c.World = simulation.New(simulation.Config{})

@@ -35,7 +35,6 @@ import (
 	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/openapi"
 	"mainstay.dev/mainstay/pki"
-	"mainstay.dev/mainstay/processor"
 	"mainstay.dev/mainstay/serviceaccount"
 	"mainstay.dev/mainstay/serviceaccount/external"
 	"mainstay.dev/mainstay/storage/cache"
@@ -140,7 +139,7 @@ func New(config Config) (*Host, error) {
 	h.mu.planes = map[string]*controlplane.ControlPlane{}
 	h.tunnels, h.endTunnels = context.WithCancel(context.Background())
 	h.env = &controlplane.Env{
-		Encodings: encodings, Memory: budget, Turns: processor.New(), TypeConverter: openapi.NewTypeConverter(),
+		Encodings: encodings, Memory: budget, Turns: config.Turns, TypeConverter: openapi.NewTypeConverter(),
 		Limiter: config.Expensive, Drain: h.drain, Tunnels: h.tunnels,
 		Requests: h.requests, Health: telemetry.NewHealthMetrics(h.slis), Metrics: metrics, Logger: h.logger, Version: config.Version, World: config.World,
 		Ready: []telemetry.Check{h.shutdownCheck()}, Paths: h.paths(),

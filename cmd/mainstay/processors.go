@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"mainstay.dev/mainstay/processor"
 )
 
 // calm is how long no expensive work must have been done for the processor that was
@@ -45,6 +47,12 @@ func (p *processors) Acquire(ctx context.Context, n int64) error {
 	if err := p.limit.Acquire(ctx, n); err != nil {
 		return err
 	}
+	p.begin()
+	return nil
+}
+
+// begin adds the processor.
+func (p *processors) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.working++
@@ -52,12 +60,16 @@ func (p *processors) Acquire(ctx context.Context, n int64) error {
 		p.added = true
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
-	return nil
 }
 
 // Release ends expensive work.
 func (p *processors) Release(n int64) {
 	p.limit.Release(n)
+	p.end()
+}
+
+// end has the processor go, some time after the last work.
+func (p *processors) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.working--
@@ -79,4 +91,26 @@ func (p *processors) settle() {
 		p.added = false
 		runtime.SetDefaultGOMAXPROCS()
 	}
+}
+
+// turns returns the turns of this process. While changes wait for theirs there is a
+// processor more, too: one that waits for the disk is not to be the only one.
+func (p *processors) turns() *processor.Turns {
+	return processor.New(processor.Config{Processors: p.count, OnCrowd: func(waiting bool) {
+		if waiting {
+			p.begin()
+		} else {
+			p.end()
+		}
+	}})
+}
+
+// count returns how many processors there are without the one that was added.
+func (p *processors) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.added {
+		return runtime.GOMAXPROCS(0) - 1
+	}
+	return runtime.GOMAXPROCS(0)
 }

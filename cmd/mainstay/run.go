@@ -223,7 +223,8 @@ func (f *runFlags) serverConfig() (server.Config, error) {
 		return server.Config{}, err
 	}
 	config := f.config
-	config.Version, config.Expensive = version, newProcessors(calm)
+	processors := newProcessors(calm)
+	config.Version, config.Expensive, config.Turns = version, processors, processors.turns()
 	if !f.all.Changed("secure-port") {
 		config.SecurePort = server.AnyPort
 	}

@@ -84,7 +84,8 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		}
 	}
 	limitMemory(&config, heapFloor)
-	config.Expensive = newProcessors(calm)
+	processors := newProcessors(calm)
+	config.Expensive, config.Turns = processors, processors.turns()
 	s, err := server.New(config)
 	if err != nil {
 		return &usageError{err}
