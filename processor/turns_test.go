@@ -1,0 +1,225 @@
+package processor
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// one returns turns of one processor.
+func one() *Turns { return New(Config{Processors: func() int { return 1 }}) }
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in a minute: %s", what)
+		}
+	}
+}
+
+func (s *Turns) waits(kind Kind, n int64) func() bool {
+	return func() bool { return s.queues[kind].waiting.Load() == n }
+}
+
+// TestOrder: turns come in the order in which they were asked for, but for those that
+// resume. A holder that keeps its turn for long is not waited for, so that the order is
+// looked at in the queue.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	turns := one()
+	defer turns.Close()
+	q := &turns.queues[Change]
+	var order []*Turn
+	all := make([]Turn, 6)
+	q.mu.Lock()
+	for i := range all {
+		all[i].queue = q
+		if q.watched = true; i == 0 {
+			q.giveLocked(&all[i])
+			continue
+		}
+		q.waitLocked(&all[i], i == 4)
+	}
+	q.mu.Unlock()
+	for range all {
+		q.mu.Lock()
+		holder := q.held[0]
+		q.mu.Unlock()
+		order = append(order, holder)
+		holder.End()
+	}
+	want := []*Turn{&all[0], &all[4], &all[1], &all[2], &all[3], &all[5]}
+	if !slices.Equal(order, want) {
+		t.Errorf("order of turns: %v, want %v", order, want)
+	}
+	if n := turns.held.Load(); n != 0 {
+		t.Errorf("%d turns are held at the end", n)
+	}
+}
+
+// TestLimits: there are as many turns for changes as processors, and one less for bulk.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for processors, want := range map[int][kinds]int{1: {1, 1}, 2: {1, 2}, 8: {7, 8}} {
+		turns := New(Config{Processors: func() int { return processors }})
+		for kind, want := range want {
+			if got := turns.queues[kind].limit(); got != want {
+				t.Errorf("%d processors: %d turns of kind %d, want %d", processors, got, kind, want)
+			}
+		}
+	}
+}
+
+// TestForgotten: a turn that is not given back holds up nobody for long, and giving it back
+// late does no harm.
+func TestForgotten(t *testing.T) {
+	t.Parallel()
+	turns := one()
+	defer turns.Close()
+	var lost, other Turn
+	turns.Begin(&lost, Bulk)
+	turns.Begin(&other, Bulk) // returns
+	lost.End()
+	other.End()
+	if n := turns.held.Load(); n != 0 {
+		t.Errorf("%d turns are held at the end", n)
+	}
+}
+
+// TestPause: what waits for something else has no turn meanwhile, whichever of a request's
+// goroutines waits, and has it again afterwards.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	turns := one()
+	defer turns.Close()
+	var turn Turn
+	if turn.Pause() != nil {
+		t.Error("a turn that was never begun was paused")
+	}
+	turns.Begin(&turn, Change)
+	paused := turn.Pause()
+	if paused != &turn || turn.Pause() != nil {
+		t.Error("a turn is given back once")
+	}
+	if n := turns.held.Load(); n != 0 {
+		t.Errorf("%d turns are held in a pause", n)
+	}
+	paused.Resume()
+	if n := turns.held.Load(); n != 1 {
+		t.Errorf("%d turns are held after a pause", n)
+	}
+	turn.End()
+	turn.End()
+	(*Turn)(nil).Pause().Resume()
+	(*Turn)(nil).GiveWay()
+	(*Turns)(nil).Begin(&turn, Bulk)
+}
+
+// TestPanic: a panic gives the turn back, also out of a pause.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	turns := one()
+	defer turns.Close()
+	var turn Turn
+	func() {
+		defer func() { _ = recover() }()
+		defer turn.End()
+		turns.Begin(&turn, Change)
+		defer turn.Pause().Resume()
+		panic("as handlers do")
+	}()
+	if n := turns.held.Load(); n != 0 {
+		t.Errorf("%d turns are held after a panic", n)
+	}
+}
+
+// TestGiveWay: one who has much to do lets others go first.
+func TestGiveWay(t *testing.T) {
+	t.Parallel()
+	turns := one()
+	defer turns.Close()
+	var busy, other Turn
+	turns.Begin(&busy, Bulk)
+	got := make(chan struct{})
+	go func() { // ends with the test
+		turns.Begin(&other, Bulk)
+		close(got)
+		other.End()
+	}()
+	for {
+		busy.GiveWay()
+		select {
+		case <-got:
+			busy.End()
+			eventually(t, "no turn is held", func() bool { return turns.held.Load() == 0 })
+			return
+		default:
+		}
+	}
+}
+
+// TestCrowd: who provides processors is told when changes wait, and when none does.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	told := make(chan bool, 100)
+	turns := New(Config{Processors: func() int { return 1 }, OnCrowd: func(waiting bool) { told <- waiting }})
+	defer turns.Close()
+	var a, b Turn
+	turns.Begin(&a, Change)
+	var done sync.WaitGroup
+	done.Go(func() { turns.Begin(&b, Change); b.End() })
+	if !<-told {
+		t.Error("the end of waiting was told before its beginning")
+	}
+	a.End()
+	done.Wait()
+	if <-told {
+		t.Error("waiting was told of twice")
+	}
+}
+
+// TestMany: many take turns of both kinds, pause and give way; none is lost and all end.
+func TestMany(t *testing.T) {
+	t.Parallel()
+	turns := New(Config{Processors: func() int { return 2 }})
+	defer turns.Close()
+	var done sync.WaitGroup
+	for i := range 64 {
+		done.Go(func() {
+			var turn Turn
+			for n := range 200 {
+				turns.Begin(&turn, Kind(i%2))
+				turn.GiveWay()
+				if n%3 == 0 {
+					turn.Pause().Resume()
+				}
+				turn.End()
+			}
+		})
+	}
+	done.Wait()
+	if n := turns.held.Load(); n != 0 {
+		t.Errorf("%d turns are held at the end", n)
+	}
+	eventually(t, "nobody waits", turns.waits(Bulk, 0))
+}
+
+// TestClosed: turns go on without looks at the network once these have ended.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	turns := one()
+	var turn Turn
+	turns.Begin(&turn, Bulk)
+	turn.End()
+	if err := turns.Close(); err != nil {
+		t.Fatal(err)
+	}
+	turns.Begin(&turn, Bulk)
+	turn.End()
+	if err := turns.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
