@@ -18,7 +18,7 @@
 // controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
 // feature, filters, filters/authn, filters/authz, filters/authz/abac,
 // filters/authz/node, filters/authz/rbac, flowcontrol, kubelet, local, memory,
-// openapi, proxy, quota, registry, request, rest, route, serviceaccount,
+// openapi, processor, proxy, quota, registry, request, rest, route, serviceaccount,
 // simulation, storage, storage/cache, storage/factory, storage/kv,
 // storage/reflector, telemetry, webhook.
 package controlplane

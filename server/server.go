@@ -7,7 +7,7 @@
 // Imports: admission/config, codec, controlplane, egress/kubeconfig,
 // egress/selector, endpoints, feature, filters, filters/authn,
 // filters/authn/oidc, filters/authz, filters/authz/abac, filters/authz/webhook,
-// filters/faults, http2, memory, openapi, pki, registry, request, serviceaccount,
+// filters/faults, http2, memory, openapi, pki, processor, registry, request, serviceaccount,
 // serviceaccount/external, simulation, storage/cache, storage/encryption,
 // storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
