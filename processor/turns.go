@@ -121,10 +121,10 @@ const (
 // none. All methods may be called of nil, and concurrently; but only one goroutine at a
 // time may wait for a turn.
 type Turn struct {
-	queue *queue // nil: never began
+	queue *queue       // nil: never began
+	since atomic.Int64 // when it was last given, by the clock of Turns
 	// Guarded by queue.mu.
 	state state
-	since time.Duration // when it was given; read by its holder alone
 	come  chan struct{} // made when it is first waited for
 }
 
@@ -168,7 +168,7 @@ func (t *Turn) settle() {
 	if s.busy() {
 		s.breath.take(s.clock)
 	}
-	t.since = s.clock()
+	t.since.Store(int64(s.clock()))
 }
 
 func (q *queue) giveLocked(t *Turn) {
@@ -299,7 +299,7 @@ func (t *Turn) GiveWay() {
 		return
 	}
 	q := t.queue
-	if q.waiting.Load() == 0 && !q.turns.busy() || q.turns.clock()-t.since < slice {
+	if q.waiting.Load() == 0 && !q.turns.busy() || q.turns.clock()-time.Duration(t.since.Load()) < slice {
 		return
 	}
 	if q.waiting.Load() == 0 {

@@ -207,6 +207,28 @@ func TestMany(t *testing.T) {
 	eventually(t, "nobody waits", turns.waits(Bulk, 0))
 }
 
+// TestShared: the goroutines of one request pause and resume one turn.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	turns := one()
+	defer turns.Close()
+	var turn Turn
+	turns.Begin(&turn, Change)
+	var done sync.WaitGroup
+	for range 8 {
+		done.Go(func() {
+			for range 200 {
+				turn.Pause().Resume()
+			}
+		})
+	}
+	done.Wait()
+	turn.End()
+	if n := turns.held.Load(); n != 0 {
+		t.Errorf("%d turns are held at the end", n)
+	}
+}
+
 // TestClosed: turns go on without looks at the network once these have ended.
 func TestClosed(t *testing.T) {
 	t.Parallel()
