@@ -67,7 +67,7 @@ func serveOnPipes(t *testing.T, handler http.HandlerFunc) *pipes {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.ServeTLS(writeTimeoutListener{Listener: p, timeout: writeTimeout}, "", "")
+		_ = server.ServeTLS(newWriteTimeoutListener(p, writeTimeout), "", "")
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()
@@ -251,4 +251,41 @@ func TestBothLengths(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCork: what is written between Cork and Uncork is one write, and fails with it.
+func TestCork(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer near.Close()
+	c := corkedConn(far)
+	c.Cork()
+	for _, part := range []string{"one ", "write"} {
+		if n, err := c.Write([]byte(part)); n != len(part) || err != nil {
+			t.Fatalf("wrote %d bytes: %v", n, err)
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Uncork() }()
+	got := make([]byte, 100)
+	n, err := near.Read(got) // a pipe's read returns of one write
+	if err != nil || string(got[:n]) != "one write" {
+		t.Errorf("read %q, %v", got[:n], err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	_ = far.Close()
+	c.Cork()
+	if _, err := c.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	if err := c.Uncork(); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a write to a closed connection: %v", err)
+	}
+}
+
+// corkedConn is a connection as the listener accepts them.
+func corkedConn(c net.Conn) *writeTimeoutConn {
+	return &writeTimeoutConn{Conn: c, timeout: writeTimeout, corks: newWriteTimeoutListener(nil, writeTimeout).corks}
 }

@@ -149,7 +149,7 @@ func (h *Host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener := writeTimeoutListener{Listener: h.config.Listener, timeout: writeTimeout}
+	listener := newWriteTimeoutListener(h.config.Listener, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown below
