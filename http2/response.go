@@ -172,7 +172,7 @@ func (r *response) Send(p []byte) error {
 	if err := r.accept(len(p)); err != nil {
 		return err
 	}
-	return r.send(p, false)
+	return r.send(p, flushedPart)
 }
 
 // WriteString implements io.StringWriter.
