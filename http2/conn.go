@@ -27,7 +27,7 @@ type conn struct {
 	hs       *http.Server
 	settings settings
 	net      net.Conn
-	cork     corker // below net; nil: each TLS record is a write
+	gatherer gatherer // below net; nil: each TLS record is a write
 	tls      *tls.ConnectionState
 	remote   string
 	// general is net/http's handler, which knows requests for no path and servers without
@@ -68,7 +68,7 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 		hs:         hs,
 		settings:   settingsOf(hs),
 		net:        nc,
-		cork:       corkerOf(nc),
+		gatherer:   gathererOf(nc),
 		tls:        state,
 		remote:     nc.RemoteAddr().String(),
 		general:    h,

@@ -2,7 +2,6 @@ package http2
 
 import (
 	"bytes"
-	"cmp"
 	"net"
 	"runtime"
 	"sync"
@@ -194,31 +193,27 @@ func (c *conn) write() {
 	c.progress.Broadcast()
 }
 
-// corker is a connection that can keep what is written to it, and write it at once.
-type corker interface {
-	Cork()
-	Uncork() error
-}
+// gatherer is a connection that can keep what is written to it until that is n bytes, and
+// write them at once.
+type gatherer interface{ Gather(n int) }
 
-// corkerOf is what is below TLS, if it is one.
-func corkerOf(c net.Conn) corker {
+// gathererOf is what is below TLS, if it is one.
+func gathererOf(c net.Conn) gatherer {
 	tls, ok := c.(interface{ NetConn() net.Conn })
 	if !ok {
 		return nil
 	}
-	below, _ := tls.NetConn().(corker)
+	below, _ := tls.NetConn().(gatherer)
 	return below
 }
 
 // writeOut writes frames: what is more than a TLS record in one write, where that can be.
 func (c *conn) writeOut(p []byte) error {
-	if c.cork == nil || len(p) <= tlsRecord {
-		_, err := c.net.Write(p)
-		return err
+	if c.gatherer != nil && len(p) > tlsRecord {
+		c.gatherer.Gather(len(p))
 	}
-	c.cork.Cork()
 	_, err := c.net.Write(p)
-	return cmp.Or(c.cork.Uncork(), err)
+	return err
 }
 
 // free gives memory back for others to use.

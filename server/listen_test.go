@@ -253,39 +253,36 @@ func TestBothLengths(t *testing.T) {
 	}
 }
 
-// TestCork: what is written between Cork and Uncork is one write, and fails with it.
-func TestCork(t *testing.T) {
+// TestGather: writes are kept until there is as much as was asked for, and fail together.
+func TestGather(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	defer near.Close()
-	c := corkedConn(far)
-	c.Cork()
-	for _, part := range []string{"one ", "write"} {
-		if n, err := c.Write([]byte(part)); n != len(part) || err != nil {
-			t.Fatalf("wrote %d bytes: %v", n, err)
-		}
-	}
+	c := &writeTimeoutConn{Conn: far, timeout: writeTimeout, buffers: newWriteTimeoutListener(nil, writeTimeout).buffers}
 	done := make(chan error, 1)
-	go func() { done <- c.Uncork() }()
+	go func() {
+		c.Gather(len("one write"))
+		_, first := c.Write([]byte("one "))
+		_, second := c.Write([]byte("write!"))
+		_, third := c.Write([]byte("another"))
+		done <- errors.Join(first, second, third)
+	}()
 	got := make([]byte, 100)
-	n, err := near.Read(got) // a pipe's read returns of one write
-	if err != nil || string(got[:n]) != "one write" {
-		t.Errorf("read %q, %v", got[:n], err)
+	for _, want := range []string{"one write!", "another"} {
+		n, err := near.Read(got) // a pipe's read returns of one write
+		if err != nil || string(got[:n]) != want {
+			t.Errorf("read %q, %v; want %q", got[:n], err, want)
+		}
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	_ = far.Close()
-	c.Cork()
+	c.Gather(2)
 	if _, err := c.Write([]byte("x")); err != nil {
 		t.Error(err)
 	}
-	if err := c.Uncork(); !errors.Is(err, io.ErrClosedPipe) {
+	if _, err := c.Write([]byte("y")); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("a write to a closed connection: %v", err)
 	}
-}
-
-// corkedConn is a connection as the listener accepts them.
-func corkedConn(c net.Conn) *writeTimeoutConn {
-	return &writeTimeoutConn{Conn: c, timeout: writeTimeout, corks: newWriteTimeoutListener(nil, writeTimeout).corks}
 }
