@@ -32,6 +32,7 @@ func (i *instance) openCustom() error {
 			if i.peers != nil {
 				i.peers.Changed(versions)
 			}
+			i.cluster.VersionsChanged()
 		},
 		Gone: func(resource schema.GroupResource) {
 			i.env.Requests.Forget(resource)
