@@ -15,11 +15,11 @@
 // controllers/garbage, controllers/legacytokens, controllers/namespace,
 // controllers/resourcequotas, controllers/rootca, controllers/serviceaccounts,
 // controllers/storagemigration, controllers/storageprotection,
-// controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
-// feature, filters, filters/authn, filters/authz, filters/authz/abac,
-// filters/authz/node, filters/authz/rbac, flowcontrol, kubelet, local, memory,
-// openapi, proxy, quota, registry, request, rest, route, serviceaccount,
-// simulation, storage, storage/cache, storage/factory, storage/kv,
+// controllers/storageversions, controllers/ttlafterfinished, discovery, egress,
+// egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authz,
+// filters/authz/abac, filters/authz/node, filters/authz/rbac, flowcontrol, kubelet,
+// local, memory, openapi, proxy, quota, registry, request, rest, route,
+// serviceaccount, simulation, storage, storage/cache, storage/factory, storage/kv,
 // storage/reflector, telemetry, webhook.
 package controlplane
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	internalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -57,6 +58,9 @@ func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	return &subscriber{queue}, queue.Close
 }
 
+// grace is what a server that was started anew has time for to replace its lease.
+const grace = 2 * time.Second
+
 // subscriber queues the StorageVersions that change, and all when a lease goes that could
 // be a server's.
 type subscriber struct{ queue *work.Queue[string] }
@@ -73,7 +77,7 @@ func (s *subscriber) Changed(c *changes.Change) {
 	case c.Path == Resource().Resource && c.Value != nil:
 		s.queue.Add(c.Name)
 	case c.Path == "leases" && c.Namespace == metav1.NamespaceSystem && c.Value == nil:
-		s.queue.Add(all)
+		s.queue.AddAfter(all, grace)
 	}
 }
 
