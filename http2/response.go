@@ -314,15 +314,12 @@ func (r *response) Answer(status int, header http.Header, body []byte) error {
 	return err
 }
 
-// Detach has do called once the handler has returned; the response goes on until do returns,
-// too. It is for handlers that wait for long and need little meanwhile: do runs on a
-// goroutine of its own, with a small stack, and the request and the header of the response
-// are given up. do may write and flush, but the header must have been written before.
-func (r *response) Detach(do func()) { r.stream.detached = do }
-
 // Cancel ends the context of the request with a cause, and nothing else: the handler may
 // complete the response. It is safe for concurrent use.
-func (r *response) Cancel(cause error) { r.stream.cancel(cause) }
+func (r *response) Cancel(cause error) {
+	r.stream.cancel(cause)
+	r.stream.resume()
+}
 
 // release gives the draft back.
 func (r *response) release() {
