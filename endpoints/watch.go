@@ -100,7 +100,7 @@ func (c *call) streamEvents(f *following) {
 	if f.framer.target.media == codec.Protobuf {
 		contentType = codec.ProtobufType + ";stream=watch"
 	}
-	s := &eventStream{following: f, w: c.w, flusher: http.NewResponseController(c.w), config: &c.api.config, resource: c.resource}
+	s := &eventStream{following: f, w: c.w, config: &c.api.config, resource: c.resource}
 	defer func() {
 		if !s.detached {
 			s.close()
@@ -108,7 +108,7 @@ func (c *call) streamEvents(f *following) {
 	}()
 	c.w.Header().Set("Content-Type", contentType)
 	c.w.WriteHeader(http.StatusOK)
-	if err := s.flusher.Flush(); err != nil {
+	if err := http.NewResponseController(c.w).Flush(); err != nil {
 		return // the client is gone
 	}
 	request.Release(c.r)
@@ -135,7 +135,6 @@ type detacher interface {
 type eventStream struct {
 	*following
 	w             http.ResponseWriter
-	flusher       *http.ResponseController
 	config        *Config
 	resource      *rest.Resource
 	detached      bool
@@ -188,14 +187,22 @@ func (s *eventStream) send(events []rest.Event, err error) (done bool) {
 	if len(buf) == 0 {
 		return done
 	}
-	if _, err := s.w.Write(buf); err != nil {
+	if err := sendNow(s.w, buf); err != nil {
 		return true // the client is gone
-	}
-	if err := s.flusher.Flush(); err != nil {
-		return true
 	}
 	s.config.countEvents(s.resource, len(events), len(buf))
 	return done
+}
+
+// sendNow writes and flushes, in one where w can do that.
+func sendNow(w http.ResponseWriter, p []byte) error {
+	if s, ok := w.(interface{ Send(p []byte) error }); ok {
+		return s.Send(p)
+	}
+	if _, err := w.Write(p); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
 }
 
 func (c *Config) countEvents(resource *rest.Resource, events, bytes int) {

@@ -149,6 +149,25 @@ func (r *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// sender is a ResponseWriter that writes and flushes in one: that of package http2.
+type sender interface{ Send(p []byte) error }
+
+// Send is Write and Flush.
+func (r *response) Send(p []byte) error {
+	inner, ok := r.ResponseWriter.(sender)
+	if !ok || r.guard != nil || r.status == 0 {
+		if _, err := r.Write(p); err != nil {
+			return err
+		}
+		return r.FlushError()
+	}
+	err := inner.Send(p)
+	if err == nil {
+		r.size += int64(len(p))
+	}
+	return err
+}
+
 // Flush implements http.Flusher.
 func (r *response) Flush() { _ = r.FlushError() }
 

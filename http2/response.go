@@ -165,6 +165,14 @@ func (r *response) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Send is Write and Flush in one, without the copy that gathers small writes.
+func (r *response) Send(p []byte) error {
+	if err := r.accept(len(p)); err != nil {
+		return err
+	}
+	return r.send(p, false)
+}
+
 // WriteString implements io.StringWriter.
 func (r *response) WriteString(s string) (int, error) {
 	room, err := r.reserve(len(s))
@@ -181,21 +189,28 @@ func (r *response) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// reserve reports whether n more bytes may be written, and whether the draft has
-// room for them.
-func (r *response) reserve(n int) (room bool, err error) {
+// accept counts n more bytes of the body, if they may be written.
+func (r *response) accept(n int) error {
 	if r.returned {
-		return false, errHandlerReturned
+		return errHandlerReturned
 	}
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
 	if !r.bodyAllowed() {
-		return false, http.ErrBodyNotAllowed
+		return http.ErrBodyNotAllowed
 	}
 	r.written += int64(n)
 	if r.declared >= 0 && r.written > r.declared {
-		return false, http.ErrContentLength
+		return http.ErrContentLength
+	}
+	return nil
+}
+
+// reserve accepts n more bytes, and reports whether the draft has room for them.
+func (r *response) reserve(n int) (room bool, err error) {
+	if err := r.accept(n); err != nil {
+		return false, err
 	}
 	if r.size+n > bodyBufferSize {
 		return false, nil

@@ -71,8 +71,7 @@ func parking(streams chan<- *parked) http.HandlerFunc {
 				case line == nil:
 					return false
 				}
-				_, _ = p.Write(line)
-				flush(p)
+				_ = p.Send(line)
 			}
 		})
 	}
