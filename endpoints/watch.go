@@ -100,42 +100,74 @@ func (c *call) streamEvents(f *following) {
 	if f.framer.target.media == codec.Protobuf {
 		contentType = codec.ProtobufType + ";stream=watch"
 	}
-	s := &eventStream{following: f, w: c.w, flusher: http.NewResponseController(c.w), config: &c.api.config, resource: c.resource}
+	s := &eventStream{following: f, w: c.w, config: &c.api.config, resource: c.resource}
+	defer func() {
+		if !s.detached {
+			s.close()
+		}
+	}()
 	c.w.Header().Set("Content-Type", contentType)
 	c.w.WriteHeader(http.StatusOK)
-	if err := s.flusher.Flush(); err != nil {
-		f.close() // the client is gone
-		return
+	if err := http.NewResponseController(c.w).Flush(); err != nil {
+		return // the client is gone
 	}
 	request.Release(c.r)
-	if d, ok := c.w.(detacher); !ok || !d.Detach(s.run) {
-		s.run()
+	if d, ok := c.w.(detacher); ok {
+		s.leave, s.resume = d.Leave, d.Resume
+		s.detached = d.Detach(s.run)
+	}
+	for done := s.detached; !done; {
+		done = s.send(s.Next(s.ctx))
 	}
 }
 
 // detacher is a ResponseWriter whose handler may be able to return before the response is
-// complete: do goes on with it, on a stack of its own, if Detach is true.
-type detacher interface{ Detach(do func()) bool }
+// complete: if Detach is true, do goes on with it. Until do is true it is called again after each Resume. It calls Leave
+// before it waits for anything but the client.
+type detacher interface {
+	Detach(do func() (done bool)) bool
+	Resume()
+	Leave()
+}
 
 // eventStream is the response of a watch under way. There are many of them, so it holds
 // nothing of the request.
 type eventStream struct {
 	*following
-	w        http.ResponseWriter
-	flusher  *http.ResponseController
-	config   *Config
-	resource *rest.Resource
+	w             http.ResponseWriter
+	config        *Config
+	resource      *rest.Resource
+	detached      bool
+	leave, resume func()
 }
 
-// run sends events until the watch ends.
-func (s *eventStream) run() {
-	defer s.close()
-	for {
-		events, err := s.Next(s.ctx)
-		if done := s.send(events, err); done {
-			return
+// batchesPerTurn is how many batches of events a watch sends before others on its connection do.
+const batchesPerTurn = 8
+
+// run sends the events of a detached watch that there are; done tells that the watch has ended.
+func (s *eventStream) run() (done bool) {
+	defer func() {
+		if done {
+			s.close()
+		}
+	}()
+	done = true // also if this panics
+	for polled := 0; polled < batchesPerTurn; polled++ {
+		events, err := rest.Poll(s.ctx, s.Watch, s.resume)
+		switch {
+		case errors.Is(err, rest.ErrWouldBlock):
+			s.leave()
+			polled = 0 // nobody waits
+			events, err = s.Next(s.ctx)
+		case len(events) == 0 && err == nil:
+			return false
+		}
+		if s.send(events, err) {
+			return true
 		}
 	}
+	s.resume()
+	return false
 }
 
 // eventPool has buffers for events on their way: a watch that waits holds none.
@@ -144,7 +176,7 @@ var eventPool = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return 
 // maxEventBuffer is the most that a buffer keeps between events.
 const maxEventBuffer = 64 << 10
 
-// send sends one batch; done tells that the watch has ended.
+// send sends what Next or Poll has returned; done tells that the watch has ended.
 func (s *eventStream) send(events []rest.Event, err error) (done bool) {
 	pooled := eventPool.Get().(*[]byte)
 	defer eventPool.Put(pooled)
@@ -155,14 +187,22 @@ func (s *eventStream) send(events []rest.Event, err error) (done bool) {
 	if len(buf) == 0 {
 		return done
 	}
-	if _, err := s.w.Write(buf); err != nil {
+	if err := sendNow(s.w, buf); err != nil {
 		return true // the client is gone
-	}
-	if err := s.flusher.Flush(); err != nil {
-		return true
 	}
 	s.config.countEvents(s.resource, len(events), len(buf))
 	return done
+}
+
+// sendNow writes and flushes, in one where w can do that.
+func sendNow(w http.ResponseWriter, p []byte) error {
+	if s, ok := w.(interface{ Send(p []byte) error }); ok {
+		return s.Send(p)
+	}
+	if _, err := w.Write(p); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
 }
 
 func (c *Config) countEvents(resource *rest.Resource, events, bytes int) {

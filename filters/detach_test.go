@@ -14,10 +14,12 @@ import (
 // detaching is a ResponseWriter as package http2's: it keeps what goes on after the handler.
 type detaching struct {
 	*httptest.ResponseRecorder
-	rest func()
+	rest func() bool
 }
 
-func (d *detaching) Detach(do func()) { d.rest = do }
+func (d *detaching) Detach(do func() bool) { d.rest = do }
+func (d *detaching) Resume()               {}
+func (d *detaching) Leave()                {}
 
 // ends records what has ended, and why.
 type ends struct{ seen []any }
@@ -35,10 +37,10 @@ func TestDetach(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}
-	var rest func()
+	var rest func() bool
 	detach := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
-		if !w.(interface{ Detach(func()) bool }).Detach(rest) {
+		if !w.(interface{ Detach(func() bool) bool }).Detach(rest) {
 			rest()
 		}
 	})
@@ -53,10 +55,11 @@ func TestDetach(t *testing.T) {
 	active := func() int { return drain.mu.active + len(drain.mu.longRunning) }
 
 	t.Run("where the handler has to do all", func(t *testing.T) {
-		rest = func() {
+		rest = func() bool {
 			if len(begun.seen) != 0 || active() != 2 {
 				t.Errorf("ended too early: %v", begun.seen)
 			}
+			return true
 		}
 		chain.ServeHTTP(httptest.NewRecorder(), watch())
 		if len(begun.seen) != 1 || begun.seen[0] != nil || active() != 0 {
@@ -66,16 +69,22 @@ func TestDetach(t *testing.T) {
 	for name, reason := range map[string]any{"to its end": nil, "with a panic": "a reason", "broken off": http.ErrAbortHandler} {
 		t.Run(name, func(t *testing.T) {
 			begun.seen = nil
-			rest = func() {
-				if reason != nil {
+			done := false
+			rest = func() bool {
+				if done && reason != nil {
 					panic(reason)
 				}
+				return done
 			}
 			w := &detaching{ResponseRecorder: httptest.NewRecorder()}
 			chain.ServeHTTP(w, watch())
 			if len(begun.seen) != 0 || active() != 2 {
 				t.Errorf("ended with the handler: %v", begun.seen)
 			}
+			if w.rest(); len(begun.seen) != 0 || active() != 2 {
+				t.Errorf("ended with the first turn: %v", begun.seen)
+			}
+			done = true
 			if got := recovered(w.rest); got != nil && (reason == nil || got != http.ErrAbortHandler) || got == nil && reason != nil {
 				t.Errorf("the rest of it panicked with %v", got)
 			}
@@ -89,7 +98,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-func recovered(do func()) (reason any) {
+func recovered(do func() bool) (reason any) {
 	defer func() { reason = recover() }()
 	do()
 	return nil

@@ -47,16 +47,19 @@ func (f *recovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // detach has what the handler has left to do go on without it, and without the request.
 func (f *recovery) detach(response *response) {
 	do := response.detached
-	response.ResponseWriter.(detacher).Detach(func() {
+	response.ResponseWriter.(detacher).Detach(func() (done bool) {
 		defer func() {
 			reason := recover()
+			if reason == nil && !done {
+				return
+			}
 			response.end(reason)
 			if reason != nil {
 				ctx := response.ctx
 				f.handle(ctx, response, reason, "verb", request.InfoFrom(ctx).Verb, "path", request.InfoFrom(ctx).Path, "audit-ID", request.AuditID(ctx))
 			}
 		}()
-		do()
+		return do()
 	})
 }
 

@@ -30,7 +30,7 @@ type response struct {
 	// begun is what filters have begun for the request, and detached what its handler has
 	// left to do. Recover ends the one after the other.
 	begun    []ender
-	detached func()
+	detached func() (done bool)
 }
 
 // ender is what a filter has begun for a request.
@@ -62,18 +62,31 @@ func (r *response) end(panicked any) {
 
 // detacher is a ResponseWriter whose handler can return before the response is complete:
 // that of package http2.
-type detacher interface{ Detach(do func()) }
+type detacher interface {
+	Detach(do func() (done bool))
+	Resume()
+	Leave()
+}
 
 // Detach has do go on with the response once the handler has returned, with the contexts
-// of the request, but without a large stack. It is false where the handler must do
-// that itself. The header must have been written.
-func (r *response) Detach(do func()) bool {
+// of the request: until it is true, do is called again after each Resume, and when the
+// request's context ends. Detach is false where the handler must go on itself.
+// The header must have been written.
+func (r *response) Detach(do func() (done bool)) bool {
 	if _, ok := r.ResponseWriter.(detacher); !ok || r.guard != nil {
 		return false
 	}
 	r.detached = do
 	return true
 }
+
+// Resume has what is detached be called. It does not wait, and is safe for concurrent
+// use.
+func (r *response) Resume() { r.ResponseWriter.(detacher).Resume() }
+
+// Leave tells, while what is detached runs, that it may wait now: other responses on the
+// connection do not wait for it.
+func (r *response) Leave() { r.ResponseWriter.(detacher).Leave() }
 
 // wrap returns the response that is already around w, or puts one around it.
 func wrap(w http.ResponseWriter) *response {
@@ -134,6 +147,25 @@ func (r *response) Write(p []byte) (int, error) {
 	n, err := r.ResponseWriter.Write(p)
 	r.size += int64(n)
 	return n, err
+}
+
+// sender is a ResponseWriter that writes and flushes in one: that of package http2.
+type sender interface{ Send(p []byte) error }
+
+// Send is Write and Flush.
+func (r *response) Send(p []byte) error {
+	inner, ok := r.ResponseWriter.(sender)
+	if !ok || r.guard != nil || r.status == 0 {
+		if _, err := r.Write(p); err != nil {
+			return err
+		}
+		return r.FlushError()
+	}
+	err := inner.Send(p)
+	if err == nil {
+		r.size += int64(len(p))
+	}
+	return err
 }
 
 // Flush implements http.Flusher.

@@ -55,6 +55,7 @@ type conn struct {
 	peerWindow int32 // that streams begin with
 
 	output
+	turns turns
 
 	keepalive
 }

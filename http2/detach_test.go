@@ -27,12 +27,13 @@ func TestDetach(t *testing.T) {
 			return
 		}
 		ctx := r.Context()
-		w.(*response).Detach(func() {
+		w.(*response).Detach(func() bool {
 			for text := range next {
 				_, _ = io.WriteString(w, text+"\n")
 				flush(w)
 			}
 			ended <- context.Cause(ctx)
+			return true
 		})
 	}), true, nil)
 	c := s.client(t)
@@ -75,7 +76,7 @@ func TestDetachedEnds(t *testing.T) {
 		flush(w)
 		ctx, path := r.Context(), r.URL.Path
 		detached := w.(*response)
-		detached.Detach(func() {
+		detached.Detach(func() bool {
 			switch path {
 			case "/panic":
 				panic("a reason")
@@ -84,6 +85,7 @@ func TestDetachedEnds(t *testing.T) {
 			}
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
+			return true
 		})
 		if path == "/both" {
 			panic(http.ErrAbortHandler)

@@ -165,6 +165,14 @@ func (r *response) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Send is Write and Flush in one, without the copy that gathers small writes.
+func (r *response) Send(p []byte) error {
+	if err := r.accept(len(p)); err != nil {
+		return err
+	}
+	return r.send(p, false)
+}
+
 // WriteString implements io.StringWriter.
 func (r *response) WriteString(s string) (int, error) {
 	room, err := r.reserve(len(s))
@@ -181,21 +189,28 @@ func (r *response) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// reserve reports whether n more bytes may be written, and whether the draft has
-// room for them.
-func (r *response) reserve(n int) (room bool, err error) {
+// accept counts n more bytes of the body, if they may be written.
+func (r *response) accept(n int) error {
 	if r.returned {
-		return false, errHandlerReturned
+		return errHandlerReturned
 	}
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
 	if !r.bodyAllowed() {
-		return false, http.ErrBodyNotAllowed
+		return http.ErrBodyNotAllowed
 	}
 	r.written += int64(n)
 	if r.declared >= 0 && r.written > r.declared {
-		return false, http.ErrContentLength
+		return http.ErrContentLength
+	}
+	return nil
+}
+
+// reserve accepts n more bytes, and reports whether the draft has room for them.
+func (r *response) reserve(n int) (room bool, err error) {
+	if err := r.accept(n); err != nil {
+		return false, err
 	}
 	if r.size+n > bodyBufferSize {
 		return false, nil
@@ -314,15 +329,12 @@ func (r *response) Answer(status int, header http.Header, body []byte) error {
 	return err
 }
 
-// Detach has do called once the handler has returned; the response goes on until do returns,
-// too. It is for handlers that wait for long and need little meanwhile: do runs on a
-// goroutine of its own, with a small stack, and the request and the header of the response
-// are given up. do may write and flush, but the header must have been written before.
-func (r *response) Detach(do func()) { r.stream.detached = do }
-
 // Cancel ends the context of the request with a cause, and nothing else: the handler may
 // complete the response. It is safe for concurrent use.
-func (r *response) Cancel(cause error) { r.stream.cancel(cause) }
+func (r *response) Cancel(cause error) {
+	r.stream.cancel(cause)
+	r.stream.resume()
+}
 
 // release gives the draft back.
 func (r *response) release() {

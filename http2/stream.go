@@ -19,10 +19,12 @@ type stream struct {
 	id       uint32
 	request  *http.Request // nil once the handler has returned
 	handler  http.Handler  // the server's, or one that refuses
-	detached func()        // what the handler has left to do, if any
+	detached func() bool   // what the handler has left to do, if any
 	cancel   context.CancelCauseFunc
 	body     body
 	response response
+	shared   bool // the goroutine that runs has turns to give to others, and writes after them
+	turn     turnState
 
 	// Guarded by the connection's lock.
 	err         error     // why the stream is over; nil while it is in the connection's map
@@ -81,6 +83,7 @@ func (s *stream) close(err error) {
 	stop(s.readTimer)
 	stop(s.writeTimer)
 	s.wake.Broadcast()
+	s.resume()
 	c.progress.Broadcast() // its handler may wait there
 	if len(c.streams) == 0 {
 		c.idleSince = c.clock()
@@ -134,22 +137,7 @@ func (s *stream) handlerReturned() {
 		return
 	}
 	s.response.header = nil
-	go s.runDetached() // ends with the response, or when the client is gone
-}
-
-// runDetached is run of what the handler has detached.
-func (s *stream) runDetached() {
-	returned := false
-	defer func() {
-		if !returned {
-			s.panicked(recover())
-		}
-		s.detached = nil
-		s.handlerReturned()
-	}()
-	s.detached()
-	s.response.finish()
-	returned = true
+	s.detach()
 }
 
 // panicked breaks the stream off for a handler that has not returned.
@@ -201,7 +189,7 @@ func (s *stream) send(p *responsePart) error {
 		}
 	}
 	if !p.end {
-		c.flushBatched()
+		s.flush()
 		return s.err
 	}
 	switch {
@@ -211,8 +199,16 @@ func (s *stream) send(p *responsePart) error {
 		c.appendData(s.id, nil, true)
 	}
 	s.finish()
-	c.flushBatched()
+	s.flush()
 	return nil
+}
+
+// flush sees to it that what was appended is written. conn.mu is held, but not while it
+// waits.
+func (s *stream) flush() {
+	if !s.shared {
+		s.conn.flushBatched()
+	}
 }
 
 // sendData appends DATA frames. conn.mu is held, but not while it waits.
@@ -227,6 +223,7 @@ func (s *stream) sendData(p []byte, end bool) error {
 		case n <= 0 && c.flush(), n > 0 && c.full() && c.flush():
 			// The lock was released: look again.
 		case n <= 0 && s.out <= 0:
+			s.leave()
 			s.wake.Wait()
 		case n <= 0 || c.full():
 			c.progress.Wait()

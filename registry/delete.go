@@ -74,18 +74,14 @@ func (s *Store) beginRemoval(current *codec.Record, begin begin, write *storage.
 // dyingState returns the object marked for deletion, or the error storage.Remove
 // where it can be removed at once.
 func (s *Store) dyingState(ctx context.Context, current *codec.Record, validate rest.ValidateObject, options metav1.DeleteOptions) (codec.Object, error) {
-	old, err := current.Shared()
-	if err != nil {
-		return nil, err
-	}
-	if validate != nil {
-		if err := validate(ctx, nil, old); err != nil {
-			return nil, err
-		}
-	}
 	obj, err := current.Object()
 	if err != nil {
 		return nil, err
+	}
+	if validate != nil { // which looks at it before it is changed: one decoding does for both
+		if err := validate(ctx, nil, obj); err != nil {
+			return nil, err
+		}
 	}
 	grace, change := s.Strategy.gracePeriod(obj, options.GracePeriodSeconds)
 	if !change {

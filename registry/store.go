@@ -108,10 +108,20 @@ type watch struct {
 
 func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 	events, err := w.Watch.Next(ctx)
-	if err != nil && err != rest.ErrWatchClosed && ctx.Err() == nil {
-		err = w.store.apiError(err, "", "watch")
+	return events, w.apiError(ctx, err)
+}
+
+// Poll implements rest.Poller.
+func (w *watch) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
+	events, err := rest.Poll(ctx, w.Watch, wake)
+	return events, w.apiError(ctx, err)
+}
+
+func (w *watch) apiError(ctx context.Context, err error) error {
+	if err == nil || err == rest.ErrWatchClosed || err == rest.ErrWouldBlock || ctx.Err() != nil {
+		return err
 	}
-	return events, err
+	return w.store.apiError(err, "", "watch")
 }
 
 // limited runs work while it holds the limiter, if there is one. Its own error is

@@ -230,6 +230,9 @@ type Event struct {
 // order: the client should watch again from where it was.
 var ErrWatchClosed = errors.New("watch closed")
 
+// ErrWouldBlock is returned by Poller.Poll where only Next can go on, for now or at all.
+var ErrWouldBlock = errors.New("the watch would block")
+
 // Watch is a cursor in the changes of a collection. It must not be used
 // concurrently.
 type Watch interface {
@@ -239,4 +242,24 @@ type Watch interface {
 	// 410 Expired.
 	Next(ctx context.Context) ([]Event, error)
 	io.Closer
+}
+
+// Poller is a Watch that can be asked without waiting, so that it needs no goroutine until
+// there are events.
+type Poller interface {
+	Watch
+	// Poll returns what Next would where that need not wait. Where it would have to, there
+	// are no events and no error, and wake is called when it is worth asking again, maybe
+	// before Poll returns, and maybe in vain: from any goroutine, with locks held, so
+	// that it must not wait, nor use the watch. It has to be the same in all calls. The end
+	// of ctx, which is an error as that of Next, does not call it.
+	Poll(ctx context.Context, wake func()) ([]Event, error)
+}
+
+// Poll polls a watch, if it is a Poller.
+func Poll(ctx context.Context, w Watch, wake func()) ([]Event, error) {
+	if p, ok := w.(Poller); ok {
+		return p.Poll(ctx, wake)
+	}
+	return nil, ErrWouldBlock
 }

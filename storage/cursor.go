@@ -34,6 +34,14 @@ type Source interface {
 	Close() error
 }
 
+// A pollable is a Source that can be read without waiting.
+type pollable interface {
+	// Poll returns what Next would where that need not wait. Where it would have to, there
+	// are no changes, and wake is called as rest.Poller says. The error may be
+	// rest.ErrWouldBlock.
+	Poll(wake func()) (changes []*Change, progress int64, err error)
+}
+
 // CursorConfig describes a Cursor.
 type CursorConfig struct {
 	Selection
@@ -49,6 +57,8 @@ type CursorConfig struct {
 	Bookmarks bool
 	// Deadline, where not zero, is when the watch will be ended.
 	Deadline time.Time
+	// converts: events may wait for a conversion.
+	converts bool
 	// view, where not nil, limits the watch to some namespaces, which change.
 	view *view
 }
@@ -62,8 +72,8 @@ type Cursor struct {
 	stopInitial func()
 	// progress is the revision of the next bookmark, bookmarked that of the last.
 	progress, bookmarked int64
-	// timer fires when a bookmark is due, which is at due; nil without
-	// bookmarks.
+	// timer fires when a bookmark is due, which is at due. It is nil without
+	// bookmarks, and has no channel once the cursor is polled.
 	timer *time.Timer
 	due   time.Time
 	out   []rest.Event
@@ -83,9 +93,7 @@ func NewCursor(cfg CursorConfig) *Cursor {
 		c.progress = cfg.Initial.Revision
 	}
 	if cfg.Bookmarks {
-		wait := c.untilBookmark()
-		c.due = time.Now().Add(wait)
-		c.timer = time.NewTimer(wait)
+		c.due = time.Now().Add(c.untilBookmark())
 	}
 	return c
 }
@@ -122,6 +130,39 @@ func (c *Cursor) Next(ctx context.Context) ([]rest.Event, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+	}
+	return c.out, nil
+}
+
+// Poll implements rest.Poller.
+func (c *Cursor) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
+	source, ok := c.Source.(pollable)
+	if !ok || c.view != nil || c.converts {
+		return nil, rest.ErrWouldBlock
+	}
+	clear(c.out)
+	c.out = c.out[:0]
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.nextInitial != nil {
+		if err := c.initial(); err != nil || len(c.out) > 0 {
+			return c.out, err
+		}
+	}
+	c.initialized(ctx)
+	c.wakeForBookmark(wake)
+	for len(c.out) == 0 {
+		changes, progress, err := source.Poll(wake)
+		if err == nil {
+			err = c.advance(ctx, changes, progress)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(changes) == 0 {
+			break
 		}
 	}
 	return c.out, nil
@@ -164,14 +205,43 @@ func (c *Cursor) endInitial() {
 
 // changes adds the events of the next changes, and a bookmark when one is due.
 func (c *Cursor) changes(ctx context.Context) error {
-	var wake <-chan time.Time
-	if c.timer != nil {
-		wake = c.timer.C
-	}
+	wake, stop := c.bookmarkDue()
 	changes, progress, err := c.Source.Next(ctx, wake, c.view.changed())
+	stop()
 	if err != nil {
 		return err
 	}
+	return c.advance(ctx, changes, progress)
+}
+
+// wakeForBookmark has wake called when the next bookmark is due, and after each at the next.
+func (c *Cursor) wakeForBookmark(wake func()) {
+	if !c.Bookmarks || c.timer != nil && c.timer.C == nil {
+		return
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.timer = time.AfterFunc(time.Until(c.due), wake)
+}
+
+// bookmarkDue returns a channel for the time of the next bookmark, until stop is called.
+func (c *Cursor) bookmarkDue() (due <-chan time.Time, stop func()) {
+	keep := func() {}
+	switch {
+	case !c.Bookmarks:
+		return nil, keep
+	case c.timer == nil:
+		c.timer = time.NewTimer(time.Until(c.due))
+	case c.timer.C == nil:
+		t := time.NewTimer(time.Until(c.due))
+		return t.C, func() { t.Stop() }
+	}
+	return c.timer.C, keep
+}
+
+// advance adds the events of changes, which are all up to the revision progress, and a bookmark when one is due.
+func (c *Cursor) advance(ctx context.Context, changes []*Change, progress int64) (err error) {
 	progress = max(c.progress, progress)
 	if c.view != nil {
 		changes, err = c.visible(ctx, changes, progress)

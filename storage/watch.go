@@ -64,7 +64,7 @@ type ListFunc func(context.Context, *ListPlan) (*rest.List, error)
 func (s *Store) Start(ctx context.Context, plan *WatchPlan, options rest.ListOptions, list ListFunc) (CursorConfig, error) {
 	cfg := CursorConfig{
 		Selection: plan.Selection, MarkInitialEnd: plan.MarkInitialEnd, From: int64(plan.From), Bookmarks: options.AllowBookmarks,
-		Deadline: options.Deadline,
+		Deadline: options.Deadline, converts: s.kind.Convert != nil,
 	}
 	if options.Visibility != nil && s.namespaced {
 		cfg.view = &view{rights: options.Visibility, list: list}

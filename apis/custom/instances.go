@@ -80,20 +80,37 @@ type watch struct {
 	ctx     context.Context // the watch's: ends with either
 	cancel  context.CancelFunc
 	stop    func() bool
+	unwake  func() bool // set once the watch is polled
 }
 
 // Next implements rest.Watch.
 func (w *watch) Next(ctx context.Context) ([]rest.Event, error) {
 	events, err := w.Watch.Next(w.ctx)
-	if err != nil && ctx.Err() == nil && w.life.Err() != nil {
-		return nil, rest.ErrWatchClosed
+	return events, w.apiError(ctx, err)
+}
+
+// Poll implements rest.Poller.
+func (w *watch) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
+	if w.unwake == nil {
+		w.unwake = context.AfterFunc(w.ctx, wake) // which ends with the definition
 	}
-	return events, conversion.WatchError(err)
+	events, err := rest.Poll(w.ctx, w.Watch, wake)
+	return events, w.apiError(ctx, err)
+}
+
+func (w *watch) apiError(ctx context.Context, err error) error {
+	if err != nil && err != rest.ErrWouldBlock && ctx.Err() == nil && w.life.Err() != nil {
+		return rest.ErrWatchClosed
+	}
+	return conversion.WatchError(err)
 }
 
 // Close implements rest.Watch.
 func (w *watch) Close() error {
 	w.stop()
+	if w.unwake != nil {
+		w.unwake()
+	}
 	w.cancel()
 	w.handler.watches.Add(-1)
 	return w.Watch.Close()

@@ -292,6 +292,9 @@ func TestSameAsStore(t *testing.T) {
 				if i%5 == 0 {
 					namespace, options := randomSelection(random, first.Revision()+random.Int64N(int64(i)+1))
 					pair := [2]rest.Watch{f.watch(f.store, namespace, options), f.watch(f.cacher, namespace, options)}
+					if random.IntN(2) == 0 {
+						pair[1] = newPolling(pair[1])
+					}
 					late := i%2 == 0
 					group.Go(func() {
 						if late {

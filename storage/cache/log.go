@@ -60,8 +60,8 @@ type changeLog struct {
 	// since: every change after this revision is in the log.
 	since int64
 	bytes int
-	// wake is closed by the next change.
-	wake   chan struct{}
+	// bell rings for the watches without a topic.
+	bell   *bell
 	topics map[topicKey]*topic
 	// byField counts the topics of each field, byLabel those of each label.
 	byField, byLabel map[string]int
@@ -88,13 +88,13 @@ type topic struct {
 	// positions of the topic's changes. Those before forgotten were dropped.
 	positions []uint64
 	forgotten uint64
-	wake      chan struct{}
+	bell      bell
 }
 
 func newLog(since int64, limits LogLimits) changeLog {
 	return changeLog{
 		limits: limits,
-		ring:   make([]logEntry, 16), since: since, wake: make(chan struct{}),
+		ring:   make([]logEntry, 16), since: since, bell: new(bell),
 		topics: map[topicKey]*topic{}, byField: map[string]int{}, byLabel: map[string]int{},
 	}
 }
@@ -199,10 +199,12 @@ func (l *changeLog) after(revision int64) (uint64, bool) {
 	return l.first + uint64(n), true
 }
 
-// broadcast wakes the watches without a topic.
-func (l *changeLog) broadcast() {
-	close(l.wake)
-	l.wake = make(chan struct{})
+// ringAll wakes all watches.
+func (l *changeLog) ringAll() {
+	l.bell.ring()
+	for _, t := range l.topics {
+		t.bell.ring()
+	}
 }
 
 // index adds a change, which is about to get position end, to its topics.
@@ -298,15 +300,14 @@ func (l *changeLog) addToTopic(key topicKey) {
 		t.positions = append(t.positions[:0], t.positions[n:]...)
 	}
 	t.positions = append(t.positions, l.end)
-	close(t.wake)
-	t.wake = make(chan struct{})
+	t.bell.ring()
 }
 
 // subscribe returns a topic, made if need be, for a watch that must unsubscribe.
 func (l *changeLog) subscribe(key topicKey) *topic {
 	t := l.topics[key]
 	if t == nil {
-		t = &topic{key: key, since: l.end, wake: make(chan struct{})}
+		t = &topic{key: key, since: l.end}
 		l.topics[key] = t
 		countTopic(l.byField, key.field, 1)
 		countTopic(l.byLabel, key.label, 1)

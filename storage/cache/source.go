@@ -32,6 +32,11 @@ type source struct {
 	cache    *watchCache
 	position uint64
 	topic    *topic
+	// bell rings for the next change; wake is what it calls, and place, from 1, where in
+	// its list that is: 0 while it will not. The bell guards both.
+	bell  *bell
+	wake  func()
+	place int
 
 	backend storage.Source
 }
@@ -86,9 +91,10 @@ func (s *source) attach(st *watchCache) bool {
 	if !ok || !st.alive() {
 		return false
 	}
-	s.cache, s.position = st, position
+	s.cache, s.position, s.bell = st, position, st.mu.log.bell
 	if key := s.cacher.topicOf(&s.sel); key != (topicKey{}) {
 		s.topic = st.mu.log.subscribe(key)
+		s.bell = &s.topic.bell
 	}
 	st.watches.Add(1)
 	return true
@@ -99,6 +105,7 @@ func (s *source) detach() {
 	if s.cache == nil {
 		return
 	}
+	s.bell.remove(s)
 	s.cache.mu.Lock()
 	if s.topic != nil {
 		s.cache.mu.log.unsubscribe(s.topic)
@@ -106,7 +113,7 @@ func (s *source) detach() {
 	s.cache.mu.Unlock()
 	s.cache.touch()
 	s.cache.watches.Add(-1)
-	s.cache, s.topic = nil, nil
+	s.cache, s.topic, s.bell, s.wake = nil, nil, nil, nil
 }
 
 // Next implements storage.Source.
@@ -117,8 +124,8 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time, changed <-chan
 		if s.cache == nil {
 			return s.readBackend(ctx, wake, changed)
 		}
-		woken, ok := s.read()
-		if !ok {
+		woken := s.bell.channel() // before there is no change
+		if !s.read(nil) {
 			s.detach()
 			continue
 		}
@@ -134,7 +141,7 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time, changed <-chan
 			return s.changes, s.revision, nil
 		case <-wake:
 			// A change may have come with the tick; progress counts it in.
-			if _, ok := s.read(); !ok {
+			if !s.read(nil) {
 				s.detach()
 			}
 			return s.changes, s.revision, nil
@@ -144,20 +151,35 @@ func (s *source) Next(ctx context.Context, wake <-chan time.Time, changed <-chan
 	}
 }
 
+// Poll returns what Next would without waiting. Only Next reads the backend.
+func (s *source) Poll(wake func()) ([]*storage.Change, int64, error) {
+	clear(s.changes)
+	s.changes = s.changes[:0]
+	if s.cache == nil {
+		return nil, s.revision, rest.ErrWouldBlock
+	}
+	// A cache that is closed rings, but may have done so before it was waited for.
+	if !s.read(wake) || len(s.changes) == 0 && !s.cache.alive() {
+		s.detach()
+		return nil, s.revision, rest.ErrWouldBlock
+	}
+	return s.changes, s.revision, nil
+}
+
 // catchUp reads the log once it has what is in the store now; where that takes too long,
 // it reads what there is.
 func (s *source) catchUp(ctx context.Context) {
 	if current, err := s.cacher.store.Backend().CurrentRevision(ctx); err == nil {
 		s.cacher.wait(ctx, s.cache, current)
 	}
-	if _, ok := s.read(); !ok {
+	if !s.read(nil) {
 		s.detach()
 	}
 }
 
 // read appends the next changes of the log. It is false when the log has dropped
-// some of them. woken is closed by the next change.
-func (s *source) read() (woken <-chan struct{}, ok bool) {
+// some of them. Where there are none, the next one calls wake, unless that is nil.
+func (s *source) read(wake func()) (ok bool) {
 	// What was dispatched to an open cache before its log is read is in it.
 	dispatched := int64(s.cacher.feed.Dispatched())
 	if !s.cache.alive() {
@@ -166,10 +188,6 @@ func (s *source) read() (woken <-chan struct{}, ok bool) {
 	s.cache.mu.RLock()
 	defer s.cache.mu.RUnlock()
 	l := &s.cache.mu.log
-	woken = l.wake
-	if s.topic != nil {
-		woken = s.topic.wake
-	}
 	if s.topic != nil && s.position >= s.topic.since {
 		ok = s.readTopic(l)
 	} else {
@@ -182,7 +200,10 @@ func (s *source) read() (woken <-chan struct{}, ok bool) {
 		// The watch has caught up with the cache.
 		s.revision = max(s.revision, s.cache.completeLocked(kv.Revision(dispatched)), s.cache.mu.revision)
 	}
-	return woken, ok
+	if ok && len(s.changes) == 0 && wake != nil {
+		s.bell.add(s, wake)
+	}
+	return ok
 }
 
 // readAll reads every change, where there is no topic or it is not complete.

@@ -104,9 +104,19 @@ func newWatchCache(ctx context.Context, store Store, feed *Feed, release func(*w
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx)) // not only the first reader uses it
 	s.closed = s.life.Done()
+	context.AfterFunc(s.life, s.wakeAll)
 	s.mu.indexes, s.mu.written = map[string]*index{}, map[string]*codec.Record{}
 	s.touch()
 	return s
+}
+
+// wakeAll wakes all watches of a cache that is closed.
+func (s *watchCache) wakeAll() {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.mu.loaded {
+		s.mu.log.ringAll()
+	}
 }
 
 func (s *watchCache) touch() { s.used.Store(time.Now().UnixNano()) }
@@ -233,7 +243,7 @@ func (s *watchCache) applyLocked(changes []*storage.Change) {
 // broadcastLocked wakes the watches after changes were applied.
 func (s *watchCache) broadcastLocked() {
 	if s.mu.applied > 0 {
-		s.mu.log.broadcast()
+		s.mu.log.bell.ring()
 		s.report.received(s.mu.applied, s.mu.revision, len(s.mu.log.ring))
 		s.mu.applied = 0
 	}
