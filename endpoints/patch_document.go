@@ -25,6 +25,8 @@ type documentPatcher interface {
 	apply(document []byte) (changed []byte, strict []error, err error)
 	// show is how a changed document that is no object any more is shown.
 	show(changed []byte) string
+	// members are the top-level fields that the patch is about; nil: it may be any.
+	members() map[string]any
 }
 
 // documentPatch makes the change of a patch that works on JSON: the current
@@ -39,24 +41,9 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 		if err != nil {
 			return nil, err
 		}
-		document, err := codec.AppendObject(nil, versioned, codec.JSON)
-		if err != nil {
-			return nil, fmt.Errorf("encode %s: %w", v.GVK.Kind, err)
-		}
-		changed, strict, err := patch.apply(document)
+		obj, strict, err := changeByDocument(v, versioned, patch, options.FieldValidation)
 		if err != nil {
 			return nil, err
-		}
-		obj, err := v.Decode(changed, codec.JSON, options.FieldValidation != metav1.FieldValidationIgnore)
-		if err != nil {
-			found, ok := runtime.AsStrictDecodingError(err)
-			if !ok {
-				return nil, invalidPatch(patch.show(changed), unworded(err))
-			}
-			if options.FieldValidation == metav1.FieldValidationStrict {
-				return nil, invalidPatch(patch.show(changed), found)
-			}
-			strict = append(strict, found.Errors()...)
 		}
 		if err := c.reportStrict(strict, options.FieldValidation); err != nil {
 			return nil, err
@@ -70,6 +57,43 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 		}
 		return c.recordUpdate(current, hub, manager)
 	}
+}
+
+// changeByDocument returns a changed object, and what strict reading has found.
+func changeByDocument(v *codec.Version, obj codec.Object, patch documentPatcher, fieldValidation string) (codec.Object, []error, error) {
+	if members := patch.members(); members != nil {
+		if p, some := partOf(v, obj, members); some {
+			changed, strict, err := changeDocument(v, p.part, patch, fieldValidation)
+			if err == nil {
+				return p.with(changed), strict, nil
+			}
+			// An error shows the whole document.
+		}
+	}
+	return changeDocument(v, obj, patch, fieldValidation)
+}
+
+func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, fieldValidation string) (codec.Object, []error, error) {
+	document, err := codec.AppendObject(nil, obj, codec.JSON)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode %s: %w", v.GVK.Kind, err)
+	}
+	changed, strict, err := patch.apply(document)
+	if err != nil {
+		return nil, nil, err
+	}
+	obj, err = v.Decode(changed, codec.JSON, fieldValidation != metav1.FieldValidationIgnore)
+	if err == nil {
+		return obj, strict, nil
+	}
+	found, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return nil, nil, invalidPatch(patch.show(changed), unworded(err))
+	}
+	if fieldValidation == metav1.FieldValidationStrict {
+		return nil, nil, invalidPatch(patch.show(changed), found)
+	}
+	return obj, append(strict, found.Errors()...), nil
 }
 
 // unworded is the cause of a decoding error, without what is said of bodies.
@@ -98,6 +122,7 @@ func (c *call) reportStrict(found []error, fieldValidation string) error {
 // mergePatch is a JSON merge patch (RFC 7386).
 type mergePatch struct {
 	patch  *mergepatch.Patch
+	fields map[string]any
 	strict []error
 }
 
@@ -111,7 +136,7 @@ func parseMergePatch(body []byte, fieldValidation string) (documentPatcher, erro
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return mergePatch{patch, strict}, nil
+	return mergePatch{patch, members, strict}, nil
 }
 
 func (p mergePatch) apply(document []byte) ([]byte, []error, error) {
@@ -123,6 +148,7 @@ func (p mergePatch) apply(document []byte) ([]byte, []error, error) {
 }
 
 func (p mergePatch) show(changed []byte) string { return string(p.patch.Sorted(changed)) }
+func (p mergePatch) members() map[string]any    { return p.fields }
 
 // decodePatch reads a patch, strictly where that matters.
 func decodePatch(body []byte, into any, fieldValidation string) (strict []error, err error) {
@@ -187,3 +213,4 @@ func (p jsonPatch) apply(document []byte) ([]byte, []error, error) {
 }
 
 func (p jsonPatch) show(changed []byte) string { return string(changed) }
+func (p jsonPatch) members() map[string]any    { return nil }

@@ -36,21 +36,13 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		if err != nil {
 			return nil, err
 		}
-		original, err := runtime.DefaultUnstructuredConverter.ToUnstructured(versioned)
+		wantStrict := options.FieldValidation != metav1.FieldValidationIgnore
+		obj, found, err := mergeInto(v, versioned, patch, schema, wantStrict)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", v.GVK.Kind, err)
-		}
-		// The merge changes the patch it is given, and may be made again.
-		merged, err := mergeStrategic(original, runtime.DeepCopyJSON(patch), schema)
-		if err != nil {
-			return nil, strategicError(err)
+			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
-		}
-		obj, found, err := v.FromDocument(merged, options.FieldValidation != metav1.FieldValidationIgnore)
-		if err != nil {
-			return nil, invalidPatch(fmt.Sprintf("%+v", patch), err)
 		}
 		if len(found) > 0 && options.FieldValidation == metav1.FieldValidationStrict {
 			return nil, invalidPatch(fmt.Sprintf("%+v", patch), runtime.NewStrictDecodingError(found))
@@ -64,6 +56,36 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 		}
 		return c.recordUpdate(current, hub, manager)
 	}, nil
+}
+
+// mergeInto returns an object with a patch merged into it, and what strict reading has found.
+func mergeInto(v *codec.Version, obj codec.Object, patch map[string]any, schema strategic.Schema, wantStrict bool) (codec.Object, []error, error) {
+	p, some := partOf(v, obj, patch)
+	if !some {
+		return mergeIntoWhole(v, obj, patch, schema, wantStrict)
+	}
+	changed, strict, err := mergeIntoWhole(v, p.part, patch, schema, wantStrict)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.with(changed), strict, nil
+}
+
+func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, schema strategic.Schema, wantStrict bool) (codec.Object, []error, error) {
+	original, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", v.GVK.Kind, err)
+	}
+	// The merge changes the patch it is given, and may be made again.
+	merged, err := mergeStrategic(original, runtime.DeepCopyJSON(patch), schema)
+	if err != nil {
+		return nil, nil, strategicError(err)
+	}
+	obj, strict, err := v.FromDocument(merged, wantStrict)
+	if err != nil {
+		return nil, nil, invalidPatch(fmt.Sprintf("%+v", patch), err)
+	}
+	return obj, strict, nil
 }
 
 // mergeStrategic merges a patch into a document. The merge panics on some
