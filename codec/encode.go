@@ -26,12 +26,20 @@ var ErrNoProtobuf = errors.New("the kind has no protobuf form")
 
 // JSONHead returns the beginning of an object's JSON that names its type.
 func JSONHead(gvk schema.GroupVersionKind) []byte {
-	head := make([]byte, 0, 48+len(gvk.Kind)+len(gvk.Group))
-	head = append(head, `{"kind":`...)
-	head = strconv.AppendQuote(head, gvk.Kind)
-	head = append(head, `,"apiVersion":`...)
-	head = strconv.AppendQuote(head, gvk.GroupVersion().String())
-	return append(head, ',')
+	return appendJSONHead(make([]byte, 0, jsonHeadRoom(gvk)), gvk)
+}
+
+// jsonHeadRoom is at least the length of a JSONHead.
+func jsonHeadRoom(gvk schema.GroupVersionKind) int {
+	return 48 + len(gvk.Kind) + len(gvk.Group) + len(gvk.Version)
+}
+
+func appendJSONHead(dst []byte, gvk schema.GroupVersionKind) []byte {
+	dst = append(dst, `{"kind":`...)
+	dst = strconv.AppendQuote(dst, gvk.Kind)
+	dst = append(dst, `,"apiVersion":`...)
+	dst = strconv.AppendQuote(dst, gvk.GroupVersion().String())
+	return append(dst, ',')
 }
 
 // JSONTail returns the object in version v as JSON without its opening brace
@@ -310,17 +318,15 @@ func (r *Record) Append(dst []byte, v *Version, media Media) ([]byte, error) {
 		}
 		return AppendObject(dst, obj, media)
 	default:
-		head := JSONHead(v.GVK)
 		if stored, ok := r.storedTail(); ok && v.isHub() {
-			dst = append(slices.Grow(dst, len(head)+stored.size()), head...)
+			dst = appendJSONHead(slices.Grow(dst, jsonHeadRoom(v.GVK)+stored.size()), v.GVK)
 			return append(stored.append(dst, r.revision), '\n'), nil
 		}
 		tail, err := r.JSONTail(v)
 		if err != nil {
 			return nil, err
 		}
-		dst = slices.Grow(dst, len(head)+len(tail)+1)
-		dst = append(dst, head...)
+		dst = appendJSONHead(slices.Grow(dst, jsonHeadRoom(v.GVK)+len(tail)+1), v.GVK)
 		return append(append(dst, tail...), '\n'), nil
 	}
 }

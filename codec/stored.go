@@ -81,8 +81,8 @@ func (k *Kind) DecodeStored(value []byte, revision int64) (Object, error) {
 }
 
 func (k *Kind) decodeStoredProtobuf(value []byte) (Object, error) {
-	var envelope runtime.Unknown
-	if err := envelope.Unmarshal(value[len(protobufMagic):]); err != nil {
+	envelope, err := readEnvelope(value)
+	if err != nil {
 		return nil, fmt.Errorf("read envelope: %w", err)
 	}
 	v, err := k.storedVersion(envelope.APIVersion, envelope.Kind)
@@ -98,6 +98,21 @@ func (k *Kind) decodeStoredProtobuf(value []byte) (Object, error) {
 		return nil, fmt.Errorf("read message: %w", err)
 	}
 	return v.hub(obj)
+}
+
+// readEnvelope reads the envelope of a stored protobuf value, of which the message may be
+// a part that is not copied.
+func readEnvelope(value []byte) (envelope runtime.Unknown, err error) {
+	value = value[len(protobufMagic):]
+	if typeMeta, rest, ok := cutField(value, tagTypeMeta); ok {
+		var end [envelopeTail]byte
+		message, rest, ok := cutField(rest, tagRaw)
+		if ok && bytes.Equal(rest, CloseEnvelope(end[:0])) {
+			envelope.Raw = message
+			return envelope, envelope.TypeMeta.Unmarshal(typeMeta)
+		}
+	}
+	return envelope, envelope.Unmarshal(value) // not as we write it
 }
 
 func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {

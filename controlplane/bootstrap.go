@@ -51,6 +51,9 @@ func (i *instance) openBootstrap() error {
 			return err
 		}
 	}
+	if i.storageVersions != nil {
+		config.ReportVersions = i.storageVersions.Report
+	}
 	i.cluster = bootstrap.New(config)
 	return nil
 }

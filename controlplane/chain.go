@@ -22,6 +22,9 @@ func (i *instance) chain(final http.Handler) http.Handler {
 	if i.options.Filter != nil {
 		final = i.options.Filter(final)
 	}
+	if i.storageVersions != nil {
+		final = filters.StorageVersions(i.storageVersions.Pending, onError)(final)
+	}
 	return filters.Chain(final,
 		filters.Upgrades(i.env.Logger),
 		filters.AuditID,

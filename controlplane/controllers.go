@@ -36,6 +36,7 @@ import (
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
 	"mainstay.dev/mainstay/controllers/storagemigration"
 	"mainstay.dev/mainstay/controllers/storageprotection"
+	"mainstay.dev/mainstay/controllers/storageversions"
 	"mainstay.dev/mainstay/controllers/ttlafterfinished"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
@@ -58,7 +59,7 @@ type beginner interface {
 // are kube-controller-manager's.
 func Controllers() []string {
 	return slices.Sorted(slices.Values(slices.Concat([]string{
-		accounttokens.Name, bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, storagemigration.Name, ttlafterfinished.Name,
+		accounttokens.Name, bootstraptokens.CleanerName, bootstraptokens.SignerName, clusterroles.Name, garbage.Name, legacytokens.Name, namespace.Name, policyStatus, resourcequotas.Name, rootca.Name, serviceaccounts.Name, storagemigration.Name, storageversions.Name, ttlafterfinished.Name,
 	}, certificates.Names(), storageprotection.Names())))
 }
 
@@ -101,7 +102,7 @@ func (i *instance) openControllers() error {
 		{clusterroles.Name, i.openAggregation}, {serviceaccounts.Name, i.openServiceAccounts}, {accounttokens.Name, i.openAccountTokens}, {rootca.Name, i.openRootCA},
 		{namespace.Name, i.openNamespaces}, {garbage.Name, i.openGarbageCollector}, {ttlafterfinished.Name, i.openTTLAfterFinished},
 		{resourcequotas.Name, i.openResourceQuotas}, {legacytokens.Name, i.openLegacyTokens},
-		{bootstraptokens.CleanerName, i.openTokenCleaner}, {storagemigration.Name, i.openStorageMigration}, {bootstraptokens.SignerName, i.openBootstrapSigner},
+		{bootstraptokens.CleanerName, i.openTokenCleaner}, {storagemigration.Name, i.openStorageMigration}, {storageversions.Name, i.openStorageVersionCollector}, {bootstraptokens.SignerName, i.openBootstrapSigner},
 	}
 	for _, name := range storageprotection.Names() {
 		all = append(all, opening{name, func() error { return i.openStorageProtection(name) }})

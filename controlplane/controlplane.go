@@ -15,11 +15,11 @@
 // controllers/garbage, controllers/legacytokens, controllers/namespace,
 // controllers/resourcequotas, controllers/rootca, controllers/serviceaccounts,
 // controllers/storagemigration, controllers/storageprotection,
-// controllers/ttlafterfinished, discovery, egress, egress/kubeconfig, endpoints,
-// feature, filters, filters/authn, filters/authz, filters/authz/abac,
-// filters/authz/node, filters/authz/rbac, flowcontrol, kubelet, local, memory,
-// openapi, processor, proxy, quota, registry, request, rest, route, serviceaccount,
-// simulation, storage, storage/cache, storage/factory, storage/kv,
+// controllers/storageversions, controllers/ttlafterfinished, discovery, egress,
+// egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authz,
+// filters/authz/abac, filters/authz/node, filters/authz/rbac, flowcontrol, kubelet,
+// local, memory, openapi, processor, proxy, quota, registry, request, rest, route,
+// serviceaccount, simulation, storage, storage/cache, storage/factory, storage/kv,
 // storage/reflector, telemetry, webhook.
 package controlplane
 
@@ -32,6 +32,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/simulation"
@@ -145,6 +146,13 @@ func (c *ControlPlane) Withdraw(ctx context.Context) error {
 		return opened.cluster.Withdraw(ctx)
 	}
 	return nil
+}
+
+// Defines reports whether a definition is of a resource. Of a control plane that is not
+// open none is.
+func (c *ControlPlane) Defines(resource schema.GroupResource) bool {
+	opened := c.opened.Load()
+	return opened != nil && opened.custom.Defines(resource)
 }
 
 // IdentityChanged publishes the cluster authentication configuration after

@@ -32,15 +32,23 @@ func (i *instance) openCustom() error {
 			if i.peers != nil {
 				i.peers.Changed(versions)
 			}
+			i.cluster.VersionsChanged()
 		},
-		Gone: func(resource schema.GroupResource) {
-			i.env.Requests.Forget(resource)
-			i.env.Feed.Forget(resource)
-			i.env.Metrics.Storage.Forget(resource)
-		},
+		Gone:     i.forget,
 		Lifetime: i.lifetime, Services: i.services, Networks: i.networks(), Conversions: i.env.Metrics.Conversions, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})
 	return err
+}
+
+// forget forgets what was counted of a custom resource that is gone, unless another
+// control plane has one of the name.
+func (i *instance) forget(resource schema.GroupResource) {
+	if i.env.Defined != nil && i.env.Defined(resource) {
+		return
+	}
+	i.env.Requests.Forget(resource)
+	i.env.Feed.Forget(resource)
+	i.env.Metrics.Storage.Forget(resource)
 }
 
 // uncached returns the storage of a built-in resource without its watch cache, for

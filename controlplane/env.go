@@ -92,6 +92,9 @@ type Env struct {
 	// StorageChecks are part of /readyz and /healthz, but not of /livez: a restart would
 	// not help.
 	Live, Ready, StorageChecks []telemetry.Check
+	// Defined reports whether a definition of any control plane of the host is of a
+	// resource, whose metrics they share; nil: there is one control plane.
+	Defined func(schema.GroupResource) bool
 	// Hooks are names of post-start hooks of the process, which are done.
 	Hooks []string
 

@@ -119,6 +119,9 @@ func (i *instance) postStartHooks() []telemetry.Check {
 		add("poststarthook/"+h, registrations)
 	}
 	add("autoregister-completion", done)
+	if i.storageVersions != nil {
+		add("poststarthook/"+bootstrap.StorageVersionsHook, hook(bootstrap.StorageVersionsHook))
+	}
 	add("poststarthook/apiservice-openapi-controller", registrations)
 	add("poststarthook/apiservice-openapiv3-controller", registrations)
 	return checks

@@ -23,6 +23,7 @@ import (
 	"mainstay.dev/mainstay/controllers/flowschemas"
 	"mainstay.dev/mainstay/controllers/resourcequotas"
 	"mainstay.dev/mainstay/controllers/serviceaccounts"
+	"mainstay.dev/mainstay/controllers/storageversions"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/endpoints"
 	"mainstay.dev/mainstay/filters"
@@ -81,8 +82,10 @@ type instance struct {
 	aggregation *clusterroles.Aggregation   // nil where it does not run
 	accounts    *serviceaccounts.Controller // nil where it does not run
 	controllers []controller                // those that one of several servers runs
-	stored      *storedResources
-	conditions  *flowschemas.Conditions
+	// storageVersions tells others in which versions resources are stored; nil: nobody asks.
+	storageVersions *storageversions.Reporter
+	stored          *storedResources
+	conditions      *flowschemas.Conditions
 	// quotas are what writes are charged to; quotaCounts is nil where it does not run.
 	quotas         *quota.Ledger
 	quotaReflector *reflector.Reflector
@@ -110,7 +113,7 @@ func newInstance(c *ControlPlane) (*instance, error) {
 	for _, step := range []func() error{
 		i.openAuthorization, i.openFlowControl, i.openFactory, i.buildRows, i.openQuotas, i.openTokens, i.openRights,
 		i.openFlowReflectors, i.openPolicies, i.openWebhooks, i.openCustom, i.openAggregated, i.openPeers, i.openClusterAuth,
-		i.installAPI, i.openAudit, i.openBootstrap, i.openControllers, i.installPaths,
+		i.installAPI, i.openAudit, i.openStorageVersions, i.openBootstrap, i.openControllers, i.installPaths,
 	} {
 		if err := step(); err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 // request and do not change afterwards.
 type paths struct {
 	exact    map[string]http.Handler
-	prefixes []prefix // the longest that fits is taken
+	prefixes []prefix
 }
 
 type prefix struct {
@@ -29,7 +29,6 @@ func newPaths() *paths { return &paths{exact: make(map[string]http.Handler)} }
 func (p *paths) handle(path string, handler http.Handler) {
 	if strings.HasSuffix(path, "/") && path != "/" {
 		p.prefixes = append(p.prefixes, prefix{path, handler})
-		slices.SortFunc(p.prefixes, func(a, b prefix) int { return len(b.path) - len(a.path) })
 		return
 	}
 	p.exact[path] = handler
@@ -41,12 +40,13 @@ func (p *paths) find(path string) http.Handler {
 	if handler := p.exact[path]; handler != nil {
 		return handler
 	}
+	var longest prefix
 	for _, prefix := range p.prefixes {
-		if strings.HasPrefix(path, prefix.path) {
-			return prefix.handler
+		if strings.HasPrefix(path, prefix.path) && len(prefix.path) > len(longest.path) {
+			longest = prefix
 		}
 	}
-	return nil
+	return longest.handler
 }
 
 // indexPaths returns the paths that the index at / lists, with those of the host.

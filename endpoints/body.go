@@ -98,17 +98,27 @@ func tooLarge(limit int64) error {
 // fieldValidation says decides whether unknown and duplicate fields are
 // ignored, warned of or refused (KEP-2885).
 func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Object, error) {
+	body, media, err := c.objectBody(v)
+	if err != nil {
+		return nil, err
+	}
+	return c.decodeObject(v, fieldValidation, body, media)
+}
+
+// objectBody reads the body of a request that has an object.
+func (c *call) objectBody(v *codec.Version) ([]byte, codec.Media, error) {
 	media, err := bodyMedia(c.r)
 	if err != nil {
-		return nil, err
+		return nil, media, err
 	}
 	if v.Untyped && media == codec.Protobuf {
-		return nil, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml")
+		return nil, media, unsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml")
 	}
 	body, err := c.readBody()
-	if err != nil {
-		return nil, err
-	}
+	return body, media, err
+}
+
+func (c *call) decodeObject(v *codec.Version, fieldValidation string, body []byte, media codec.Media) (codec.Object, error) {
 	obj, err := v.Decode(body, media, fieldValidation != metav1.FieldValidationIgnore)
 	telemetry.Step(c.r.Context(), "decoded body")
 	if err := c.checkStrict(v, fieldValidation, err); err != nil {

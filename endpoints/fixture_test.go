@@ -39,7 +39,7 @@ import (
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // mergeSchemas are read once for all tests of the package; they do not change.
@@ -88,11 +88,7 @@ func newCachedAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t
 
 func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
 	t.Helper()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = backend.Close() })
+	backend := storagetest.InMemory(t)
 	if config.TypeConverter == nil {
 		config.TypeConverter = mergeSchemas()
 	}

@@ -47,8 +47,9 @@ func (o *operation) applied(fields *apply.Manager, content map[string]any, manag
 		if create {
 			current = o.newHub()
 		}
-		applied := (&unstructured.Unstructured{Object: content}).DeepCopy()
+		applied := &unstructured.Unstructured{Object: content}
 		if applied.GetName() == "" {
+			applied = applied.DeepCopy()
 			applied.SetName(o.info.Name)
 		}
 		if got := applied.GroupVersionKind(); got != o.resource.Version.GVK {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -27,8 +28,32 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 	_ = out.finish(body) // a client that went away cannot be told
 }
 
+// bodyPool holds memory for bodies of one object, which are half of what a get allocates.
+//
+//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
+var bodyPool = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooledBody is the largest body whose memory is used again.
+const maxPooledBody = 64 << 10
+
 // respondRecord answers with one object.
 func (c *call) respondRecord(t target, code int, record *codec.Record) error {
+	if t.view != whole || request.AuditFrom(c.r.Context()).WantsResponseBody() { // which keeps the body
+		_, err := c.writeRecord(nil, t, code, record)
+		return err
+	}
+	pooled := bodyPool.Get().(*[]byte)
+	body, err := c.writeRecord((*pooled)[:0], t, code, record)
+	if cap(body) <= maxPooledBody {
+		*pooled = body
+	}
+	bodyPool.Put(pooled)
+	return err
+}
+
+// writeRecord answers with one object, encoded into the memory of dst if that is large
+// enough. It returns the body.
+func (c *call) writeRecord(dst []byte, t target, code int, record *codec.Record) ([]byte, error) {
 	encode := func(t target) ([]byte, error) {
 		switch t.view {
 		case table:
@@ -36,15 +61,15 @@ func (c *call) respondRecord(t target, code int, record *codec.Record) error {
 		case partial:
 			return encodePartial(t, record)
 		}
-		return c.encodeRecord(t, record)
+		return c.encodeRecord(dst, t, record)
 	}
 	body, err := encode(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	auditProtobuf(c.r, t, encode)
 	writeBody(c.w, c.r, t, code, body)
-	return nil
+	return body, nil
 }
 
 // respondObject answers with an object that has its type set.
@@ -60,19 +85,20 @@ func respondObject(w http.ResponseWriter, r *http.Request, t target, code int, o
 	return nil
 }
 
-func (c *call) encodeRecord(t target, record *codec.Record) ([]byte, error) {
+// encodeRecord appends the object to dst, or returns memory of its own.
+func (c *call) encodeRecord(dst []byte, t target, record *codec.Record) ([]byte, error) {
 	v := c.resource.Version
 	if record.Kind().Hub.GVK.Kind != v.GVK.Kind {
 		v = record.Kind().Hub // the answer is of another kind than the request
 	}
 	if t.media != codec.YAML {
-		body, err := record.Append(nil, v, t.media)
+		body, err := record.Append(dst, v, t.media)
 		if err == codec.ErrNoProtobuf {
 			return nil, notAcceptable(true, forObject)
 		}
 		return body, err
 	}
-	body, err := record.Append(nil, v, codec.JSON)
+	body, err := record.Append(dst, v, codec.JSON)
 	if err != nil {
 		return nil, err
 	}

@@ -25,35 +25,55 @@ func (c *call) update(s rest.Updater) error {
 	if err != nil {
 		return err
 	}
-	sent, err := c.decodeBody(c.resource.Version, options.FieldValidation)
+	body, media, err := c.objectBody(c.resource.Version)
 	if err != nil {
 		return err
 	}
-	if err := c.checkName(sent); err != nil {
+	sent, err := c.replacement(options, body, media)
+	if err != nil {
 		return err
-	}
-	if err := c.place(sent); err != nil {
-		return err
-	}
-	dedupOwnerReferences(c.r.Context(), sent, ownersRepeated)
-	manager := c.fieldManager(options.FieldManager)
-	change := func(_ context.Context, current codec.Object) (codec.Object, error) {
-		// The storage may ask again, so each answer is a copy.
-		obj := sent.DeepCopyObject().(codec.Object)
-		if current == nil {
-			return c.recordCreation(obj, manager)
-		}
-		return c.recordUpdate(current, obj, manager)
 	}
 	rules := c.updateRules(c.r.Context(), options, false)
 	if uid := sent.GetUID(); uid != "" {
 		rules.Preconditions = &metav1.Preconditions{UID: &uid} // whoever names one means that very object
+	}
+	manager := c.fieldManager(options.FieldManager)
+	change := func(_ context.Context, current codec.Object) (codec.Object, error) {
+		// What is returned is changed and kept. The storage seldom asks again: then the
+		// object is made anew.
+		obj, err := sent, error(nil)
+		if sent = nil; obj == nil {
+			obj, err = c.replacement(options, body, media)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if current == nil {
+			return c.recordCreation(obj, manager)
+		}
+		return c.recordUpdate(current, obj, manager)
 	}
 	record, created, err := c.operation.update(c.r.Context(), s, c.admitted(change, options), rules)
 	if err != nil {
 		return err
 	}
 	return c.respondRecord(t, codeOf(created), record)
+}
+
+// replacement makes the object of the body of a PUT.
+func (c *call) replacement(options *metav1.UpdateOptions, body []byte, media codec.Media) (codec.Object, error) {
+	obj, err := c.decodeObject(c.resource.Version, options.FieldValidation, body, media)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkName(obj); err != nil {
+		return nil, err
+	}
+	if err := c.place(obj); err != nil {
+		return nil, err
+	}
+	dedupOwnerReferences(c.r.Context(), obj, ownersRepeated)
+	return obj, nil
 }
 
 func codeOf(created bool) int {

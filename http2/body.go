@@ -59,7 +59,9 @@ func (b *body) Read(p []byte) (int, error) {
 			return 0, b.err
 		}
 		b.buf, b.off = b.buf[:0], 0
-		b.stream.wake.Wait()
+		if !c.flush() { // the client may wait for what has been written
+			b.stream.wake.Wait()
+		}
 	}
 	return 0, nil
 }

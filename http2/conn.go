@@ -27,6 +27,7 @@ type conn struct {
 	hs       *http.Server
 	settings settings
 	net      net.Conn
+	gatherer gatherer // below net; nil: each TLS record is a write
 	tls      *tls.ConnectionState
 	remote   string
 	// general is net/http's handler, which knows requests for no path and servers without
@@ -38,6 +39,7 @@ type conn struct {
 	// Of the goroutine that reads.
 	framer  *h2.Framer
 	headers *headerDecoder
+	head    requestHead // of the request that has come last
 	flood   flood
 	unacked int // our settings that the client has not acknowledged
 
@@ -66,6 +68,7 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 		hs:         hs,
 		settings:   settingsOf(hs),
 		net:        nc,
+		gatherer:   gathererOf(nc),
 		tls:        state,
 		remote:     nc.RemoteAddr().String(),
 		general:    h,

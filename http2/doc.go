@@ -4,8 +4,9 @@
 //
 // It is made for many streams that each send little at a time: watches. A response
 // is written by the goroutine that made it, without a loop or channels in between,
-// and a write carries what all streams of the connection have pending. Parsing of
-// frames and HPACK are golang.org/x/net/http2's.
+// when it is flushed, complete, or enough for a write, which carries what all streams
+// of the connection have pending. Parsing of frames and HPACK are
+// golang.org/x/net/http2's.
 //
 // A connection (conn) has one goroutine that reads, and one lock, which guards
 // its streams, windows and the bytes waiting to be written; it is never held

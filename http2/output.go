@@ -2,6 +2,7 @@ package http2
 
 import (
 	"bytes"
+	"net"
 	"runtime"
 	"sync"
 
@@ -12,11 +13,13 @@ import (
 const (
 	// maxPending is how many bytes wait to be written at most, but for one more
 	// frame: handlers with more of them block.
-	maxPending = 64 << 10
+	maxPending = 4 * tlsRecord
 	// maxDataFrame is the most that one DATA frame carries, so that streams take
-	// turns.
-	maxDataFrame    = 16 << 10
-	writeBufferSize = maxPending + maxDataFrame + 4<<10
+	// turns: with its head, it fills a record.
+	maxDataFrame    = tlsRecord - frameHead
+	tlsRecord       = 16 << 10 // the most that one carries
+	frameHead       = 9
+	writeBufferSize = maxPending + tlsRecord + 4<<10
 	// maxWriteRounds is how often a handler writes what other streams have appended
 	// meanwhile, before another goroutine takes over and the handler goes on.
 	maxWriteRounds = 8
@@ -38,16 +41,14 @@ type output struct {
 	room     sync.Cond    // for streams, one after the other: less waits to be written
 	frames   *h2.Framer   // appends to pending
 
-	maxFrame int // that the client takes
-	encoder  *hpack.Encoder
-	block    bytes.Buffer // what encoder has made of one header
+	encoder *hpack.Encoder
+	block   bytes.Buffer // what encoder has made of one header
 }
 
 func (o *output) init(c *conn) {
 	o.conn = c
 	o.progress.L, o.room.L = &c.mu, &c.mu
 	o.frames = h2.NewFramer(o, nil)
-	o.maxFrame = maxDataFrame
 	o.encoder = hpack.NewEncoder(&o.block)
 	o.encoder.SetMaxDynamicTableSizeLimit(c.settings.encodeTable)
 }
@@ -91,7 +92,7 @@ func (o *output) appendData(id uint32, p []byte, end bool) {
 		flags = h2.FlagDataEndStream
 	}
 	n := len(p)
-	head := [9]byte{byte(n >> 16), byte(n >> 8), byte(n), byte(h2.FrameData), byte(flags),
+	head := [frameHead]byte{byte(n >> 16), byte(n >> 8), byte(n), byte(h2.FrameData), byte(flags),
 		byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
 	_, _ = o.Write(head[:])
 	_, _ = o.Write(p)
@@ -104,13 +105,13 @@ func (o *output) appendHeader(id uint32, fields []hpack.HeaderField, end bool) {
 		_ = o.encoder.WriteField(f)
 	}
 	block := o.block.Bytes()
-	first := block[:min(len(block), o.maxFrame)]
+	first := block[:min(len(block), minFrame)]
 	block = block[len(first):]
 	_ = o.frames.WriteHeaders(h2.HeadersFrameParam{
 		StreamID: id, BlockFragment: first, EndStream: end, EndHeaders: len(block) == 0,
 	})
 	for len(block) > 0 {
-		next := block[:min(len(block), o.maxFrame)]
+		next := block[:min(len(block), minFrame)]
 		block = block[len(next):]
 		_ = o.frames.WriteContinuation(id, len(block) == 0, next)
 	}
@@ -187,7 +188,7 @@ func (c *conn) write() {
 		c.pending, c.replies = nil, 0
 		c.room.Signal()
 		c.mu.Unlock()
-		_, err := c.net.Write(out.b)
+		err := c.writeOut(out.b)
 		if err != nil {
 			_ = c.net.Close() // the goroutine that reads does the rest
 		}
@@ -201,6 +202,29 @@ func (c *conn) write() {
 	}
 	c.writing = false
 	c.progress.Broadcast()
+}
+
+// gatherer is a connection that can keep what is written to it until that is n bytes, and
+// write them at once.
+type gatherer interface{ Gather(n int) }
+
+// gathererOf is what is below TLS, if it is one.
+func gathererOf(c net.Conn) gatherer {
+	tls, ok := c.(interface{ NetConn() net.Conn })
+	if !ok {
+		return nil
+	}
+	below, _ := tls.NetConn().(gatherer)
+	return below
+}
+
+// writeOut writes frames: what is more than a TLS record in one write, where that can be.
+func (c *conn) writeOut(p []byte) error {
+	if c.gatherer != nil && len(p) > tlsRecord {
+		c.gatherer.Gather(len(p))
+	}
+	_, err := c.net.Write(p)
+	return err
 }
 
 // free gives memory back for others to use.

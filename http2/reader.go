@@ -27,6 +27,7 @@ func (c *conn) readFrames() {
 			}
 			err = c.process(f)
 			c.headers.release()
+			c.head = requestHead{}
 		}
 		if err != nil && !c.handleError(f, err) {
 			return
@@ -360,8 +361,6 @@ func (c *conn) processSetting(v h2.Setting) error {
 	switch v.ID {
 	case h2.SettingHeaderTableSize:
 		c.encoder.SetMaxDynamicTableSize(v.Val)
-	case h2.SettingMaxFrameSize:
-		c.maxFrame = min(int(v.Val), maxDataFrame)
 	case h2.SettingInitialWindowSize:
 		more := int32(v.Val) - c.peerWindow // may be negative
 		c.peerWindow = int32(v.Val)

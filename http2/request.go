@@ -12,9 +12,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// requestHead is what the header of a request says.
+// requestHead is what the header of a request says. Its memory is the connection's: the
+// stream copies the request.
 type requestHead struct {
-	request         *http.Request
+	request         http.Request
 	length          int64 // of the body, -1 if unknown
 	expectsContinue bool  // 100 Continue
 	malformed       bool  // the stream is to be reset
@@ -22,19 +23,21 @@ type requestHead struct {
 }
 
 // parse makes a request of a header. What is well-formed but not to be answered
-// by the server's handler has a refusal.
+// by the server's handler has a refusal. The result is valid until the next call.
 func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
+	c.head = requestHead{length: -1}
+	r := &c.head
 	if f.Truncated {
-		return &requestHead{request: &http.Request{Body: http.NoBody}, length: -1, refusal: http.HandlerFunc(refuseLongHeader)}
+		r.request.Body, r.refusal = http.NoBody, http.HandlerFunc(refuseLongHeader)
+		return r
 	}
 	header := headerOf(f)
 	method, authority := f.PseudoValue("method"), f.PseudoValue("authority")
 	authority, ok := hostOf(header, authority)
 	target, wellFormed := targetOf(f, method, authority)
-	if !ok || !wellFormed {
-		return &requestHead{malformed: true}
+	if r.malformed = !ok || !wellFormed; r.malformed {
+		return r
 	}
-	r := &requestHead{length: -1}
 	if err := checkHopByHop(header); err != nil {
 		r.refusal = refuseHeader(err)
 	}
@@ -45,7 +48,7 @@ func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 	if cookies := header["Cookie"]; len(cookies) > 1 {
 		header["Cookie"] = []string{strings.Join(cookies, "; ")}
 	}
-	r.request = &http.Request{
+	r.request = http.Request{
 		Method:     method,
 		URL:        target,
 		RequestURI: f.PseudoValue("path"),
@@ -64,7 +67,7 @@ func (c *conn) parse(f *h2.MetaHeadersFrame) *requestHead {
 	length, ok := lengthOf(header)
 	switch {
 	case !ok, f.StreamEnded() && length > 0:
-		return &requestHead{malformed: true}
+		r.malformed = true
 	case !f.StreamEnded():
 		r.length = length
 		r.request.ContentLength = length

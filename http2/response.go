@@ -42,7 +42,8 @@ type response struct {
 	written                       int64 // bytes of the body, by the handler
 
 	buffer *bodyBuffer
-	size   int // of what is in buffer
+	size   int  // of what is in buffer
+	held   bool // the connection may have more of the body that has not been sent
 }
 
 var _ interface {
@@ -74,7 +75,7 @@ func (r *response) WriteHeader(code int) {
 				fields = r.names().appendFields(fields, key, values)
 			}
 		}
-		_ = r.stream.send(&responsePart{fields: fields, informational: true}) // the client will be missed later
+		_ = r.stream.send(&responsePart{fields: fields, informational: true, kind: flushedPart}) // the client will be missed later
 		return
 	}
 	r.status = code
@@ -149,7 +150,8 @@ func (r *response) bodyAllowed() bool {
 	return r.status >= 200 && r.status != http.StatusNoContent && r.status != http.StatusNotModified
 }
 
-// Write implements http.ResponseWriter. It waits while the client does not read.
+// Write implements http.ResponseWriter. It waits while the client does not read. What has
+// been written is sent with a flush, with the end, or when there is enough of it for a write.
 func (r *response) Write(p []byte) (int, error) {
 	room, err := r.reserve(len(p))
 	if err != nil {
@@ -159,7 +161,7 @@ func (r *response) Write(p []byte) (int, error) {
 		r.size += copy(r.buffer.b[r.size:], p)
 		return len(p), nil
 	}
-	if err := r.send(p, false); err != nil {
+	if err := r.send(p, heldPart); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -170,7 +172,7 @@ func (r *response) Send(p []byte) error {
 	if err := r.accept(len(p)); err != nil {
 		return err
 	}
-	return r.send(p, false)
+	return r.send(p, flushedPart)
 }
 
 // WriteString implements io.StringWriter.
@@ -183,7 +185,7 @@ func (r *response) WriteString(s string) (int, error) {
 		r.size += copy(r.buffer.b[r.size:], s)
 		return len(s), nil
 	}
-	if err := r.send([]byte(s), false); err != nil {
+	if err := r.send([]byte(s), heldPart); err != nil {
 		return 0, err
 	}
 	return len(s), nil
@@ -232,21 +234,22 @@ func (r *response) FlushError() error {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
-	if r.sent && r.size == 0 {
+	if r.sent && r.size == 0 && !r.held {
 		return r.stream.broken()
 	}
-	return r.send(nil, false)
+	return r.send(nil, flushedPart)
 }
 
 // send sends what has been gathered, and p after it, after the header if that
-// is still due; end says that nothing follows.
-func (r *response) send(p []byte, end bool) error {
+// is still due.
+func (r *response) send(p []byte, kind partKind) error {
 	defer r.release()
+	end := kind == lastPart
 	var gathered []byte
 	if r.size > 0 {
 		gathered = r.buffer.b[:r.size]
 	}
-	out := responsePart{data: [2][]byte{gathered, p}, end: end}
+	out := responsePart{data: [2][]byte{gathered, p}, kind: kind}
 	if !r.sent {
 		r.sent = true
 		if len(gathered) == 0 {
@@ -262,9 +265,9 @@ func (r *response) send(p []byte, end bool) error {
 		if r.ended {
 			return nil
 		}
-		out.data, out.end, out.trailers = [2][]byte{}, true, nil
+		out.data, out.kind, out.trailers = [2][]byte{}, lastPart, nil
 	}
-	r.ended = out.end
+	r.ended, r.held = out.kind == lastPart, out.kind == heldPart
 	return r.stream.send(&out)
 }
 
@@ -310,7 +313,7 @@ func (r *response) finish() {
 		r.WriteHeader(http.StatusOK)
 	}
 	if !r.ended {
-		_ = r.send(nil, true) // the handler has returned, and no one else can act on an error
+		_ = r.send(nil, lastPart) // the handler has returned, and no one else can act on an error
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 	defaultWindow      = 1 << 20
 	defaultPingTimeout = 15 * time.Second
 	minWindow          = 64<<10 - 1 // what a connection begins with
-	minFrame           = 16 << 10
+	minFrame           = 16 << 10   // which every peer takes, and we send no larger ones
 	maxFrame           = 1<<24 - 1
 )
 

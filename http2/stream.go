@@ -159,17 +159,26 @@ func (s *stream) panicked(reason any) {
 	c.mu.Unlock()
 }
 
+// partKind says what follows a part of a response.
+type partKind int
+
+const (
+	heldPart    partKind = iota // more: it is written with that, or with what other streams have
+	flushedPart                 // nobody knows when: it is written at once
+	lastPart                    // nothing
+)
+
 // A responsePart is something to send: a header if fields is set, then data, and the end
-// of the stream, after trailers if there are any.
+// of the stream if it is the last, after trailers if there are any.
 type responsePart struct {
 	fields        []hpack.HeaderField
 	informational bool // fields have an informational status
 	data          [2][]byte
-	end           bool
+	kind          partKind
 	trailers      []hpack.HeaderField
 }
 
-// send appends a part and sees to it that it is written. It waits while the
+// send appends a part and, unless it is held, sees to it that it is written. It waits while the
 // client's windows are closed or too much waits already.
 func (s *stream) send(p *responsePart) error {
 	c := s.conn
@@ -179,7 +188,7 @@ func (s *stream) send(p *responsePart) error {
 		return s.err
 	}
 	left := len(p.data[0]) + len(p.data[1])
-	endByData := p.end && len(p.trailers) == 0
+	endByData := p.kind == lastPart && len(p.trailers) == 0
 	if p.fields != nil {
 		if s.waitRoom(); s.err != nil {
 			return s.err
@@ -192,11 +201,12 @@ func (s *stream) send(p *responsePart) error {
 			return err
 		}
 	}
-	if !p.end {
+	switch {
+	case p.kind == heldPart:
+		return s.err
+	case p.kind == flushedPart:
 		s.flush()
 		return s.err
-	}
-	switch {
 	case len(p.trailers) > 0:
 		c.appendHeader(s.id, p.trailers, true)
 	case left == 0 && p.fields == nil:
@@ -222,7 +232,7 @@ func (s *stream) sendData(p []byte, end bool) error {
 		if s.err != nil {
 			return s.err
 		}
-		n := min(len(p), maxDataFrame, c.maxFrame, int(s.out), int(c.out))
+		n := min(len(p), maxDataFrame, int(s.out), int(c.out))
 		switch {
 		case n > 0 && c.full():
 			s.waitRoom()

@@ -120,14 +120,14 @@ func TestTurnsWait(t *testing.T) {
 	r.request(3, true)
 	quick := <-streams
 	slow.say(bytes.Repeat([]byte("x"), 2*minWindow))
-	r.await("DATA 1 16383")
+	r.await("DATA 1 35")
 	for range 10 {
 		slow.Resume()
 		quick.say([]byte("hello"))
 		r.await("DATA 3 5")
 	}
 	r.ok(r.frames.WriteWindowUpdate(1, minWindow+100))
-	r.await("DATA 1 16383")
+	r.await("DATA 1 35")
 	slow.say([]byte("go on"))
 	r.await("DATA 1 5")
 }

@@ -115,8 +115,9 @@ func newPathItem(path string, operations []operation) pathItem {
 	return it
 }
 
+// sortParameters sorts by names, as sortPathItems.
 func sortParameters(list []parameter) {
-	slices.SortFunc(list, func(a, b parameter) int {
+	slices.SortStableFunc(list, func(a, b parameter) int {
 		if c := cmp.Compare(a.Name, b.Name); c != 0 || a.inPath == b.inPath {
 			return c
 		}

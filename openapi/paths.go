@@ -71,8 +71,10 @@ func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([
 	return m.items, nil
 }
 
+// sortPathItems sorts by paths. Of the library's sorts, which are compiled for each type, the
+// stable one is half as large a part of the binary.
 func sortPathItems(items []pathItem) {
-	slices.SortFunc(items, func(a, b pathItem) int { return strings.Compare(a.path, b.path) })
+	slices.SortStableFunc(items, func(a, b pathItem) int { return strings.Compare(a.path, b.path) })
 }
 
 // add adds a path, unless it has no operations.

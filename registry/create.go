@@ -7,10 +7,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
@@ -112,7 +110,7 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 	if strategy.PrepareForCreate != nil {
 		strategy.PrepareForCreate(ctx, obj)
 	}
-	errs := validation.ValidateObjectMetaAccessor(obj, strategy.Namespaced, strategy.validateName, field.NewPath("metadata"))
+	errs := strategy.validateMetadata(obj)
 	errs = append(errs, strategy.validateFinalizers(obj, nil)...)
 	if strategy.Validate != nil {
 		errs = append(errs, strategy.Validate(ctx, obj)...)

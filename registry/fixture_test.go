@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 func podKind() *codec.Kind {
@@ -39,11 +39,7 @@ type env struct {
 // wrap, where not nil, decorates the storage.
 func newEnv(t testing.TB, strategy *registry.Strategy, wrap func(storage.Interface) storage.Interface) *env {
 	t.Helper()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = backend.Close() })
+	backend := storagetest.InMemory(t)
 	if strategy == nil {
 		strategy = &registry.Strategy{}
 	}

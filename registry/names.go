@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation"
+
+	"mainstay.dev/mainstay/rest/names"
 )
 
 const (
@@ -43,6 +45,9 @@ func (s *Strategy) validateName(name string, prefix bool) []string {
 	}
 	if s.ValidateName != nil {
 		return s.ValidateName(name, prefix)
+	}
+	if names.IsSubdomain(name) {
+		return nil
 	}
 	return validation.NameIsDNSSubdomain(name, prefix)
 }

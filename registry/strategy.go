@@ -3,7 +3,7 @@
 // generations, finalizers, graceful deletion, optimistic concurrency). The
 // rules of one kind come in as a Strategy. It knows no HTTP.
 //
-// Imports: codec, request, rest, simulation, storage, storage/kv.
+// Imports: codec, request, rest, rest/names, simulation, storage, storage/kv.
 package registry
 
 import (

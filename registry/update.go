@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -154,9 +153,7 @@ func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old c
 	if strategy.Generation && strategy.SpecChanged != nil && strategy.SpecChanged(obj, old) {
 		obj.SetGeneration(old.GetGeneration() + 1)
 	}
-	metadata := field.NewPath("metadata")
-	errs := validation.ValidateObjectMetaAccessor(obj, strategy.Namespaced, anyPathSegment, metadata)
-	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, metadata)...)
+	errs := strategy.validateMetadataUpdate(obj, old)
 	errs = append(errs, strategy.validateFinalizers(obj, old)...)
 	if strategy.ValidateUpdate != nil {
 		errs = append(errs, strategy.ValidateUpdate(ctx, obj, old)...)

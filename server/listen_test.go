@@ -67,7 +67,7 @@ func serveOnPipes(t *testing.T, handler http.HandlerFunc) *pipes {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.ServeTLS(writeTimeoutListener{Listener: p, timeout: writeTimeout}, "", "")
+		_ = server.ServeTLS(newWriteTimeoutListener(p, writeTimeout), "", "")
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()
@@ -250,5 +250,39 @@ func TestBothLengths(t *testing.T) {
 				t.Errorf("%s, close=%t, want %t", resp.Status, resp.Close, tt.closes)
 			}
 		})
+	}
+}
+
+// TestGather: writes are kept until there is as much as was asked for, and fail together.
+func TestGather(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer near.Close()
+	c := &writeTimeoutConn{Conn: far, timeout: writeTimeout, buffers: newWriteTimeoutListener(nil, writeTimeout).buffers}
+	done := make(chan error, 1)
+	go func() {
+		c.Gather(len("one write"))
+		_, first := c.Write([]byte("one "))
+		_, second := c.Write([]byte("write!"))
+		_, third := c.Write([]byte("another"))
+		done <- errors.Join(first, second, third)
+	}()
+	got := make([]byte, 100)
+	for _, want := range []string{"one write!", "another"} {
+		n, err := near.Read(got) // a pipe's read returns of one write
+		if err != nil || string(got[:n]) != want {
+			t.Errorf("read %q, %v; want %q", got[:n], err, want)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	_ = far.Close()
+	c.Gather(2)
+	if _, err := c.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Write([]byte("y")); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a write to a closed connection: %v", err)
 	}
 }

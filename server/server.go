@@ -18,12 +18,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controlplane"
@@ -209,6 +212,7 @@ func (h *Host) open(ctx context.Context) error {
 	h.env.Backend, h.env.Feed, h.env.Overrides, h.env.Shared = h.backend, h.feed, h.overrides, len(h.config.EtcdServers) > 0
 	h.env.Address, h.env.PublicURL = strings.TrimPrefix(h.url(), "https://"), h.publicURL()
 	h.env.Endpoint, h.env.Port, h.env.Hostname = h.config.endpoint(), h.port(), h.config.Hostname
+	h.env.Defined = h.defines
 	if err := h.openPeers(); err != nil {
 		return err
 	}
@@ -278,15 +282,22 @@ func (h *Host) ControlPlane(prefix string, options controlplane.Options) (*contr
 	return opened, nil
 }
 
-// each calls f for every control plane.
+// each calls f for every control plane, without a lock: f may wait for one that calls each.
 func (h *Host) each(f func(*controlplane.ControlPlane) error) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	planes := slices.Collect(maps.Values(h.mu.planes))
+	h.mu.Unlock()
 	var errs []error
-	for _, plane := range h.mu.planes {
+	for _, plane := range planes {
 		errs = append(errs, f(plane))
 	}
 	return errors.Join(errs...)
+}
+
+// defines reports whether a definition of any control plane is of a resource.
+func (h *Host) defines(resource schema.GroupResource) (defined bool) {
+	_ = h.each(func(p *controlplane.ControlPlane) error { defined = defined || p.Defines(resource); return nil })
+	return defined
 }
 
 // close closes what open has opened, in reverse.

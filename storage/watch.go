@@ -79,7 +79,7 @@ func (s *Store) Start(ctx context.Context, plan *WatchPlan, options rest.ListOpt
 	var current kv.Revision
 	if cfg.From == 0 || cfg.view != nil {
 		if current, err = s.backend.CurrentRevision(ctx); err != nil {
-			return cfg, fmt.Errorf("watch %s: read the current revision: %w", plan.Prefix, err)
+			return cfg, fmt.Errorf("watch %s: %w", plan.Prefix, err)
 		}
 	}
 	if cfg.From == 0 {

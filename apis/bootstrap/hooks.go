@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/storage"
 )
 
-// Config configures a Bootstrap. All fields but Endpoint, Leases, Identity, PeerLeases and
-// Revision are required.
+// Config configures a Bootstrap. All fields but Endpoint, Leases, Identity, PeerLeases,
+// ReportVersions and Revision are required.
 type Config struct {
 	// Access is the server's own, to the control plane.
 	Access *local.Access
@@ -40,6 +40,9 @@ type Config struct {
 	// PeerLeases hold where other servers reach those that have an
 	// Identity.PeerAddress; nil: no server does.
 	PeerLeases storage.Interface
+	// ReportVersions tells in which versions this server stores each resource. It is called
+	// once there is the identity lease, which Identity is needed for; nil: nobody asks.
+	ReportVersions func(ctx context.Context) error
 	// Revision, where no other server writes to the store, returns its newest
 	// revision: nothing is looked at again until that has changed. nil: others
 	// may write.
@@ -54,6 +57,10 @@ type Bootstrap struct {
 	endpoints endpoints
 	identity  *identity   // nil: none is kept
 	published atomic.Bool // by the last turn
+	versions  *Hook       // nil: they are not reported
+	// changed holds one token while versions are to be reported before their turn; nil:
+	// never.
+	changed chan struct{}
 	// seen is the revision of the last run.
 	seen atomic.Int64
 }
@@ -117,6 +124,10 @@ func New(config Config) *Bootstrap {
 		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // of which it is allocated its address
 		ranges,
 	}
+	if config.ReportVersions != nil {
+		b.versions = &Hook{Name: StorageVersionsHook, every: everyMinute, run: b.reportVersions, after: system}
+		b.hooks, b.changed = append(b.hooks, b.versions), make(chan struct{}, 1)
+	}
 	return b
 }
 
@@ -169,9 +180,7 @@ func (b *Bootstrap) Run(ctx context.Context) {
 		if !b.published.Load() || !b.finished() {
 			wait = retry
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !b.sleep(ctx, wait) {
 			return
 		}
 		revision := b.revision(ctx)
@@ -187,6 +196,22 @@ func (b *Bootstrap) Run(ctx context.Context) {
 		b.publish(ctx)
 		if all {
 			b.seen.Store(revision)
+		}
+	}
+}
+
+// sleep waits for the next turn; what changes until then is reported at once. It is false
+// where ctx has ended.
+func (b *Bootstrap) sleep(ctx context.Context, wait time.Duration) bool {
+	turn := time.After(wait)
+	for {
+		select {
+		case <-turn:
+			return true
+		case <-b.changed:
+			_ = b.runHook(ctx, b.versions)
+		case <-ctx.Done():
+			return false
 		}
 	}
 }

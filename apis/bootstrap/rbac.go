@@ -25,17 +25,28 @@ const (
 // rbacObjects are the default roles and bindings.
 func rbacObjects() []set {
 	rbac := rbacv1.SchemeGroupVersion
-	clusterRoles, clusterBindings := slices.Concat(userRoles(), systemRoles()), systemBindings()
-	for _, controller := range controllerRoles() {
+	roles, bindings := grants(controllerRoles())
+	return append(clusterSets(slices.Concat(userRoles(), systemRoles(), roles), slices.Concat(systemBindings(), bindings)),
+		set{resource: rbac.WithResource("roles"), objects: objects(namespacedRoles()), revise: reviseRole},
+		set{resource: rbac.WithResource("rolebindings"), objects: objects(namespacedBindings()), revise: reviseBinding, replace: otherRole},
+	)
+}
+
+// grants are the roles of controllers, bound to their accounts.
+func grants(controllers []controllerRole) (roles []*rbacv1.ClusterRole, bindings []*rbacv1.ClusterRoleBinding) {
+	for _, controller := range controllers {
 		name := controllerPrefix + controller.name
-		clusterRoles = append(clusterRoles, clusterRole(name, controller.rules...))
-		clusterBindings = append(clusterBindings, clusterBinding(name, name, account(controller.name)))
+		roles = append(roles, clusterRole(name, controller.rules...))
+		bindings = append(bindings, clusterBinding(name, name, account(controller.name)))
 	}
+	return roles, bindings
+}
+
+func clusterSets(roles []*rbacv1.ClusterRole, bindings []*rbacv1.ClusterRoleBinding) []set {
+	rbac := rbacv1.SchemeGroupVersion
 	return []set{
-		{resource: rbac.WithResource("clusterroles"), objects: objects(clusterRoles), revise: reviseRole},
-		{resource: rbac.WithResource("clusterrolebindings"), objects: objects(clusterBindings), revise: reviseBinding, replace: otherRole},
-		{resource: rbac.WithResource("roles"), objects: objects(namespacedRoles()), revise: reviseRole},
-		{resource: rbac.WithResource("rolebindings"), objects: objects(namespacedBindings()), revise: reviseBinding, replace: otherRole},
+		{resource: rbac.WithResource("clusterroles"), objects: objects(roles), revise: reviseRole},
+		{resource: rbac.WithResource("clusterrolebindings"), objects: objects(bindings), revise: reviseBinding, replace: otherRole},
 	}
 }
 

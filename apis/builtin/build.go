@@ -26,7 +26,7 @@ import (
 // then on. An error tells which storage could not be opened.
 func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	env.stores, env.paths = map[schema.GroupResource]*registry.Store{}, map[string]bool{}
-	env.specs = map[schema.GroupResource]storage.Spec{}
+	env.specs = map[schema.GroupResource]*storage.Spec{}
 	env.validator = validation.NewValidator(env.Gates)
 	env.validator.DenyPrivileged = env.DenyPrivileged
 	var resources []*rest.Resource
@@ -40,7 +40,7 @@ func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 
 // open opens the storage of a k.
 func (env *Env) open(spec storage.Spec) storage.Interface {
-	env.specs[spec.Resource], env.paths[spec.Path] = spec, true
+	env.specs[spec.Resource], env.paths[spec.Path] = &spec, true
 	if env.Storage == nil {
 		return nil
 	}

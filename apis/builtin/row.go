@@ -116,7 +116,7 @@ type Env struct {
 
 	// Filled by Build.
 	stores map[schema.GroupResource]*registry.Store
-	specs  map[schema.GroupResource]storage.Spec
+	specs  map[schema.GroupResource]*storage.Spec
 	paths  map[string]bool
 	errs   []error // of Storage
 	// validator runs the rules of all rows.
@@ -158,11 +158,17 @@ func (env *Env) Store(resource schema.GroupResource) *registry.Store { return en
 
 // Spec returns what the storage of a row was opened with, the zero Spec where
 // there is no such row.
-func (env *Env) Spec(resource schema.GroupResource) storage.Spec { return env.specs[resource] }
+func (env *Env) Spec(resource schema.GroupResource) storage.Spec {
+	if spec := env.specs[resource]; spec != nil {
+		return *spec
+	}
+	return storage.Spec{}
+}
 
-// Specs returns how the objects of all rows are stored, in the order of their paths.
-func (env *Env) Specs() []storage.Spec {
-	return slices.SortedFunc(maps.Values(env.specs), func(a, b storage.Spec) int { return cmp.Compare(a.Path, b.Path) })
+// Specs returns how the objects of all rows are stored, in the order of their paths. The
+// caller must not change them.
+func (env *Env) Specs() []*storage.Spec {
+	return slices.SortedFunc(maps.Values(env.specs), func(a, b *storage.Spec) int { return cmp.Compare(a.Path, b.Path) })
 }
 
 // Keeps reports whether objects of a row are stored under a path below the storage

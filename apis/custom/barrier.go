@@ -18,23 +18,23 @@ type createBarrier struct {
 
 // enter reports whether objects may be created. Where they may, the caller calls
 // leave when it is done.
-func (f *createBarrier) enter() (leave func(), open bool) {
-	if f.closed.Load() {
+func (b *createBarrier) enter() (leave func(), open bool) {
+	if b.closed.Load() {
 		return nil, false
 	}
-	f.creating.RLock()
-	if f.closed.Load() {
-		f.creating.RUnlock()
+	b.creating.RLock()
+	if b.closed.Load() {
+		b.creating.RUnlock()
 		return nil, false
 	}
-	return f.creating.RUnlock, true
+	return b.creating.RUnlock, true
 }
 
 // close makes enter refuse from then on.
-func (f *createBarrier) close() { f.closed.Store(true) }
+func (b *createBarrier) close() { b.closed.Store(true) }
 
 // wait waits until all callers that entered a closed barrier have left.
-func (f *createBarrier) wait() {
-	f.creating.Lock()
-	defer f.creating.Unlock()
+func (b *createBarrier) wait() {
+	b.creating.Lock()
+	defer b.creating.Unlock()
 }

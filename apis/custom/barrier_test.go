@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/storagetest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -32,7 +33,7 @@ func widget(name string) *unstructured.Unstructured {
 // is removed with it, and not there when the name is defined anew.
 func TestCreatedAtTheEnd(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), 0)
+	s := sourceOver(t, storagetest.InMemory(t), 0)
 	s.run(t)
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
 	crd := widgetDefinition("a.example.com")
@@ -114,7 +115,7 @@ func TestCreatedAtTheEnd(t *testing.T) {
 // shown again.
 func TestHidden(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), 0)
+	s := sourceOver(t, storagetest.InMemory(t), 0)
 	var changed []schema.GroupVersion
 	s.config.Changed = func(gvs []schema.GroupVersion) { changed = append(changed, gvs...) }
 	crd := widgetDefinition("a.example.com")
@@ -153,7 +154,7 @@ func TestHidden(t *testing.T) {
 // TestDeletionChangesNothing: watches go on while the objects are removed.
 func TestDeletionChangesNothing(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), 0)
+	s := sourceOver(t, storagetest.InMemory(t), 0)
 	crd := widgetDefinition("a.example.com")
 	stateOf := func(revision int64) *generationState {
 		s.update(newEntry(crd, revision), true)

@@ -13,7 +13,7 @@
 //   - establish: the loop that accepts names.
 //   - structure: the condition of old definitions without structural schemas.
 //   - finalize: how the objects of a deleted definition go, and then it does.
-//   - barrier: keeps objects from being created meanwhile; fence: by other servers.
+//   - barrier: keeps objects from being created meanwhile; barrier_shared: by other servers.
 //   - generation: what was made of one generation of a definition, on use.
 //   - handler: one version: its resources, opened on first use.
 //   - convert: how objects come from one version to another.

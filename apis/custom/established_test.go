@@ -14,6 +14,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // heldUpdates is a storage whose updates wait until they are let go.
@@ -35,7 +36,7 @@ func TestServedOnceEstablished(t *testing.T) {
 	for name, gone := range map[string]bool{"established": false, "deleted meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := sourceOver(t, newBackend(t), time.Hour).config
+			config := sourceOver(t, storagetest.InMemory(t), time.Hour).config
 			held := &heldUpdates{Interface: config.Definitions, begun: make(chan struct{}, 1), proceed: make(chan struct{})}
 			config.Definitions = held
 			changed := make(chan schema.GroupVersion, 10)
@@ -94,7 +95,7 @@ func TestServedOnceEstablished(t *testing.T) {
 // come to it, unless one of the names is taken.
 func TestPromised(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), 0) // the loop is not running yet
+	s := sourceOver(t, storagetest.InMemory(t), 0) // the loop is not running yet
 	define := func(name, plural string) {
 		t.Helper()
 		crd := widgetDefinition("a.example.com")
@@ -133,7 +134,7 @@ func TestPromised(t *testing.T) {
 // another server had decided, is refused.
 func TestPromiseBroken(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), 0)
+	s := sourceOver(t, storagetest.InMemory(t), 0)
 	crd := widgetDefinition("a.example.com")
 	record, err := s.config.Definitions.Create(t.Context(), crd, storage.WriteOptions{})
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // TestObjectsGoWithTheirDefinition: the objects of a definition go before it does, also where it is not
@@ -21,7 +22,7 @@ func TestObjectsGoWithTheirDefinition(t *testing.T) {
 	for name, foreign := range map[string]bool{"its own": false, "those of others": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := sourceOver(t, newBackend(t), 0)
+			s := sourceOver(t, storagetest.InMemory(t), 0)
 			s.config.PathShared = func(path string) bool { return foreign && path == "a.example.com/widgets" }
 			ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
 			crd := widgetDefinition("a.example.com")

@@ -16,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
+	"mainstay.dev/mainstay/storage/storagetest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -54,7 +55,7 @@ func (w *interruptedWatch) Next(ctx context.Context) ([]rest.Event, error) {
 // they do, although the watch of definitions ended meanwhile.
 func TestDeletionOutlivesWatch(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), 0)
+	s := sourceOver(t, storagetest.InMemory(t), 0)
 	definitions := &interrupted{Interface: s.config.Definitions, end: make(chan struct{})}
 	config := s.config
 	config.Definitions = definitions

@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // TestGone: a resource is said to be gone once, when it has been for a while and has not
 // come back.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), time.Hour)
+	s := sourceOver(t, storagetest.InMemory(t), time.Hour)
 	var gone []schema.GroupResource
 	s.config.Gone = func(r schema.GroupResource) { gone = append(gone, r) }
 	for i, group := range []string{"gone.example.com", "back.example.com", "stays.example.com"} {

@@ -195,7 +195,7 @@ func (h *handler) open(ctx context.Context) (*openHandler, error) {
 		return nil, fmt.Errorf("open the storage of %s: %w", h.group, err)
 	}
 	if h.source.config.Shared {
-		kept = &fenced{kept, h}
+		kept = &sharedBarrier{kept, h}
 	}
 	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: kept}
 	if h.version.status {

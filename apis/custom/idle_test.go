@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 func definitionKind() *codec.Kind {
@@ -33,33 +33,21 @@ func definitionKind() *codec.Kind {
 // sourceOver returns a source that keeps definitions and objects in a backend.
 func sourceOver(t testing.TB, backend kv.Backend, idle time.Duration) *Source {
 	t.Helper()
-	open := func(path string, kind *codec.Kind, namespaced bool, resource schema.GroupResource) (storage.Interface, error) {
-		return storage.New(storage.Config{Backend: backend, ResourcePrefix: path, Kind: kind, Namespaced: namespaced, GroupResource: resource})
-	}
-	definitions, err := open("apiextensions.k8s.io/customresourcedefinitions", definitionKind(), false, apiextensionsv1.Resource("customresourcedefinitions"))
+	open := storagetest.Opener(backend)
+	definitions, err := open(storage.Spec{
+		Path: "apiextensions.k8s.io/customresourcedefinitions", Kind: definitionKind(), Resource: apiextensionsv1.Resource("customresourcedefinitions"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := New(Config{
 		Definitions: definitions, Idle: idle,
-		Storage: func(spec storage.Spec) (storage.Interface, error) {
-			return open(spec.Path, spec.Kind, spec.Namespaced, spec.Resource)
-		},
+		Storage: open,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func newBackend(t testing.TB) kv.Backend {
-	t.Helper()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = backend.Close() })
-	return backend
 }
 
 // run runs a source until the test ends.
@@ -116,7 +104,7 @@ func (s *Source) openHandlerOf(group string) weak.Pointer[openHandler] {
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	const idle = time.Hour
-	s := sourceOver(t, newBackend(t), idle)
+	s := sourceOver(t, storagetest.InMemory(t), idle)
 	s.run(t)
 	for _, group := range []string{"used.example.com", "watched.example.com", "untouched.example.com"} {
 		if _, err := s.config.Definitions.Create(t.Context(), widgetDefinition(group), storage.WriteOptions{}); err != nil {
@@ -177,7 +165,7 @@ func TestIdle(t *testing.T) {
 // as it is.
 func TestEstablishing(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), 0)
+	s := sourceOver(t, storagetest.InMemory(t), 0)
 	crd := widgetDefinition("a.example.com")
 	crd.Annotations = map[string]string{"note": "a <b> \"c\""}
 	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "é & ü"
@@ -260,7 +248,7 @@ func TestManyInOneGroup(t *testing.T) {
 // however often they are listed.
 func TestSchemaOnUse(t *testing.T) {
 	t.Parallel()
-	s := sourceOver(t, newBackend(t), time.Hour)
+	s := sourceOver(t, storagetest.InMemory(t), time.Hour)
 	s.run(t)
 	if _, err := s.config.Definitions.Create(t.Context(), widgetDefinition("example.com"), storage.WriteOptions{}); err != nil {
 		t.Fatal(err)

@@ -159,6 +159,11 @@ func (s *Source) Serves(gv schema.GroupVersion) bool {
 	return false
 }
 
+// Defines reports whether there is a definition of a resource.
+func (s *Source) Defines(resource schema.GroupResource) bool {
+	return s.current.Load().find(resource.Group, resource.Resource) != nil
+}
+
 // Generation returns a number that grows with every change of the resources.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
@@ -263,7 +268,7 @@ func (s *Source) takeGone(before time.Time) []schema.GroupResource {
 			continue
 		}
 		delete(s.mu.gone, resource)
-		if s.current.Load().find(resource.Group, resource.Resource) == nil {
+		if !s.Defines(resource) {
 			taken = append(taken, resource)
 		}
 	}

@@ -12,13 +12,14 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // TestStoredWithoutGeneration: what was stored before objects had a generation is
 // of the first one, when it is read and listed.
 func TestStoredWithoutGeneration(t *testing.T) {
 	t.Parallel()
-	backend := newBackend(t)
+	backend := storagetest.InMemory(t)
 	s := sourceOver(t, backend, time.Hour)
 	s.run(t)
 	if _, err := s.config.Definitions.Create(t.Context(), widgetDefinition("a.example.com"), storage.WriteOptions{}); err != nil {

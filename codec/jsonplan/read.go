@@ -317,6 +317,12 @@ func structReadPlan(t reflect.Type) decodeFunc {
 	}
 }
 
+// A list gets room for firstItems items at first, if they are not larger than firstBytes.
+const (
+	firstItems = 4
+	firstBytes = 512
+)
+
 func sliceReadPlan(t reflect.Type) decodeFunc {
 	e := t.Elem()
 	switch {
@@ -326,6 +332,7 @@ func sliceReadPlan(t reflect.Type) decodeFunc {
 		return readTexts
 	}
 	elem, size := readPlanOf(e), e.Size()
+	first := max(1, min(firstItems, firstBytes/int(max(1, size))))
 	return func(r *reader, i int, p unsafe.Pointer) int {
 		if r.at(i) == 'n' {
 			return r.literal(i, "null")
@@ -337,7 +344,7 @@ func sliceReadPlan(t reflect.Type) decodeFunc {
 		}
 		for n := 0; more; n++ {
 			if n == s.Cap() {
-				s.Grow(max(1, n))
+				s.Grow(max(first, n))
 			}
 			s.SetLen(n + 1)
 			i, more = r.next(elem(r, i, unsafe.Add(s.UnsafePointer(), uintptr(n)*size)), ']')

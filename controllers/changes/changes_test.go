@@ -10,7 +10,7 @@ import (
 
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // recorder writes down what it is told of, each in a line.
@@ -39,11 +39,7 @@ func (r *recorder) next(n int) []string {
 
 func TestFeed(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := storagetest.InMemory(t)
 	commit := func(op kv.Op) {
 		t.Helper()
 		op.Expect = kv.AnyRevision
@@ -88,11 +84,7 @@ func TestFeed(t *testing.T) {
 // TestFeedOfMany: everything is passed on, in pages, however much there is.
 func TestFeedOfMany(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := storagetest.InMemory(t)
 	const n = 500
 	var ops []kv.Op
 	for i := range n {
@@ -124,11 +116,7 @@ func TestFeedOfTwo(t *testing.T) {
 	t.Parallel()
 	var backends [2]kv.Backend
 	for i := range backends {
-		backend, err := embedded.Open(embedded.Config{InMemory: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer backend.Close()
+		backend := storagetest.InMemory(t)
 		backends[i] = backend
 	}
 	put := func(backend int, key, value string) {

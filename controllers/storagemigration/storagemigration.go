@@ -135,7 +135,7 @@ func hasEnded(migration *migrationv1.StorageVersionMigration) bool {
 func (m *Migrator) begin(ctx context.Context, migration *migrationv1.StorageVersionMigration, resource changes.Resource) error {
 	revision, err := resource.Backend.CurrentRevision(ctx)
 	if err != nil {
-		return fmt.Errorf("read the current revision: %w", err)
+		return err
 	}
 	return m.update(ctx, migration, func(status *migrationv1.StorageVersionMigrationStatus) {
 		if status.ResourceVersion == "" {

@@ -163,8 +163,9 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 			return merged, nil
 		}
 	}
-	// Where nothing is merged, the library writes into live itself.
-	merged, err := m.fields.Apply(live.DeepCopyObject(), applied, manager, force)
+	// Where nothing is merged, the library writes into live itself; what it merges may share
+	// memory with what was applied.
+	merged, err := m.fields.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ func allowedGlobals() map[string]string {
 		"codec/jsonplan.writerPool":       "memory to be used again; holds nothing between objects",
 		"codec/jsonplan.scratchPool":      "memory to be used again; holds nothing between objects",
 		"filters/authn.uidAttribute":      "an object identifier; its type is a slice",
+		"endpoints.bodyPool":              "memory to be used again; holds nothing between requests",
 		"endpoints.chunkPool":             "memory to be used again; holds nothing between requests",
 		"endpoints.eventPool":             "memory to be used again; holds nothing between events",
 		"endpoints.gzipPool":              "memory to be used again; holds nothing between requests",

@@ -183,7 +183,7 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 	}
 	revision, err := c.newest(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the current revision: %w", err)
+		return nil, err
 	}
 	if !c.wait(ctx, st, revision) {
 		if ctx.Err() == nil {

@@ -180,7 +180,7 @@ const unknown = -1
 func (f *Feed) newest(ctx context.Context) (kv.Revision, error) {
 	revision, err := f.backend.CurrentRevision(ctx)
 	if err != nil {
-		return unknown, fmt.Errorf("read the current revision: %w", err)
+		return unknown, err
 	}
 	return revision, nil
 }

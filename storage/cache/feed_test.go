@@ -22,7 +22,6 @@ import (
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/storage/storagetest"
 )
 
@@ -68,11 +67,7 @@ type fixture struct {
 }
 
 func newFixture(t testing.TB, limits cache.LogLimits) *fixture {
-	raw, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { raw.Close() })
+	raw := storagetest.InMemory(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{TB: t, ctx: ctx, backend: &breakable{Backend: raw}}

@@ -8,19 +8,13 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // TestIdle checks that a cache nobody reads is let go of, and comes back.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := storagetest.InMemory(t)
 	feed, err := NewFeed(FeedConfig{Backend: backend, Prefix: "/registry", Idle: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -30,10 +24,7 @@ func TestIdle(t *testing.T) {
 	group.Go(func() { feed.Run(ctx) })
 	defer group.Wait()
 	defer cancel()
-	store, err := storage.New(storage.Config{Backend: backend, ResourcePrefix: "pods", Kind: storagetest.PodKind(), Namespaced: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storagetest.Pods(t, backend)
 	c, err := New(Config{Store: store, Feed: feed})
 	if err != nil {
 		t.Fatal(err)

@@ -41,10 +41,7 @@ type page struct {
 func newIndexing(t *testing.T, seed uint64) *indexing {
 	backend := openEmbedded(t, t.TempDir())
 	t.Cleanup(func() { backend.Close() })
-	store, err := storage.New(storage.Config{Backend: backend, ResourcePrefix: "pods", Kind: storagetest.PodKind(), Namespaced: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storagetest.Pods(t, backend)
 	feed := startFeed(t, cache.FeedConfig{Backend: backend, Prefix: root(store)})
 	return &indexing{T: t, rng: rand.New(rand.NewPCG(seed, 0)), store: store, cacher: newCacher(t, store, feed)}
 }

@@ -6,17 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // TestForget: of a resource that is gone no series is left.
 func TestForget(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := storagetest.InMemory(t)
 	registry := prometheus.NewRegistry()
 	metrics, err := NewMetrics(registry)
 	if err != nil {

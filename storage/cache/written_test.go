@@ -14,7 +14,6 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/storage/storagetest"
 )
 
@@ -23,11 +22,7 @@ import (
 // for what is stored.
 func TestUpdatesOfOneWriter(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
+	backend := storagetest.InMemory(t)
 	feed, err := NewFeed(FeedConfig{Backend: backend, Prefix: "/registry"})
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +35,7 @@ func TestUpdatesOfOneWriter(t *testing.T) {
 	for !feed.Running() {
 		runtime.Gosched()
 	}
-	store, err := storage.New(storage.Config{Backend: backend, ResourcePrefix: "pods", Kind: storagetest.PodKind(), Namespaced: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storagetest.Pods(t, backend)
 	c, err := New(Config{Store: store, Feed: feed})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/factory"
-	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/storage/storagetest"
 )
 
@@ -19,15 +18,7 @@ import (
 // as a server does that reads past a cache. What it proves it proves under -race.
 func TestOpenAgain(t *testing.T) {
 	t.Parallel()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	backend := storagetest.InMemory(t)
 	memory, err := codec.NewMemory(codec.MemoryConfig{})
 	if err != nil {
 		t.Fatal(err)

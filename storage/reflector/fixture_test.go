@@ -16,7 +16,6 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
 	"mainstay.dev/mainstay/storage/reflector"
 	"mainstay.dev/mainstay/storage/storagetest"
 )
@@ -38,15 +37,8 @@ type pods struct {
 
 func newPods(t testing.TB) *pods {
 	t.Helper()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = backend.Close() })
-	store, err := storage.New(storage.Config{Backend: backend, ResourcePrefix: "pods", Kind: storagetest.PodKind(), Namespaced: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := storagetest.InMemory(t)
+	store := storagetest.Pods(t, backend)
 	return &pods{TB: t, Interface: store, backend: backend}
 }
 

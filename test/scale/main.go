@@ -8,10 +8,11 @@
 //	scale emptying --binary=mainstay     # a namespace with many objects of many kinds deleted
 //	scale nodes --binary=mainstay        # kubelets, a scheduler and controllers of many nodes
 //	scale fairness --binary=mainstay     # gets while others list and create as much as they can
+//	scale watches --kubeconfig=FILE      # many watches at a running server, and changes of which each concerns ten
 //
 // What fill writes goes past the API, in the API's own keys and encodings: definitions are as they would be after a
-// server has accepted and established them. The other commands start the server they are given, are its clients, and
-// read what it uses from /proc and /metrics. Processor time and memory are what they tell; times on the clock depend on
+// server has accepted and established them. The other commands are clients of a server, which all but the last
+// start themselves, and read what it uses from /proc and /metrics. Processor time and memory are what they tell; times on the clock depend on
 // what else the machine does.
 //
 // Imports: kubelet/kubelettest, storage/kv, storage/kv/embedded, test/testserver.
@@ -44,6 +45,7 @@ func run(ctx context.Context, args []string) error {
 		"emptying":    emptyingCommand,
 		"nodes":       nodesCommand,
 		"fairness":    fairnessCommand,
+		"watches":     watchesCommand,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return errors.New("give one of the commands that `go doc ./test/scale` lists")

@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -104,16 +102,16 @@ func mebibytes(n float64) string { return fmt.Sprintf("%.1f", n/mebi) }
 
 // collect has the server collect garbage, and returns the size of its heap then.
 func (e *experiment) collect(ctx context.Context) (float64, error) {
-	resp, err := e.client.send(ctx, request{method: http.MethodGet, path: "/debug/pprof/heap?gc=1"})
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+	if err := collectGarbage(ctx, e.client); err != nil {
 		return 0, err
 	}
 	metrics, err := readMetrics(ctx, e.client, "go_gc_heap_live_bytes")
 	return metrics["go_gc_heap_live_bytes"], err
+}
+
+func collectGarbage(ctx context.Context, c *client) error {
+	_, err := c.get(ctx, "/debug/pprof/heap?gc=1")
+	return err
 }
 
 // concurrently does something n times, some at once.

@@ -7,5 +7,5 @@
 //
 // Encryption at rest is compared with kube-apiserver's: each reads what the other has written, and refuses the same files.
 //
-// Imports: audit, codec, rest, storage, storage/cache, storage/encryption, storage/encryption/kmstest, storage/kv, storage/kv/embedded.
+// Imports: audit, codec, rest, storage, storage/cache, storage/encryption, storage/encryption/kmstest, storage/kv, storage/storagetest.
 package upstream

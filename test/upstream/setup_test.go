@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // valuePrefix is what the test's transformer puts before every value.
@@ -32,15 +32,7 @@ func (cfg setup) open(t *testing.T) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	backend := storagetest.InMemory(t)
 	s := &Store{
 		backend: backend, scheme: scheme, kind: newKind(scheme), namespaced: !cfg.clusterScoped,
 		transformer: newTransformer(storagetesting.NewPrefixTransformer([]byte(valuePrefix), false)),

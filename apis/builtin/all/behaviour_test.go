@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // server has all resources over a store in memory, and a recorded object for
@@ -30,16 +29,8 @@ type server struct {
 
 func serve(t *testing.T) *server {
 	t.Helper()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { backend.Close() })
-	env := &builtin.Env{Gates: feature.Defaults(), Storage: func(spec storage.Spec) (storage.Interface, error) {
-		return storage.New(storage.Config{
-			Backend: backend, ResourcePrefix: spec.Path, Kind: spec.Kind, Namespaced: spec.Namespaced, GroupResource: spec.Resource,
-		})
-	}}
+	backend := storagetest.InMemory(t)
+	env := &builtin.Env{Gates: feature.Defaults(), Storage: storagetest.Opener(backend)}
 	s := &server{resources: map[string]*rest.Resource{}, samples: map[string]json.RawMessage{}}
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // gatedFields are objects with a field of a feature, which is named last: it is
@@ -58,11 +57,7 @@ func TestGated(t *testing.T) {
 	for _, tt := range gatedFields {
 		t.Run(tt.gate, func(t *testing.T) {
 			t.Parallel()
-			backend, err := embedded.Open(embedded.Config{InMemory: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { backend.Close() })
+			backend := storagetest.InMemory(t)
 			on, off := gatedResource(t, backend, tt.gate, true, tt.resource), gatedResource(t, backend, tt.gate, false, tt.resource)
 			if obj := writeNew(t, off, "off.example.com", tt.object); has(t, obj, tt.field) {
 				t.Errorf("off: %s is kept", tt.field)
@@ -86,11 +81,7 @@ func gatedResource(t *testing.T, backend kv.Backend, gate string, on bool, name 
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &builtin.Env{Gates: gates, Storage: func(spec storage.Spec) (storage.Interface, error) {
-		return storage.New(storage.Config{
-			Backend: backend, ResourcePrefix: spec.Path, Kind: spec.Kind, Namespaced: spec.Namespaced, GroupResource: spec.Resource,
-		})
-	}}
+	env := &builtin.Env{Gates: gates, Storage: storagetest.Opener(backend)}
 	resources, err := builtin.Build(env, all.Groups())
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func validateServer(f validation.Field, server *apiserverinternalv1alpha1.Server
 // validateCommonVersion compares the version that all servers are said to encode in
 // with the one that they do.
 func validateCommonVersion(f validation.Field, status *apiserverinternalv1alpha1.StorageVersionStatus) {
-	actual, common := commonVersion(status.StorageVersions), status.CommonEncodingVersion
+	actual, common := CommonEncodingVersion(status.StorageVersions), status.CommonEncodingVersion
 	switch {
 	case actual == nil && common != nil:
 		f.Invalid(*common, "should be nil if servers do not agree on the same encoding version, or if there is no server reporting the supported versions yet")
@@ -77,8 +77,8 @@ func validateCommonVersion(f validation.Field, status *apiserverinternalv1alpha1
 	}
 }
 
-// commonVersion is what all servers encode in; nil: there are none, or they differ.
-func commonVersion(servers []apiserverinternalv1alpha1.ServerStorageVersion) *string {
+// CommonEncodingVersion is what all servers encode in; nil: there are none, or they differ.
+func CommonEncodingVersion(servers []apiserverinternalv1alpha1.ServerStorageVersion) *string {
 	for i := range servers {
 		if servers[i].EncodingVersion != servers[0].EncodingVersion {
 			return nil
@@ -87,7 +87,7 @@ func commonVersion(servers []apiserverinternalv1alpha1.ServerStorageVersion) *st
 	if len(servers) == 0 {
 		return nil
 	}
-	return &servers[0].EncodingVersion
+	return new(servers[0].EncodingVersion)
 }
 
 // validateConditions finds, as kube-apiserver, the conditions in the status itself.

@@ -1,7 +1,7 @@
 // Package certificates declares the resources of certificates.k8s.io.
 //
 // Imports: apis/builtin, apis/builtin/validation, codec, feature, pki,
-// request, simulation.
+// request, rest/names, simulation.
 package certificates
 
 import (

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/rest/names"
 )
 
 // Limits of what pods ask for.
@@ -65,7 +66,7 @@ func validateUserAnnotations(f validation.Field, annotations map[string]string) 
 	size := 0
 	for key, value := range annotations {
 		size += len(key) + len(value)
-		if !validation.IsQualified(key) || !strings.Contains(key, "/") {
+		if !names.IsQualified(key) || !strings.Contains(key, "/") {
 			f.Add(utilvalidation.IsDomainPrefixedKey(f.Path(), key)...)
 		}
 	}

@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/feature"
 	"mainstay.dev/mainstay/rest"
-	"mainstay.dev/mainstay/storage"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // api are the resources of the core group over a store in memory, used as the
@@ -35,23 +34,11 @@ func newAPI(t *testing.T) *api {
 
 func newAPIWith(t *testing.T, gates feature.Gates) *api {
 	t.Helper()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	backend := storagetest.InMemory(t)
 	return buildAPI(t, &builtin.Env{
 		Gates:    gates,
 		EventTTL: time.Hour,
-		Storage: func(spec storage.Spec) (storage.Interface, error) {
-			return storage.New(storage.Config{
-				Backend: backend, ResourcePrefix: spec.Path, Kind: spec.Kind, Namespaced: spec.Namespaced, GroupResource: spec.Resource,
-			})
-		},
+		Storage:  storagetest.Opener(backend),
 	})
 }
 

@@ -28,17 +28,14 @@ import (
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/cache"
 	"mainstay.dev/mainstay/storage/factory"
-	"mainstay.dev/mainstay/storage/kv/embedded"
+	"mainstay.dev/mainstay/storage/storagetest"
 )
 
 // newServiceAPI allocates addresses of ranges to services, and ports from 30000 on, over
 // storage as a server has it, cached.
 func newServiceAPI(t testing.TB, ports int, ranges ...string) (*api, *builtin.Env) {
 	t.Helper()
-	backend, err := embedded.Open(embedded.Config{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := storagetest.InMemory(t)
 	feed, err := cache.NewFeed(cache.FeedConfig{Backend: backend, Prefix: storage.DefaultPrefix})
 	if err != nil {
 		t.Fatal(err)
@@ -49,9 +46,6 @@ func newServiceAPI(t testing.TB, ports int, ranges ...string) (*api, *builtin.En
 	t.Cleanup(func() {
 		cancel()
 		<-ended
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 	opener, err := factory.New(factory.Config{Backend: backend, Feed: feed})
 	if err != nil {

@@ -4,7 +4,7 @@
 // pods only is in package core.
 //
 // Imports: apis/builtin, apis/builtin/declarative/core, apis/builtin/validation,
-// feature.
+// feature, rest/names.
 package podspec
 
 import (

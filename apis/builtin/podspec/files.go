@@ -8,6 +8,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/rest/names"
 )
 
 // Volumes whose files are made of objects: secrets, config maps, the pod itself,
@@ -220,7 +221,7 @@ func validateBundleName(f validation.Field, name string) {
 		f.Required("must be a valid object name")
 	}
 	rest := name[strings.LastIndexByte(name, ':')+1:]
-	if validation.IsSubdomain(rest) {
+	if names.IsSubdomain(rest) {
 		return
 	}
 	for _, problem := range apivalidation.IsDNS1123Subdomain(rest) {

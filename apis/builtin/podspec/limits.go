@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/rest/names"
 )
 
 // resourceRule says what is wrong with the name of a resource where it stands.
@@ -151,7 +152,7 @@ func IsExtended(name corev1.ResourceName) bool {
 		return false
 	}
 	domain, _, _ := strings.Cut(string(name), "/")
-	return validation.IsQualified(string(name)) && len(domain)+len(corev1.DefaultResourceRequestsPrefix) <= apivalidation.DNS1123SubdomainMaxLength
+	return names.IsQualified(string(name)) && len(domain)+len(corev1.DefaultResourceRequestsPrefix) <= apivalidation.DNS1123SubdomainMaxLength
 }
 
 // CanOvercommit reports whether more of a resource may be promised than there is.

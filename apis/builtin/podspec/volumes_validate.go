@@ -9,6 +9,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/apis/builtin/validation"
+	"mainstay.dev/mainstay/rest/names"
 )
 
 func (p *pod) validateVolumes(f validation.Field) {
@@ -75,7 +76,7 @@ func validateTokenPaths(f validation.Field, spec *corev1.PodSpec) {
 // its own.
 func (p *pod) validateClaimName(f validation.Field, name string) {
 	pod := p.options.Name
-	if pod == "" || name == "" || validation.IsSubdomain(pod) && validation.IsSubdomain(name) && len(pod)+1+len(name) <= apivalidation.DNS1123SubdomainMaxLength {
+	if pod == "" || name == "" || names.IsSubdomain(pod) && names.IsSubdomain(name) && len(pod)+1+len(name) <= apivalidation.DNS1123SubdomainMaxLength {
 		return
 	}
 	claim := pod + "-" + name

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/feature"
+	"mainstay.dev/mainstay/rest/names"
 )
 
 // InvalidFor reports each problem that a format's check found with a value.
@@ -108,7 +109,7 @@ func (f Field) PortName(name string) {
 
 // ConfigKey requires a key that a ConfigMap or a Secret can have.
 func (f Field) ConfigKey(key string) {
-	if !plainName(key) { // most are, and there may be a hundred thousand
+	if !names.IsLabelValue(key) { // most are, and there may be a hundred thousand
 		f.InvalidFor(key, validation.IsConfigMapKey(key))
 	}
 }
@@ -122,14 +123,14 @@ func (f Field) Between(n, least, most int64) {
 
 // DNSLabel requires a DNS label (RFC 1123), as names of ports and containers.
 func (f Field) DNSLabel(value string) {
-	if !plainLabel(value) {
+	if !names.IsLabel(value) {
 		f.InvalidFor(value, validation.IsDNS1123Label(value))
 	}
 }
 
 // DNSSubdomain requires a DNS subdomain (RFC 1123).
 func (f Field) DNSSubdomain(value string) {
-	if !plainSubdomain(value) {
+	if !names.IsSubdomain(value) {
 		f.InvalidFor(value, validation.IsDNS1123Subdomain(value))
 	}
 }
@@ -137,7 +138,7 @@ func (f Field) DNSSubdomain(value string) {
 // WildcardSubdomain requires a DNS subdomain after a wildcard for its first label, "*.".
 func (f Field) WildcardSubdomain(value string) {
 	parent, ok := strings.CutPrefix(value, "*.")
-	if !ok || !plainSubdomain(parent) || len(value) > validation.DNS1123SubdomainMaxLength {
+	if !ok || !names.IsSubdomain(parent) || len(value) > validation.DNS1123SubdomainMaxLength {
 		f.InvalidFor(value, validation.IsWildcardDNS1123Subdomain(value))
 	}
 }
@@ -161,14 +162,14 @@ func (f Field) RequiredPathSegment(value string) {
 
 // QualifiedName requires a name that may have a prefix, as the keys of labels.
 func (f Field) QualifiedName(value string) {
-	if !plainQualified(value) {
+	if !names.IsQualified(value) {
 		f.InvalidFor(value, validation.IsQualifiedName(value))
 	}
 }
 
 // LabelValue requires a value that a label can have.
 func (f Field) LabelValue(value string) {
-	if value != "" && !plainName(value) {
+	if value != "" && !names.IsLabelValue(value) {
 		f.InvalidFor(value, validation.IsValidLabelValue(value))
 	}
 }
@@ -184,7 +185,7 @@ func (f Field) EnvName(value string) {
 // Labels requires keys and values of labels. Faults are those of the whole map.
 func (f Field) Labels(labels map[string]string) {
 	for key, value := range labels {
-		if !plainQualified(key) || value != "" && !plainName(value) {
+		if !names.IsQualified(key) || value != "" && !names.IsLabelValue(value) {
 			f.Add(metav1validation.ValidateLabels(labels, f.Path())...)
 			return
 		}
@@ -197,7 +198,7 @@ func (f Field) Annotations(annotations map[string]string) {
 	size := 0
 	for key, value := range annotations {
 		size += len(key) + len(value)
-		if !plainQualified(key) || size > apivalidation.TotalAnnotationSizeLimitB {
+		if !names.IsQualified(key) || size > apivalidation.TotalAnnotationSizeLimitB {
 			f.Add(apivalidation.ValidateAnnotations(annotations, f.Path())...)
 			return
 		}
@@ -243,11 +244,11 @@ func plainRequirement(r *metav1.LabelSelectorRequirement) bool {
 		return false
 	}
 	for _, value := range r.Values {
-		if value != "" && !plainName(value) {
+		if value != "" && !names.IsLabelValue(value) {
 			return false
 		}
 	}
-	return plainQualified(r.Key)
+	return names.IsQualified(r.Key)
 }
 
 // IP requires an IP address. Addresses in forms that are read in more than one

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"mainstay.dev/mainstay/rest/names"
 )
 
 // Limits of the names of signers: a domain, and room for the names of a namespace
@@ -29,11 +31,11 @@ func (f Field) SignerName(name string) {
 	if len(domain) > maxSignerDomain {
 		f.TooLong(maxSignerDomain)
 	}
-	f.signerPart(domain, plainLabel, validation.IsDNS1123Label)
+	f.signerPart(domain, names.IsLabel, validation.IsDNS1123Label)
 	if !strings.Contains(domain, ".") {
 		f.Invalid(domain, "should be a domain with at least two segments separated by dots")
 	}
-	f.signerPart(path, plainSubdomain, validation.IsDNS1123Subdomain)
+	f.signerPart(path, names.IsSubdomain, validation.IsDNS1123Subdomain)
 	if len(name) > maxSignerName {
 		f.TooLong(maxSignerName)
 	}

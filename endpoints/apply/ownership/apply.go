@@ -166,7 +166,7 @@ func (k *Kind) result(w *worker, live codec.Object, before, after any, entries [
 		out.SetManagedFields(k.encode(entries, &w.encoder))
 		return out, nil
 	}
-	out, err := k.object(after.(map[string]any))
+	out, err := k.objectAfter(live, before.(map[string]any), after.(map[string]any))
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +191,19 @@ func (k *Kind) document(w *worker, live codec.Object) map[string]any {
 	return content
 }
 
-// object makes an object of a document, of which it keeps nothing. Defaults of
-// objects without a Go type are filled in where they are read.
+// objectAfter is object for a document that was made of the one of live.
+func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (codec.Object, error) {
+	if k.plan == nil || k.documents || live.GetName() == "" { // one that is new has nothing to keep
+		return k.object(after)
+	}
+	out, err := k.reread(live, before, after)
+	if err != nil {
+		return nil, err
+	}
+	return k.defaulted(out), nil
+}
+
+// object makes an object of a document, of which it keeps nothing.
 func (k *Kind) object(document map[string]any) (codec.Object, error) {
 	if k.plan == nil {
 		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(document)}, nil
@@ -201,10 +212,16 @@ func (k *Kind) object(document map[string]any) (codec.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	return k.defaulted(out), nil
+}
+
+// defaulted fills in the defaults of an object with a Go type. Those of others are filled
+// in where they are read.
+func (k *Kind) defaulted(obj codec.Object) codec.Object {
 	if k.version.Default != nil {
-		k.version.Default(out)
+		k.version.Default(obj)
 	}
-	return out, nil
+	return obj
 }
 
 // owned reports whether any entry has a field, or something below it.

@@ -27,8 +27,8 @@ type planKey struct {
 	how    smd.ElementRelationship
 }
 
-// compile makes the plan of a pointer to a struct.
-func compile(s schemaOf, goType reflect.Type) *plan {
+// compile makes the plan of a pointer to a struct, and reports whether documents are in it.
+func compile(s schemaOf, goType reflect.Type) (_ *plan, documents bool) {
 	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
 	p := c.plan(goType, s.root())
 	for _, l := range c.lists {
@@ -42,7 +42,7 @@ func compile(s schemaOf, goType reflect.Type) *plan {
 			}
 		}
 	}
-	return p
+	return p, slices.ContainsFunc(c.all, func(p *plan) bool { return p.kind == planDocument })
 }
 
 func (p *plan) hasFallible() bool {

@@ -38,7 +38,10 @@ type Kind struct {
 	schema      schemaOf
 	root        smd.TypeRef
 	plan        *plan // nil for objects without a Go type
-	goType      reflect.Type
+	// documents: some values are kept as the JSON text they came as, which is written
+	// anew by each apply.
+	documents bool
+	goType    reflect.Type
 	// reset are the fields that are not owned by who writes them, as a set.
 	reset   []node
 	cache   *Cache
@@ -78,7 +81,7 @@ func New(config Config) *Kind {
 		}
 	}
 	if !v.Untyped {
-		if k.plan = compile(k.schema, k.goType); k.plan.kind != planStruct {
+		if k.plan, k.documents = compile(k.schema, k.goType); k.plan.kind != planStruct {
 			return nil
 		}
 	}

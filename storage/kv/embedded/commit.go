@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +160,10 @@ func (s *Store) readVersions(t *txn, at kv.Revision) error {
 		return err
 	}
 	defer s.release()
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1}})
+	it, err := e.db.NewIter(&pebble.IterOptions{
+		LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1},
+		UseL6Filters: t.creates(),
+	})
 	if err != nil {
 		return e.explain("read", err)
 	}
@@ -171,6 +175,13 @@ func (s *Store) readVersions(t *txn, at kv.Revision) error {
 		}
 	}
 	return nil
+}
+
+// creates reports whether a key is to be absent. Pebble asks the filters of its last level,
+// which has most of the data, only where it is told that this pays: where keys are found
+// there, it is for nothing.
+func (t *txn) creates() bool {
+	return slices.ContainsFunc(t.ops, func(op kv.Op) bool { return op.Expect == 0 })
 }
 
 // compareLocked evaluates the conditions, all versions being found, and appends

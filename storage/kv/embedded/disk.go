@@ -17,10 +17,12 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// Sizes that keep a store small at rest.
+// Sizes that keep a store small at rest. Pebble takes the memtables' bytes, of which two
+// or three are there while one is flushed, off those of the block cache: one that is not
+// several times as large is emptied by each flush.
 const (
 	memTableBytes   = 4 << 20
-	blockCacheBytes = 8 << 20
+	blockCacheBytes = 16 << 20
 )
 
 // firstRevision is the newest revision of a store that was never written to: a
@@ -116,7 +118,7 @@ func (d *disk) options(e *engine) *pebble.Options {
 		// Writers wait for flushes when this many memtables are full.
 		// As many log files are kept for reuse.
 		MemTableStopWritesThreshold: 3,
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                500,

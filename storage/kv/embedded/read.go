@@ -166,6 +166,14 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 	if strings.IndexByte(key, 0) >= 0 {
 		return nil, 0, fmt.Errorf("get: key %q contains a zero byte", key)
 	}
+	if at == 0 {
+		if err := s.alive(ctx); err != nil {
+			return nil, 0, err
+		}
+		if v, rev, ok := s.newest(key); ok {
+			return v.entry, rev, nil
+		}
+	}
 	r, err := s.read(ctx, key, "", at)
 	if err != nil {
 		return nil, 0, err
@@ -176,6 +184,16 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 		return nil, 0, err
 	}
 	return v.entry, r.rev, nil
+}
+
+// newest returns the newest version of a key and the revision it was looked up at, if
+// that is in memory and durable.
+func (s *Store) newest(key string) (version, kv.Revision, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.mu.recent.get(key)
+	published := kv.Revision(s.published.Load())
+	return v, published, ok && v.revision <= published
 }
 
 // Range implements kv.Backend.

@@ -41,11 +41,19 @@ func (r *recent) get(key string) (version, bool) {
 
 // put remembers a version just assigned.
 func (r *recent) put(key string, v version) {
-	r.young[key] = v
-	r.bytes += entryOverhead + len(key)
-	if v.entry != nil {
-		r.bytes += len(v.entry.Value)
+	r.bytes += sizeInRecent(key, v)
+	if was, ok := r.young[key]; ok {
+		r.bytes -= sizeInRecent(key, was)
 	}
+	r.young[key] = v
+}
+
+func sizeInRecent(key string, v version) int {
+	n := entryOverhead + len(key)
+	if v.entry != nil {
+		n += len(v.entry.Value)
+	}
+	return n
 }
 
 // forget drops the old generation if the young one is full. Versions later than

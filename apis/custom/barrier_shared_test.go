@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
+	"mainstay.dev/mainstay/storage/storagetest"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -36,7 +37,7 @@ func sharedSource(t *testing.T, backend kv.Backend) *Source {
 // nothing of it.
 func TestDeletedByAnotherServer(t *testing.T) {
 	t.Parallel()
-	backend := newBackend(t)
+	backend := storagetest.InMemory(t)
 	here := sourceOver(t, backend, 0)
 	here.run(t)
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
@@ -89,7 +90,7 @@ func TestEndedByAnotherServer(t *testing.T) {
 	for name, successor := range map[string]bool{"gone": false, "defined anew": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			backend := newBackend(t)
+			backend := storagetest.InMemory(t)
 			here := sourceOver(t, backend, 0)
 			crd := widgetDefinition("a.example.com")
 			crd.Status.AcceptedNames = crd.Spec.Names

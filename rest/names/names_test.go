@@ -1,4 +1,4 @@
-package validation
+package names
 
 import (
 	"strings"
@@ -7,9 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// TestPlainForms holds the quick checks against those of apimachinery: what they
-// take is right. That they take what is common is in the benchmark of pods.
-func TestPlainForms(t *testing.T) {
+// TestForms holds the checks against those of apimachinery.
+func TestForms(t *testing.T) {
 	t.Parallel()
 	var texts []string
 	for _, a := range []string{"", "a", "A", "0", "-", ".", "_", "/", "ä", " ", "a-b", "a.b", "a/b", strings.Repeat("a", 63), strings.Repeat("a", 64)} {
@@ -22,10 +21,10 @@ func TestPlainForms(t *testing.T) {
 		plain func(string) bool
 		rule  func(string) []string
 	}{
-		{"label", plainLabel, validation.IsDNS1123Label},
-		{"subdomain", plainSubdomain, validation.IsDNS1123Subdomain},
-		{"label value", plainName, validation.IsValidLabelValue},
-		{"qualified name", plainQualified, validation.IsQualifiedName},
+		{"label", IsLabel, validation.IsDNS1123Label},
+		{"subdomain", IsSubdomain, validation.IsDNS1123Subdomain},
+		{"label value", IsLabelValue, validation.IsValidLabelValue},
+		{"qualified name", IsQualified, validation.IsQualifiedName},
 	} {
 		for _, text := range texts {
 			valid := len(form.rule(text)) == 0

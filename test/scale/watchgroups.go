@@ -17,29 +17,29 @@ import (
 const (
 	// perGroup is how many watches are told of a change.
 	perGroup = 10
-	// writers is how many requests are under way at a time.
-	writers = 16
+	// watchWriters is how many requests are under way at a time.
+	watchWriters = 16
 )
 
-// groups are n objects, each with watches of it alone.
-type groups struct {
+// watchGroups are n objects, each with watches of it alone.
+type watchGroups struct {
 	n        int
-	setUp    func(i int) []object // what is to be there
-	path     func(i int) string   // of the object that is changed
-	query    func(i int) string   // path and query of the watches
+	setUp    func(i int) []creation // what is to be there
+	path     func(i int) string     // of the object that is changed
+	query    func(i int) string     // path and query of the watches
 	observed *observed
 }
 
-// object is one to be created.
-type object struct{ path, body string }
+// creation is an object to be created.
+type creation struct{ path, body string }
 
-func groupsBy(by string, n int) (*groups, error) {
-	g := &groups{n: n, observed: newObserved()}
+func watchGroupsBy(by string, n int) (*watchGroups, error) {
+	g := &watchGroups{n: n, observed: newObserved()}
 	const maps = "/api/v1/namespaces/default/configmaps"
-	configMap := func(i int) object {
-		return object{maps, fmt.Sprintf(`{"metadata":{"name":"scale-%d","labels":{"group":"g%d"}},"data":{"text":%q}}`, i, i, strings.Repeat("x", 200))}
+	configMap := func(i int) creation {
+		return creation{maps, fmt.Sprintf(`{"metadata":{"name":"scale-%d","labels":{"group":"g%d"}},"data":{"text":%q}}`, i, i, strings.Repeat("x", 200))}
 	}
-	g.setUp = func(i int) []object { return []object{configMap(i)} }
+	g.setUp = func(i int) []creation { return []creation{configMap(i)} }
 	g.path = func(i int) string { return fmt.Sprintf("%s/scale-%d", maps, i) }
 	switch by {
 	case "name":
@@ -48,15 +48,15 @@ func groupsBy(by string, n int) (*groups, error) {
 		g.query = func(i int) string { return fmt.Sprintf("/api/v1/configmaps?labelSelector=group%%3Dg%d", i) }
 	case "namespace":
 		in := func(i int) string { return fmt.Sprintf("/api/v1/namespaces/scale-%d/configmaps", i) }
-		g.setUp = func(i int) []object {
-			return []object{{"/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":"scale-%d"}}`, i)}, {in(i), configMap(i).body}}
+		g.setUp = func(i int) []creation {
+			return []creation{{"/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":"scale-%d"}}`, i)}, {in(i), configMap(i).body}}
 		}
 		g.path = func(i int) string { return fmt.Sprintf("%s/scale-%d", in(i), i) }
 		g.query = func(i int) string { return in(i) + "?" }
 	case "field":
 		const pods = "/api/v1/namespaces/default/pods"
-		g.setUp = func(i int) []object {
-			return []object{{pods, fmt.Sprintf(`{"metadata":{"name":"scale-%d"},"spec":{"nodeName":"node-%d","automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`, i, i)}}
+		g.setUp = func(i int) []creation {
+			return []creation{{pods, fmt.Sprintf(`{"metadata":{"name":"scale-%d"},"spec":{"nodeName":"node-%d","automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`, i, i)}}
 		}
 		g.path = func(i int) string { return fmt.Sprintf("%s/scale-%d", pods, i) }
 		g.query = func(i int) string { return fmt.Sprintf("/api/v1/pods?fieldSelector=spec.nodeName%%3Dnode-%d", i) }
@@ -67,10 +67,10 @@ func groupsBy(by string, n int) (*groups, error) {
 }
 
 // create makes the objects that are not there yet.
-func (g *groups) create(ctx context.Context, s *server) error {
-	return inParallel(ctx, g.n, func(ctx context.Context, i int) error {
+func (g *watchGroups) create(ctx context.Context, c *client) error {
+	return concurrently(ctx, g.n, watchWriters, func(ctx context.Context, i int) error {
 		for _, o := range g.setUp(i) {
-			if err := s.send(ctx, s.client, http.MethodPost, o.path, "application/json", []byte(o.body)); err != nil && !exists(err) {
+			if err := c.create(ctx, o.path, []byte(o.body)); err != nil && !isCode(err, http.StatusConflict) {
 				return err
 			}
 		}
@@ -78,24 +78,13 @@ func (g *groups) create(ctx context.Context, s *server) error {
 	})
 }
 
-func inParallel(ctx context.Context, n int, do func(context.Context, int) error) error {
-	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(writers)
-	for i := range n {
-		all.Go(func() error { return do(ctx, i) })
-	}
-	return all.Wait()
-}
-
 // watch opens the watches. Those of a connection are of different groups.
-func (g *groups) watch(ctx context.Context, s *server, connections, each int) error {
-	return inParallel(ctx, connections, func(_ context.Context, n int) error {
-		client, err := s.newClient()
-		if err != nil {
-			return err
-		}
+func (g *watchGroups) watch(ctx context.Context, c *client, connections, each int) error {
+	return concurrently(ctx, connections, watchWriters, func(_ context.Context, n int) error {
+		connection := c.another()
 		for i := range each {
-			response, err := s.do(ctx, client, http.MethodGet, g.query((n*each+i)%g.n)+"&watch=true&resourceVersion=0", "", nil)
+			path := g.query((n*each+i)%g.n) + "&watch=true&resourceVersion=0"
+			response, err := connection.send(ctx, request{method: http.MethodGet, path: path}) // lasts longer than the opening
 			if err != nil {
 				return err
 			}
@@ -106,7 +95,7 @@ func (g *groups) watch(ctx context.Context, s *server, connections, each int) er
 }
 
 // read notes how long after the change its events come.
-func (g *groups) read(response *http.Response) {
+func (g *watchGroups) read(response *http.Response) {
 	defer response.Body.Close()
 	lines := bufio.NewReaderSize(response.Body, 64)
 	for {
@@ -135,15 +124,15 @@ func (g *groups) read(response *http.Response) {
 
 // change changes objects at a rate, and returns how many changes were made, and how many
 // could not be begun when they were due.
-func (g *groups) change(ctx context.Context, s *server, rate int, length time.Duration) (made, late int, err error) {
+func (g *watchGroups) change(ctx context.Context, c *client, rate int, length time.Duration) (made, late int, err error) {
 	all, ctx := errgroup.WithContext(ctx)
 	due := make(chan int)
 	var delayed atomic.Int64
-	for range writers {
+	for range watchWriters {
 		all.Go(func() error {
 			for i := range due {
 				body := fmt.Sprintf(`{"metadata":{"annotations":{"at":"%d"}}}`, time.Now().UnixNano())
-				if err := s.send(ctx, s.client, http.MethodPatch, g.path(i%g.n), "application/merge-patch+json", []byte(body)); err != nil {
+				if _, err := c.do(ctx, request{method: http.MethodPatch, path: g.path(i % g.n), contentType: mergeType, body: []byte(body)}); err != nil {
 					return err
 				}
 			}

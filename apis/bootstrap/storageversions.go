@@ -1,0 +1,37 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// StorageVersionsHook is the name of the hook that reports storage versions.
+const StorageVersionsHook = "built-in-resources-storage-version-updater"
+
+// VersionsChanged has storage versions reported soon, where they are.
+func (b *Bootstrap) VersionsChanged() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// reportVersions comes after the identity lease: what is said of a server without one is
+// removed. The role is that of who does that, if it is a kube-controller-manager;
+// kube-apiserver has it only with this feature, too.
+func (b *Bootstrap) reportVersions(ctx context.Context) error {
+	if err := b.identity.keep(ctx); err != nil {
+		return err
+	}
+	roles := clusterSets(grants([]controllerRole{{"storage-version-garbage-collector", []rbacv1.PolicyRule{
+		allow("get list watch", "coordination.k8s.io", "leases"),
+		allow("delete get list patch update watch", "internal.apiserver.k8s.io", "storageversions"),
+		allow("get patch update", "internal.apiserver.k8s.io", "storageversions/status"),
+	}}}))
+	if err := b.ensure(ctx, roles...); err != nil {
+		return fmt.Errorf("create the role of the storage version garbage collector: %w", err)
+	}
+	return b.config.ReportVersions(ctx)
+}

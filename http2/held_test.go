@@ -1,0 +1,59 @@
+package http2
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+)
+
+// complete answers with a body of size bytes, its length declared.
+func complete(w http.ResponseWriter, size int) {
+	w.Header().Set("Content-Length", strconv.Itoa(size))
+	_, _ = w.Write(make([]byte, size))
+}
+
+// TestOneWrite: a response that declares its length is written at once, with its end, small
+// or not.
+func TestOneWrite(t *testing.T) {
+	t.Parallel()
+	const size = 2 * bodyBufferSize
+	r := connect(t, func(w http.ResponseWriter, _ *http.Request) { complete(w, size) }, nil)
+	r.writes.n.Store(0)
+	r.request(1, true)
+	r.await("DATA 1 8192")
+	r.await("DATA 1 0 end")
+	if n := r.writes.n.Load(); n != 1 {
+		t.Errorf("the response took %d writes", n)
+	}
+}
+
+// TestHeldPart: what completes the declared length is sent by a flush, while the handler
+// goes on, and trailers may follow it.
+func TestHeldPart(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	r := connect(t, func(w http.ResponseWriter, _ *http.Request) {
+		complete(w, 2*bodyBufferSize)
+		flush(w)
+		<-goOn
+		w.Header().Set(http.TrailerPrefix+"Sum", "1")
+	}, nil)
+	r.request(1, true)
+	r.await("DATA 1 8192")
+	close(goOn)
+	r.await("HEADERS 1  end")
+}
+
+// TestInformationalAtOnce: an informational status does not wait for the response.
+func TestInformationalAtOnce(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	r := connect(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		<-goOn
+	}, nil)
+	r.request(1, true)
+	r.await("HEADERS 1 103")
+	close(goOn)
+	r.await("HEADERS 1 200 end")
+}
