@@ -239,7 +239,7 @@ func (o *object) appendSorted(dst, document []byte) []byte {
 }
 
 func (o *object) appendReached(dst []byte, reached *object) []byte {
-	slices.SortFunc(reached.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(reached.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	dst = append(dst, '{')
 	empty := len(dst)
 	for _, m := range reached.members {

@@ -37,7 +37,7 @@ func (k *Kind) capUpdaters(w *worker, entries []entry) []entry {
 	if len(updaters) <= maxUpdaters {
 		return entries
 	}
-	slices.SortFunc(updaters, func(a, b entry) int {
+	slices.SortStableFunc(updaters, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(seconds(a.time), seconds(b.time)), cmp.Compare(k.identify(a.owner), k.identify(b.owner)))
 	})
 	bucket := owner{ancient, metav1.ManagedFieldsOperationUpdate, k.apiVersion, ""}

@@ -177,7 +177,7 @@ func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
 		}
 		p.fields = append(p.fields, f)
 	}
-	slices.SortFunc(p.fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
+	slices.SortStableFunc(p.fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
 }
 
 // jsonFields collects the fields of a struct and of those embedded in it. Of

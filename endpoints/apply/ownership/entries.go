@@ -138,7 +138,7 @@ func (k *Kind) encode(entries []entry, e *encoder) []metav1.ManagedFieldsEntry {
 			FieldsType: "FieldsV1", FieldsV1: &sets[i], Subresource: have.subresource,
 		}
 	}
-	slices.SortFunc(fields, compareEntries)
+	slices.SortStableFunc(fields, compareEntries)
 	return fields
 }
 

@@ -70,7 +70,7 @@ func podRefsOf(p *corev1.Pod) podRefs {
 	podspec.EachConfigMap(&p.Spec, add(configMaps))
 	podspec.EachClaim(p, add(claims))
 	podspec.EachResourceClaim(p, add(resourceClaims))
-	slices.SortFunc(refs.objects, func(a, b objectKey) int { return cmp.Or(cmp.Compare(a.kind, b.kind), strings.Compare(a.name, b.name)) })
+	slices.SortStableFunc(refs.objects, func(a, b objectKey) int { return cmp.Or(cmp.Compare(a.kind, b.kind), strings.Compare(a.name, b.name)) })
 	refs.objects = slices.Compact(refs.objects)
 	return refs
 }
