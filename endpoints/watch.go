@@ -113,7 +113,7 @@ func (c *call) streamEvents(f *following) {
 	}
 	request.Release(c.r)
 	if d, ok := c.w.(detacher); ok {
-		s.leave, s.resume = d.Leave, d.Resume
+		s.handOff, s.resume = d.HandOff, d.Resume
 		s.detached = d.Detach(s.run)
 	}
 	for done := s.detached; !done; {
@@ -122,27 +122,27 @@ func (c *call) streamEvents(f *following) {
 }
 
 // detacher is a ResponseWriter whose handler may be able to return before the response is
-// complete: if Detach is true, do goes on with it. Until do is true it is called again after each Resume. It calls Leave
-// before it waits for anything but the client.
+// complete: if Detach is true, do goes on with it. Until do is true it is called again after
+// each Resume. It calls HandOff before it waits for anything but the client.
 type detacher interface {
 	Detach(do func() (done bool)) bool
 	Resume()
-	Leave()
+	HandOff()
 }
 
 // eventStream is the response of a watch under way. There are many of them, so it holds
 // nothing of the request.
 type eventStream struct {
 	*following
-	w             http.ResponseWriter
-	config        *Config
-	resource      *rest.Resource
-	detached      bool
-	leave, resume func()
+	w               http.ResponseWriter
+	config          *Config
+	resource        *rest.Resource
+	detached        bool
+	handOff, resume func()
 }
 
-// batchesPerTurn is how many batches of events a watch sends before others on its connection do.
-const batchesPerTurn = 8
+// batchesPerRun is how many batches of events a watch sends before others on its connection do.
+const batchesPerRun = 8
 
 // run sends the events of a detached watch that there are; done tells that the watch has ended.
 func (s *eventStream) run() (done bool) {
@@ -152,11 +152,11 @@ func (s *eventStream) run() (done bool) {
 		}
 	}()
 	done = true // also if this panics
-	for polled := 0; polled < batchesPerTurn; polled++ {
+	for polled := 0; polled < batchesPerRun; polled++ {
 		events, err := rest.Poll(s.ctx, s.Watch, s.resume)
 		switch {
 		case errors.Is(err, rest.ErrWouldBlock):
-			s.leave()
+			s.handOff()
 			polled = 0 // nobody waits
 			events, err = s.Next(s.ctx)
 		case len(events) == 0 && err == nil:

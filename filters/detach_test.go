@@ -19,7 +19,7 @@ type detaching struct {
 
 func (d *detaching) Detach(do func() bool) { d.rest = do }
 func (d *detaching) Resume()               {}
-func (d *detaching) Leave()                {}
+func (d *detaching) HandOff()              {}
 
 // ends records what has ended, and why.
 type ends struct{ seen []any }

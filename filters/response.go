@@ -65,7 +65,7 @@ func (r *response) end(panicked any) {
 type detacher interface {
 	Detach(do func() (done bool))
 	Resume()
-	Leave()
+	HandOff()
 }
 
 // Detach has do go on with the response once the handler has returned, with the contexts
@@ -84,9 +84,9 @@ func (r *response) Detach(do func() (done bool)) bool {
 // use.
 func (r *response) Resume() { r.ResponseWriter.(detacher).Resume() }
 
-// Leave tells, while what is detached runs, that it may wait now: other responses on the
+// HandOff tells, while what is detached runs, that it may wait now: other responses on the
 // connection do not wait for it.
-func (r *response) Leave() { r.ResponseWriter.(detacher).Leave() }
+func (r *response) HandOff() { r.ResponseWriter.(detacher).HandOff() }
 
 // wrap returns the response that is already around w, or puts one around it.
 func wrap(w http.ResponseWriter) *response {

@@ -57,7 +57,7 @@ type conn struct {
 	peerWindow int32 // that streams begin with
 
 	output
-	turns turns
+	runQueue runQueue
 
 	keepalive
 }

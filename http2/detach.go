@@ -2,43 +2,43 @@ package http2
 
 import "sync"
 
-// turns are what handlers of a connection have detached, where that goes on: one goroutine
-// gives a turn to each stream that wants one, and writes after all of them. One event
-// wakes many watches at once; none of them has a goroutine until then.
-type turns struct {
-	mu    sync.Mutex
-	ready []*stream
-	// given: there is a goroutine that gives turns to those in ready.
-	given bool
+// runQueue is the streams of a connection whose handlers have detached what they have left
+// to do, where there is something to do: one goroutine runs each in turn, and writes after
+// all of them. One event resumes many watches at once; none of them has a goroutine
+// until then.
+type runQueue struct {
+	mu      sync.Mutex
+	streams []*stream
+	running bool // there is a goroutine that runs them
 }
 
-// turnState is guarded by turns.mu.
-type turnState uint8
+// detachedState is guarded by runQueue.mu.
+type detachedState uint8
 
 const (
-	turnless     turnState = iota // nothing is detached, or it is over
-	turnWaits                     // for resume
-	turnReady                     // in turns.ready
-	turnTaken                     // running
-	turnTakenTwo                  // running, and resumed meanwhile
+	notDetached detachedState = iota // nothing is, or it is over
+	parked                           // waits to be resumed
+	queued
+	running
+	runningResumed // resumed while it runs: it runs again
 )
 
 // Detach has do called once the handler has returned; the response goes on until do returns
-// true, too. Until then do is called again after each call of Resume. It is
-// for handlers that wait for long and need little meanwhile: they take no goroutine, and
-// the request and the header of the response are given up. do may write and
-// flush, but the header must have been written before. The first call of do has a goroutine of its own;
-// later ones share it with other streams of the connection, so that do has to call
-// Leave before it waits for anything but the client.
+// true, too. Until then do is called again after each Resume. It is for handlers that wait
+// for long and need little meanwhile: while they wait they take no goroutine, and the request
+// and the header of the response are given up. do may write and flush, but the
+// header must have been written before. The first call of do has a goroutine of its own;
+// later ones share one with other streams of the connection, so that do has to call HandOff
+// before it waits for anything but the client.
 func (r *response) Detach(do func() (done bool)) { r.stream.detached = do }
 
-// Resume has what is detached be called, again if it is running. It does not wait, and is safe for
-// concurrent use. The end of the request's context does that, too.
+// Resume has what is detached be called, once more if it is running. It does not wait, and
+// is safe for concurrent use. The end of the request's context does that, too.
 func (r *response) Resume() { r.stream.resume() }
 
-// Leave lets other streams go on, and sends what they have written. It is for what is detached, while
-// it runs.
-func (r *response) Leave() {
+// HandOff sends what streams have written that share this goroutine, and lets another one
+// go on with the rest of them. It is for what is detached, while it runs.
+func (r *response) HandOff() {
 	s := r.stream
 	if !s.shared {
 		return
@@ -46,51 +46,66 @@ func (r *response) Leave() {
 	s.conn.mu.Lock()
 	s.conn.flush()
 	s.conn.mu.Unlock()
-	s.leave()
+	s.handOff()
 }
 
-// detach gives the first turn.
+// detach runs what has been detached for the first time.
 func (s *stream) detach() {
-	t := &s.conn.turns
-	t.mu.Lock()
-	s.turn = turnTaken
-	t.mu.Unlock()
-	go s.takeTurn() // ends when do has nothing to do
+	q := &s.conn.runQueue
+	q.mu.Lock()
+	s.state = running
+	q.mu.Unlock()
+	go s.runDetached() // ends when do has nothing to do
 }
 
 func (s *stream) resume() {
-	t := &s.conn.turns
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch s.turn {
-	case turnWaits:
-		s.conn.giveTurn(s)
-	case turnTaken:
-		s.turn = turnTakenTwo
+	q := &s.conn.runQueue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch s.state {
+	case parked:
+		s.conn.enqueue(s)
+	case running:
+		s.state = runningResumed
 	}
 }
 
-// giveTurn has a stream get a turn. turns.mu is held.
-func (c *conn) giveTurn(s *stream) {
-	s.turn = turnReady
-	c.turns.ready = append(c.turns.ready, s)
-	if !c.turns.given {
-		c.turns.given = true
-		c.srv.workers.start((*turnGiver)(c))
+// enqueue queues a stream to be run. runQueue.mu is held.
+func (c *conn) enqueue(s *stream) {
+	s.state = queued
+	c.runQueue.streams = append(c.runQueue.streams, s)
+	if !c.runQueue.running {
+		c.runQueue.running = true
+		c.srv.workers.start((*queueRunner)(c))
 	}
 }
 
-// turnGiver is the job of giving turns to streams.
-type turnGiver conn
+// next returns the stream to be run next, nil if there is none.
+func (q *runQueue) next() *stream {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.streams) == 0 {
+		q.running, q.streams = false, nil
+		return nil
+	}
+	s := q.streams[0]
+	q.streams[0] = nil
+	q.streams = q.streams[1:]
+	s.state, s.shared = running, true
+	return s
+}
 
-func (g *turnGiver) run() {
-	c := (*conn)(g)
+// queueRunner is the job of running the streams of a connection's queue.
+type queueRunner conn
+
+func (r *queueRunner) run() {
+	c := (*conn)(r)
 	for {
-		s := c.turns.next()
+		s := c.runQueue.next()
 		if s == nil {
 			break
 		}
-		if left := s.takeTurn(); left {
+		if handedOff := s.runDetached(); handedOff {
 			return // another goroutine goes on
 		}
 	}
@@ -99,47 +114,32 @@ func (g *turnGiver) run() {
 	c.mu.Unlock()
 }
 
-// next returns the stream whose turn it is, nil if there is none.
-func (t *turns) next() *stream {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.ready) == 0 {
-		t.given, t.ready = false, nil
-		return nil
-	}
-	s := t.ready[0]
-	t.ready[0] = nil
-	t.ready = t.ready[1:]
-	s.turn, s.shared = turnTaken, true
-	return s
-}
-
-// leave has another goroutine give the turns that this one would, before a stream makes it
-// wait. It is called on the goroutine of the turn.
-func (s *stream) leave() {
+// handOff has another goroutine go on with the queue, before a stream makes this one wait. It
+// is called on the goroutine that runs the stream.
+func (s *stream) handOff() {
 	if !s.shared {
 		return
 	}
 	s.shared = false
-	t := &s.conn.turns
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.given = len(t.ready) > 0; t.given {
-		s.conn.srv.workers.start((*turnGiver)(s.conn))
+	q := &s.conn.runQueue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running = len(q.streams) > 0; q.running {
+		s.conn.srv.workers.start((*queueRunner)(s.conn))
 	}
 }
 
-// takeTurn calls what the handler has detached. left reports that others do not wait for
-// this goroutine.
-func (s *stream) takeTurn() (left bool) {
+// runDetached calls what the handler has detached. handedOff reports that the queue does not
+// wait for this goroutine.
+func (s *stream) runDetached() (handedOff bool) {
 	returned, done := false, true
 	defer func() {
 		if !returned {
 			s.panicked(recover())
 		}
-		left = !s.shared
+		handedOff = !s.shared
 		s.shared = false
-		s.endTurn(done)
+		s.afterRun(done)
 	}()
 	if done = s.detached(); done {
 		s.response.finish()
@@ -148,20 +148,20 @@ func (s *stream) takeTurn() (left bool) {
 	return false
 }
 
-// endTurn ends the response, or waits for Resume.
-func (s *stream) endTurn(done bool) {
-	t := &s.conn.turns
-	t.mu.Lock()
-	again := s.turn == turnTakenTwo
+// afterRun ends the response, or parks the stream.
+func (s *stream) afterRun(done bool) {
+	q := &s.conn.runQueue
+	q.mu.Lock()
+	again := s.state == runningResumed
 	switch {
 	case done:
-		s.turn = turnless
+		s.state = notDetached
 	case again:
-		s.conn.giveTurn(s)
+		s.conn.enqueue(s)
 	default:
-		s.turn = turnWaits
+		s.state = parked
 	}
-	t.mu.Unlock()
+	q.mu.Unlock()
 	if done {
 		s.detached = nil
 		s.handlerReturned()

@@ -23,8 +23,8 @@ type stream struct {
 	cancel   context.CancelCauseFunc
 	body     body
 	response response
-	shared   bool // the goroutine that runs has turns to give to others, and writes after them
-	turn     turnState
+	shared   bool // what it has detached runs on the goroutine of the queue, which writes afterwards
+	state    detachedState
 
 	// Guarded by the connection's lock.
 	err         error     // why the stream is over; nil while it is in the connection's map
@@ -238,7 +238,7 @@ func (s *stream) sendData(p []byte, end bool) error {
 			s.waitRoom()
 		case n <= 0 && c.flush(): // the lock was released: look again
 		case n <= 0 && s.out <= 0:
-			s.leave()
+			s.handOff()
 			s.wake.Wait()
 		case n <= 0:
 			s.wait(&c.progress)

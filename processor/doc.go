@@ -4,8 +4,8 @@
 // Go runs what is runnable in the order in which it became so, each for up to ten
 // milliseconds, and asks for news of the network when nothing is left to run. Fifty lists
 // or five thousand creates that are runnable at once are all in front of a get that comes
-// then. So whoever has much to do does it in turns (Turns), of which there are about as
-// many as processors: while all others wait for theirs, few are runnable. Who has one gives
+// then. So whoever has much to do does it in turns (Turns), of which there are a few for
+// each processor: while all others wait for theirs, few are runnable. Who has one gives
 // it back when it waits for something else, and gives way now and then (Turn.GiveWay).
 // Where turns keep all processors busy, the network is looked at between them (breath).
 //

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// one returns turns of one processor.
-func one() *Turns { return New(Config{Processors: func() int { return 1 }}) }
+// one returns a single turn of each kind.
+func one() *Turns { return New(Config{Processors: func() int { return 1 }, PerProcessor: 1}) }
 
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, so func() bool) {
@@ -60,14 +60,14 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestLimits: there are as many turns for changes as processors, and one less for bulk.
+// TestLimits: there are some turns of each kind for each processor.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	for processors, want := range map[int][kinds]int{1: {1, 1}, 2: {1, 2}, 8: {7, 8}} {
-		turns := New(Config{Processors: func() int { return processors }})
-		for kind, want := range want {
+	for config, want := range map[[2]int]int{{1, 0}: DefaultPerProcessor, {2, 0}: 2 * DefaultPerProcessor, {8, 1}: 8} {
+		turns := New(Config{Processors: func() int { return config[0] }, PerProcessor: config[1]})
+		for kind := range turns.queues {
 			if got := turns.queues[kind].limit(); got != want {
-				t.Errorf("%d processors: %d turns of kind %d, want %d", processors, got, kind, want)
+				t.Errorf("%d processors: %d turns of kind %d, want %d", config[0], got, kind, want)
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func TestGiveWay(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	told := make(chan bool, 100)
-	turns := New(Config{Processors: func() int { return 1 }, OnCrowd: func(waiting bool) { told <- waiting }})
+	turns := New(Config{Processors: func() int { return 1 }, PerProcessor: 1, OnCrowd: func(waiting bool) { told <- waiting }})
 	defer turns.Close()
 	var a, b Turn
 	turns.Begin(&a, Change)
@@ -184,7 +184,7 @@ func TestCrowd(t *testing.T) {
 // TestMany: many take turns of both kinds, pause and give way; none is lost and all end.
 func TestMany(t *testing.T) {
 	t.Parallel()
-	turns := New(Config{Processors: func() int { return 2 }})
+	turns := New(Config{Processors: func() int { return 2 }, PerProcessor: 1})
 	defer turns.Close()
 	var done sync.WaitGroup
 	for i := range 64 {

@@ -13,7 +13,7 @@ import (
 // one only, bulk for others goes on; and the client that reads late gets all of it.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
-	turns := processor.New(processor.Config{Processors: func() int { return 1 }})
+	turns := processor.New(processor.Config{Processors: func() int { return 1 }, PerProcessor: 1})
 	defer turns.Close()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,32 +11,32 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// parked is a stream whose response is detached: it sends what it is given, when it is
+// waiting is a stream whose response is detached: it sends what it is given, when it is
 // resumed.
-type parked struct {
+type waiting struct {
 	*response
 	mu    sync.Mutex
 	lines [][]byte
 	ended bool
-	turns atomic.Int64
+	runs  atomic.Int64
 	over  chan struct{} // closed with the context
 }
 
-func (p *parked) say(line []byte) {
+func (p *waiting) say(line []byte) {
 	p.mu.Lock()
 	p.lines = append(p.lines, line)
 	p.mu.Unlock()
 	p.Resume()
 }
 
-func (p *parked) end() {
+func (p *waiting) end() {
 	p.mu.Lock()
 	p.ended = true
 	p.mu.Unlock()
 	p.Resume()
 }
 
-func (p *parked) next() (line []byte, ended bool) {
+func (p *waiting) next() (line []byte, ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.lines) == 0 {
@@ -48,13 +48,13 @@ func (p *parked) next() (line []byte, ended bool) {
 }
 
 // parking is a handler that parks every stream, and hands it on.
-func parking(streams chan<- *parked) http.HandlerFunc {
+func parking(streams chan<- *waiting) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		flush(w)
-		p, ctx := &parked{response: w.(*response), over: make(chan struct{})}, r.Context()
+		p, ctx := &waiting{response: w.(*response), over: make(chan struct{})}, r.Context()
 		p.Detach(func() bool {
-			if p.turns.Add(1) == 1 {
+			if p.runs.Add(1) == 1 {
 				streams <- p
 			}
 			for {
@@ -77,13 +77,13 @@ func parking(streams chan<- *parked) http.HandlerFunc {
 	}
 }
 
-// TestTurns: streams that wait are called when they are resumed, each by itself, and end
+// TestParked: streams that wait are called when they are resumed, each by itself, and end
 // by themselves, by a panic, or with the client.
-func TestTurns(t *testing.T) {
+func TestParked(t *testing.T) {
 	t.Parallel()
-	streams := make(chan *parked, 10)
+	streams := make(chan *waiting, 10)
 	r := connect(t, parking(streams), nil)
-	var p []*parked
+	var p []*waiting
 	for id := range uint32(4) {
 		r.request(2*id+1, true)
 		p = append(p, <-streams)
@@ -108,11 +108,11 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnsWait: a stream whose client does not want more makes no other wait, but one that
+// TestParkedWait: a stream whose client does not want more makes no other wait, but one that
 // waits for something else has to say so.
-func TestTurnsWait(t *testing.T) {
+func TestParkedWait(t *testing.T) {
 	t.Parallel()
-	streams := make(chan *parked, 10)
+	streams := make(chan *waiting, 10)
 	r := connect(t, parking(streams), nil)
 	r.ok(r.frames.WriteWindowUpdate(0, 1<<20))
 	r.request(1, true)
@@ -132,12 +132,12 @@ func TestTurnsWait(t *testing.T) {
 	r.await("DATA 1 5")
 }
 
-// TestTurnsTogether: what many streams send when they are resumed at once is complete and
-// in order, whoever gives them their turns.
-func TestTurnsTogether(t *testing.T) {
+// TestParkedTogether: what many streams send when they are resumed at once is complete and
+// in order, whoever runs them.
+func TestParkedTogether(t *testing.T) {
 	t.Parallel()
 	const many, rounds = 50, 40
-	streams := make(chan *parked, many)
+	streams := make(chan *waiting, many)
 	s := startServer(t, parking(streams), true, nil)
 	c := s.client(t)
 	bodies := make([]strings.Builder, many)
@@ -158,7 +158,7 @@ func TestTurnsTogether(t *testing.T) {
 		})
 	}
 	var want strings.Builder
-	var all []*parked
+	var all []*waiting
 	for range many {
 		all = append(all, <-streams)
 	}
