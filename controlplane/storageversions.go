@@ -15,10 +15,11 @@ import (
 )
 
 // openStorageVersions creates what tells others in which versions resources are stored,
-// where this server is known by an identity and StorageVersions are served.
+// where that is wanted, this server is known by an identity, and StorageVersions are served.
 func (i *instance) openStorageVersions() error {
 	of := storageversions.Resource()
-	if !i.rows.Gates.Enabled(feature.APIServerIdentity) || i.served.Find(of.GroupVersion(), of.Resource, "") == nil {
+	gates := i.rows.Gates
+	if !gates.Enabled(feature.StorageVersionAPI) || !gates.Enabled(feature.APIServerIdentity) || i.served.Find(of.GroupVersion(), of.Resource, "") == nil {
 		return nil
 	}
 	stored, err := i.uncached(of.GroupResource())

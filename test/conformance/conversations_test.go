@@ -28,8 +28,9 @@ const recordingsDir = "testdata/recordings"
 // recordedFlags are those of the recorded server that its answers depend on.
 var recordedFlags = []string{"--service-cluster-ip-range=10.96.0.0/12", "--controllers=-clusterrole-aggregation-controller"}
 
-// onDemand are the flags of the server that the folders of betas were recorded from.
-var onDemand = []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"}
+// onDemand are the flags of the server that the folders of betas were recorded from; it wrote
+// no StorageVersions.
+var onDemand = []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true,StorageVersionAPI=false"}
 
 // flagsOf returns the flags that a recording needs besides recordedFlags.
 func flagsOf(name string) []string {

@@ -1,7 +1,7 @@
 // Package apiserverinternal declares the resource of internal.apiserver.k8s.io, by
 // which API servers that share a storage tell each other what they store.
 //
-// Imports: apis/builtin, apis/builtin/validation, feature.
+// Imports: apis/builtin, apis/builtin/validation.
 package apiserverinternal
 
 import (
@@ -13,14 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/feature"
 )
 
 // V1Alpha1 is internal.apiserver.k8s.io/v1alpha1.
 func V1Alpha1() builtin.Group {
 	return builtin.Group{GroupVersion: apiserverinternalv1alpha1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[apiserverinternalv1alpha1.StorageVersion]{
-			Name: "storageversions", Kind: "StorageVersion", Gate: feature.StorageVersionAPI,
+			Name: "storageversions", Kind: "StorageVersion",
 			RequireResourceVersion: true, Status: true, ValidateName: versionName,
 			ValidateStatus: validateStatus, Columns: columns(),
 		}),
