@@ -28,8 +28,8 @@ func (s *Store) mayStream(req kv.RangeRequest) bool {
 // has no streams; res has what came until then, as it has with an error.
 func (s *Store) stream(ctx context.Context, end string, res *kv.RangeResult) (bool, error) {
 	for {
-		outcome, err := call(ctx, s, s.streamRead(), func(ctx context.Context, o ...grpc.CallOption) (streamOutcome, error) {
-			return s.receive(ctx, end, res, o...)
+		outcome, err := call(ctx, s, s.streamRead(), func(ctx context.Context, _ ...grpc.CallOption) (streamOutcome, error) {
+			return s.receive(ctx, end, res)
 		})
 		switch {
 		case err != nil:
@@ -52,13 +52,14 @@ const (
 	streamUnknown                      // to this etcd
 )
 
-// receive appends what one stream brings to res.
-func (s *Store) receive(ctx context.Context, end string, res *kv.RangeResult, o ...grpc.CallOption) (streamOutcome, error) {
+// receive appends what one stream brings to res. It takes no call options: a stream that is left
+// would still write to them.
+func (s *Store) receive(ctx context.Context, end string, res *kv.RangeResult) (streamOutcome, error) {
 	ctx, cancel := context.WithCancel(ctx) // which is how a stream is left
 	defer cancel()
 	enough := time.Now().Add(s.config.RequestTimeout / 2)
 	first, last := bounds(after(res), end)
-	stream, err := s.rpc.RangeStream(ctx, &pb.RangeRequest{Key: first, RangeEnd: last, Revision: int64(res.Revision)}, o...)
+	stream, err := s.rpc.RangeStream(ctx, &pb.RangeRequest{Key: first, RangeEnd: last, Revision: int64(res.Revision)})
 	if err != nil {
 		return streamEnded, err
 	}
