@@ -140,8 +140,8 @@ func (c *conn) flush() bool {
 }
 
 // flushBatched is flush after a yield, so that streams which are about to append
-// share the write: one event wakes many watches at once. A stream that is alone
-// does not yield: while processors are busy it would run again late.
+// share the write. A stream that is alone does not yield: while processors are busy it
+// would run again late. Streams that are parked share a write by their queue.
 func (c *conn) flushBatched() {
 	if c.writing || c.pending == nil {
 		return

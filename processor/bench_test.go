@@ -40,8 +40,8 @@ func BenchmarkContended(b *testing.B) {
 	})
 }
 
-// BenchmarkBreath is what a look at the network costs.
-func BenchmarkBreath(b *testing.B) {
+// BenchmarkNetPoll is what a look at the network costs.
+func BenchmarkNetPoll(b *testing.B) {
 	b.ReportAllocs()
 	p, err := newPipe()
 	if err != nil {

@@ -7,7 +7,7 @@
 // then. So whoever has much to do does it in turns (Turns), of which there are a few for
 // each processor: while all others wait for theirs, few are runnable. Who has one gives
 // it back when it waits for something else, and gives way now and then (Turn.GiveWay).
-// Where turns keep all processors busy, the network is looked at between them (breath).
+// Where turns keep all processors busy, the network is looked at between them (netPoller).
 //
 // A turn is no lock and no permission: one that is not given back in time is not waited for
 // (patience), so that nothing hangs when a wait was forgotten, and two that wait for each

@@ -40,7 +40,7 @@ type Turns struct {
 	began      time.Time // of the clock that the times here are by
 	processors atomic.Int64
 	held       atomic.Int64 // turns of all kinds
-	breath     breath
+	netPoller  netPoller
 	queues     [kinds]queue
 }
 
@@ -89,7 +89,7 @@ func (s *Turns) Close() error {
 	if s == nil {
 		return nil
 	}
-	return s.breath.close()
+	return s.netPoller.close()
 }
 
 // queue is the turns of one kind.
@@ -170,7 +170,7 @@ func (t *Turn) begin(resumes bool) {
 func (t *Turn) settle() {
 	s := t.queue.turns
 	if s.busy() {
-		s.breath.take(s.clock)
+		s.netPoller.poll(s.clock)
 	}
 	t.since.Store(int64(s.clock()))
 }

@@ -24,6 +24,14 @@ func (s *Turns) waits(kind Kind, n int64) func() bool {
 	return func() bool { return s.queues[kind].waiting.Load() == n }
 }
 
+// checkHeld checks how many turns are held at some time.
+func (s *Turns) checkHeld(t *testing.T, want int64, when string) {
+	t.Helper()
+	if n := s.held.Load(); n != want {
+		t.Errorf("%d turns are held %s", n, when)
+	}
+}
+
 // TestOrder: turns come in the order in which they were asked for, but for those that
 // resume. A holder that keeps its turn for long is not waited for, so that the order is
 // looked at in the queue.
@@ -55,9 +63,7 @@ func TestOrder(t *testing.T) {
 	if !slices.Equal(order, want) {
 		t.Errorf("order of turns: %v, want %v", order, want)
 	}
-	if n := turns.held.Load(); n != 0 {
-		t.Errorf("%d turns are held at the end", n)
-	}
+	turns.checkHeld(t, 0, "at the end")
 }
 
 // TestLimits: there are some turns of each kind for each processor.
@@ -84,9 +90,7 @@ func TestForgotten(t *testing.T) {
 	turns.Begin(&other, Bulk) // returns
 	lost.End()
 	other.End()
-	if n := turns.held.Load(); n != 0 {
-		t.Errorf("%d turns are held at the end", n)
-	}
+	turns.checkHeld(t, 0, "at the end")
 }
 
 // TestPause: what waits for something else has no turn meanwhile, whichever of a request's
@@ -104,13 +108,9 @@ func TestPause(t *testing.T) {
 	if paused != &turn || turn.Pause() != nil {
 		t.Error("a turn is given back once")
 	}
-	if n := turns.held.Load(); n != 0 {
-		t.Errorf("%d turns are held in a pause", n)
-	}
+	turns.checkHeld(t, 0, "in a pause")
 	paused.Resume()
-	if n := turns.held.Load(); n != 1 {
-		t.Errorf("%d turns are held after a pause", n)
-	}
+	turns.checkHeld(t, 1, "after a pause")
 	turn.End()
 	turn.End()
 	(*Turn)(nil).Pause().Resume()
@@ -131,9 +131,7 @@ func TestPanic(t *testing.T) {
 		defer turn.Pause().Resume()
 		panic("as handlers do")
 	}()
-	if n := turns.held.Load(); n != 0 {
-		t.Errorf("%d turns are held after a panic", n)
-	}
+	turns.checkHeld(t, 0, "after a panic")
 }
 
 // TestGiveWay: one who has much to do lets others go first.
@@ -201,9 +199,7 @@ func TestMany(t *testing.T) {
 		})
 	}
 	done.Wait()
-	if n := turns.held.Load(); n != 0 {
-		t.Errorf("%d turns are held at the end", n)
-	}
+	turns.checkHeld(t, 0, "at the end")
 	eventually(t, "nobody waits", turns.waits(Bulk, 0))
 }
 
@@ -224,9 +220,7 @@ func TestShared(t *testing.T) {
 	}
 	done.Wait()
 	turn.End()
-	if n := turns.held.Load(); n != 0 {
-		t.Errorf("%d turns are held at the end", n)
-	}
+	turns.checkHeld(t, 0, "at the end")
 }
 
 // TestClosed: turns go on without looks at the network once these have ended.

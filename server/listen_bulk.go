@@ -11,8 +11,8 @@ import (
 const bulkBytes = 8 << 10
 
 // bulkListener accepts connections on which what is large is sent in turns. It is below TLS,
-// so that a turn is a record: its encryption comes before, by one who was just sent and will
-// have to wait.
+// so that a turn is one write, of a record or of some that were gathered: their encryption
+// comes before, by one who was just sent and will have to wait.
 type bulkListener struct {
 	net.Listener
 	turns *processor.Turns
