@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -78,6 +79,12 @@ func TestMutatingWork(t *testing.T) {
 	watch("/api/v1/namespaces/a/pods?watch=1", 4)
 	watch("/api/v1/namespaces/a/pods?watch=1&fieldSelector=metadata.name%3Dp", 16)
 	watch("/apis/apps/v1/deployments?watch=1", 1000)
+	for node := range 100 { // as kubelets do, one of them twice
+		watch(fmt.Sprintf("/api/v1/namespaces/c/pods?watch=1&fieldSelector=spec.nodeName%%3Dn%d", node), 1)
+	}
+	watch("/api/v1/namespaces/c/pods?watch=1&fieldSelector=spec.nodeName%3Dn1", 1)
+	watch("/api/v1/namespaces/c/pods?watch=1&labelSelector=x,app+in+(a)", 3)
+	watch("/api/v1/namespaces/c/pods?watch=1&labelSelector=app+in+(a,b)&fieldSelector=status.phase!%3DFailed", 7)
 	tests := []struct {
 		method, url string
 		watches     int
@@ -85,6 +92,7 @@ func TestMutatingWork(t *testing.T) {
 	}{
 		{"PUT", "/api/v1/namespaces/b/pods/p", 5, fairqueue.Work{InitialSeats: 1}},
 		{"POST", "/api/v1/namespaces/a/pods", 9, fairqueue.Work{InitialSeats: 1}},
+		{"POST", "/api/v1/namespaces/c/pods", 5 + 2 + 3 + 7, fairqueue.Work{InitialSeats: 1, FinalSeats: 2, AdditionalLatency: 5 * time.Millisecond}},
 		{"DELETE", "/api/v1/namespaces/a/pods/p", 25, fairqueue.Work{InitialSeats: 1, FinalSeats: 3, AdditionalLatency: 5 * time.Millisecond}},
 		{"PATCH", "/apis/apps/v1/namespaces/a/deployments/d", 1000, fairqueue.Work{InitialSeats: 1, FinalSeats: 10, AdditionalLatency: 50 * time.Millisecond}},
 		{"GET", "/apis/apps/v1/namespaces/a/deployments/d", -1, fairqueue.Work{InitialSeats: 1}},
@@ -105,7 +113,10 @@ func TestWatchesAreForgotten(t *testing.T) {
 	t.Parallel()
 	var w watches
 	info := &request.Info{Group: "g", Resource: "r", Namespace: "n"}
+	selecting := &request.Info{Group: "g", Resource: "r", Namespace: "n", LabelSelector: "a=b"}
+	w.add(selecting, 1)
 	w.add(info, 1)
+	w.add(selecting, -1)
 	w.add(info, 1)
 	w.add(info, -1)
 	if got := w.woken(&request.Info{Group: "g", Resource: "r", Namespace: "n", Name: "x"}); got != 1 {
