@@ -6,7 +6,7 @@
 // when it is first needed. The package does not know which resources exist, nor
 // does it validate objects.
 //
-// Imports: codec/jsonplan.
+// Imports: codec/gzip, codec/jsonplan.
 package openapi
 
 //go:generate go run -C ../internal/gen/openapi . -out ../../../openapi/data

@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
+	inflate "github.com/klauspost/compress/gzip"
+
+	"mainstay.dev/mainstay/codec/gzip"
 )
 
 // Document is an OpenAPI document, built on first use. The compressed form is kept
@@ -59,7 +61,7 @@ type Content struct {
 
 // Bytes returns the uncompressed content. The caller owns the slice.
 func (c Content) Bytes() ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(c.Gzip))
+	r, err := inflate.NewReader(bytes.NewReader(c.Gzip))
 	if err != nil {
 		return nil, fmt.Errorf("inflate document: %w", err)
 	}
@@ -70,22 +72,14 @@ func (c Content) Bytes() ([]byte, error) {
 	return plain, nil
 }
 
-// gzipLevel is the lowest level that compresses such repetitive text to half of
-// what level 1 does; it takes no longer.
-const gzipLevel = 3
-
 // pack compresses a document.
 func (k *plainCache) pack(plain []byte) (Content, error) {
 	var packed bytes.Buffer
 	w, ok := k.compressors.Get().(*gzip.Writer)
-	if ok {
-		w.Reset(&packed)
-	} else {
-		var err error
-		if w, err = gzip.NewWriterLevel(&packed, gzipLevel); err != nil {
-			return Content{}, fmt.Errorf("compress document: %w", err)
-		}
+	if !ok {
+		w = gzip.NewWriter()
 	}
+	w.Reset(&packed)
 	if _, err := w.Write(plain); err != nil {
 		return Content{}, fmt.Errorf("compress document: %w", err)
 	}

@@ -1,0 +1,116 @@
+package gzip
+
+import "math/bits"
+
+const (
+	// blockTokens is how many tokens make a block. Each block has codes of its own, so that it
+	// should be long; what is not in a block yet is not sent.
+	blockTokens = 32 << 10
+	// maxMatch is the longest match that has a code; a longer one is several.
+	maxMatch = 258
+
+	endOfBlock   = 256
+	firstLength  = 257
+	lengthCodes  = 286
+	distanceCodes = 30
+)
+
+// token is a literal byte, or a match: isMatch, its length less 3, its distance less 1.
+type token uint32
+
+const (
+	isMatch     token = 1 << 31
+	lengthShift       = 16
+)
+
+// block is what stands between two sets of codes.
+type block struct {
+	tokens []token
+	bits   bitWriter
+	// How often codes of literals and lengths are needed, and codes of distances.
+	lengths   [lengthCodes]uint32
+	distances [distanceCodes]uint32
+}
+
+func newBlock() block { return block{tokens: make([]token, 0, blockTokens+1<<10)} }
+
+func (b *block) reset() {
+	b.bits = bitWriter{out: b.bits.out[:0]}
+	b.empty()
+}
+
+func (b *block) empty() {
+	b.tokens = b.tokens[:0]
+	b.lengths, b.distances = [lengthCodes]uint32{}, [distanceCodes]uint32{}
+}
+
+func (b *block) full() bool { return len(b.tokens) >= blockTokens }
+
+func (b *block) literals(p []byte) {
+	for _, c := range p {
+		b.tokens = append(b.tokens, token(c))
+		b.lengths[c]++
+	}
+}
+
+// match adds a match of any length of 4 or more.
+func (b *block) match(length, distance int) {
+	code, _, _ := distanceCode(uint32(distance - 1))
+	for length > 0 {
+		n := min(length, maxMatch)
+		if rest := length - n; rest > 0 && rest < 3 {
+			n -= 3 // shorter ones have no code
+		}
+		length -= n
+		b.tokens = append(b.tokens, isMatch|token(n-3)<<lengthShift|token(distance-1))
+		symbol, _, _ := lengthCode(uint32(n - 3))
+		b.lengths[symbol]++
+		b.distances[code]++
+	}
+}
+
+// lengthCode returns the code of a length less 3, and what follows it in so many bits
+// (RFC 1951, 3.2.5).
+func lengthCode(n uint32) (code, extra, width uint32) {
+	switch {
+	case n < 8:
+		return firstLength + n, 0, 0
+	case n == maxMatch-3:
+		return lengthCodes - 1, 0, 0
+	}
+	width = uint32(bits.Len32(n)) - 3
+	return firstLength + 4*width + n>>width, n & (1<<width - 1), width
+}
+
+// distanceCode returns the same of a distance less 1.
+func distanceCode(n uint32) (code, extra, width uint32) {
+	if n < 4 {
+		return n, 0, 0
+	}
+	width = uint32(bits.Len32(n)) - 2
+	return 2*width + n>>width, n & (1<<width - 1), width
+}
+
+// encode encodes the block, and makes it empty.
+func (b *block) encode(last bool) {
+	b.lengths[endOfBlock]++
+	lengths, distances := codesOf(b.lengths[:], maxCodeBits), codesOf(b.distances[:], maxCodeBits)
+	b.bits.reserve(len(b.tokens)*7 + 1024)
+	b.bits.dynamicHead(last, lengths, distances)
+	for _, t := range b.tokens {
+		if t < endOfBlock {
+			b.bits.code(lengths[t])
+			continue
+		}
+		code, extra, width := lengthCode(uint32(t&^isMatch) >> lengthShift)
+		b.bits.code(lengths[code])
+		b.bits.put(extra, width)
+		b.bits.flush()
+		code, extra, width = distanceCode(uint32(t) & (window - 1))
+		b.bits.code(distances[code])
+		b.bits.put(extra, width)
+		b.bits.flush()
+	}
+	b.bits.code(lengths[endOfBlock])
+	b.empty()
+}

@@ -1,0 +1,101 @@
+// Package gzip compresses lists: many objects of a kind, each of which is much like the one
+// before it. Where a general compressor looks at each byte for what it may have seen, this one
+// first looks at the place where the object before had it, and most of the time is spent
+// comparing memory (match.go). What it writes is RFC 1952 with the blocks of RFC 1951, which
+// any client reads.
+//
+// Imports: nothing of ours.
+package gzip
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+const (
+	// window is how far back a match may lie (RFC 1951, 2).
+	window = 32 << 10
+	// fresh is how much is taken in before it is compressed.
+	fresh = 128 << 10
+	// padding lets eight bytes be read at every place that is filled.
+	padding = 8
+)
+
+// Writer compresses what is written to it. A new one has to be Reset before its use. It is not
+// safe for concurrent use.
+type Writer struct {
+	to      io.Writer
+	err     error // of to; nothing is written after it
+	started bool
+	sum     uint32
+	size    uint32 // modulo 1<<32, as RFC 1952 has it
+	matcher matcher
+	block   block
+}
+
+// NewWriter returns a Writer, which takes up about 400 KiB.
+func NewWriter() *Writer {
+	return &Writer{matcher: newMatcher(), block: newBlock()}
+}
+
+// Reset makes the writer begin anew, and write to w. What was not closed is lost.
+func (z *Writer) Reset(w io.Writer) {
+	z.to, z.err, z.started, z.sum, z.size = w, nil, false, 0, 0
+	z.matcher.reset()
+	z.block.reset()
+}
+
+// Write compresses p, of which nothing is kept. What becomes of it is written when there is
+// enough of it, or by Close.
+func (z *Writer) Write(p []byte) (int, error) {
+	n := len(p)
+	z.sum = crc32.Update(z.sum, crc32.IEEETable, p)
+	z.size += uint32(n)
+	for z.err == nil {
+		p = p[z.matcher.take(p):]
+		if len(p) == 0 {
+			return n, nil
+		}
+		z.compress()
+	}
+	return n - len(p), z.err
+}
+
+// compress makes blocks of what was taken in, and writes those that are full.
+func (z *Writer) compress() {
+	for z.matcher.run(&z.block) {
+		z.block.encode(false)
+		z.send()
+	}
+}
+
+// send writes what is encoded.
+func (z *Writer) send() {
+	if z.err != nil {
+		return
+	}
+	if !z.started {
+		z.started = true
+		// Deflate, no flags, no time, no hint, an unknown system.
+		if _, z.err = z.to.Write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}); z.err != nil {
+			z.err = fmt.Errorf("write the header of a gzip stream: %w", z.err)
+			return
+		}
+	}
+	if _, err := z.to.Write(z.block.bits.taken()); err != nil {
+		z.err = fmt.Errorf("write a block of a gzip stream: %w", err)
+	}
+}
+
+// Close ends the stream, but does not close what it is written to.
+func (z *Writer) Close() error {
+	z.compress()
+	z.block.encode(true)
+	z.block.bits.end()
+	z.block.bits.out = binary.LittleEndian.AppendUint32(z.block.bits.out, z.sum)
+	z.block.bits.out = binary.LittleEndian.AppendUint32(z.block.bits.out, z.size)
+	z.send()
+	return z.err
+}

@@ -1,0 +1,116 @@
+package gzip
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+const (
+	// minMatch is the shortest match that is looked for. Deflate has shorter ones, which
+	// save little.
+	minMatch = 4
+	// stride is how many bytes of a match lie between two places that are remembered. A later
+	// match that begins between two of them is found at the second and grows backwards.
+	stride    = 32
+	tableBits = 14
+	// patience is after how many bytes without a match every second place is looked at, and
+	// after twice as many every third: what is random stays so.
+	patience = 16
+)
+
+// matcher finds what has been there before.
+type matcher struct {
+	// bytes holds what was taken in, up to filled, of which run has seen what is before
+	// seen. What is left of the past is at least the window, or all there is.
+	bytes        []byte
+	seen, filled int
+	// base is the place of bytes[0] in the stream, modulo 1<<32.
+	base uint32
+	// distance is that of the last match: the length of an object, mostly. 0: none yet.
+	distance int
+	// table has places in the stream, modulo 1<<32, by a hash of the six bytes there. They
+	// may be out of reach or have been overwritten: what is there is always compared.
+	table [1 << tableBits]uint32
+}
+
+func newMatcher() matcher { return matcher{bytes: make([]byte, window+fresh+padding)} }
+
+func (m *matcher) reset() {
+	m.seen, m.filled, m.base, m.distance = 0, 0, 0, 0
+	clear(m.table[:])
+}
+
+// take takes in as much of p as there is room for.
+func (m *matcher) take(p []byte) int {
+	if room := window + fresh - m.filled; room < len(p) && m.seen == m.filled && m.filled > window {
+		past := m.filled - window
+		copy(m.bytes, m.bytes[past:m.filled])
+		m.base += uint32(past)
+		m.seen, m.filled = window, window
+	}
+	n := copy(m.bytes[m.filled:window+fresh], p)
+	m.filled += n
+	return n
+}
+
+// hash is one of the low six bytes of x.
+func hash(x uint64) uint64 { return ((x << 16) * 0x9e3779b97f4a7c15) >> (64 - tableBits) }
+
+// run puts what was taken in into a block, and reports whether it stopped because that
+// is full.
+func (m *matcher) run(to *block) (full bool) {
+	all, i, pending := m.bytes, m.seen, m.seen // pending is not in the block yet
+	end := m.filled
+	for i+padding <= end {
+		x := binary.LittleEndian.Uint64(all[i:])
+		distance := m.distance
+		if distance == 0 || uint32(x) != binary.LittleEndian.Uint32(all[i-distance:]) {
+			place := &m.table[hash(x)]
+			distance = int(m.base + uint32(i) - *place)
+			*place = m.base + uint32(i)
+			if distance <= 0 || distance > min(i, window) || uint32(x) != binary.LittleEndian.Uint32(all[i-distance:]) {
+				i += 1 + (i-pending)/patience
+				continue
+			}
+		}
+		length := minMatch + common(all[i+minMatch:end], all[i+minMatch-distance:])
+		for i > pending && i > distance && all[i-1] == all[i-1-distance] {
+			i--
+			length++
+		}
+		to.literals(all[pending:i])
+		to.match(length, distance)
+		m.distance = distance
+		for j := i + stride; j < i+length-padding; j += stride {
+			m.table[hash(binary.LittleEndian.Uint64(all[j:]))] = m.base + uint32(j)
+		}
+		i += length
+		pending = i
+		if to.full() {
+			m.seen = i
+			return true
+		}
+	}
+	to.literals(all[pending:end])
+	m.seen = end
+	return to.full()
+}
+
+// common returns how many bytes a begins with that b begins with, too. b is not the shorter one.
+func common(a, b []byte) int {
+	n := 0
+	const step = 128
+	for len(a)-n >= step && string(a[n:n+step]) == string(b[n:n+step]) {
+		n += step
+	}
+	for len(a)-n >= 8 {
+		if diff := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); diff != 0 {
+			return n + bits.TrailingZeros64(diff)/8
+		}
+		n += 8
+	}
+	for n < len(a) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
