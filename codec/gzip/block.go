@@ -9,9 +9,9 @@ const (
 	// maxMatch is the longest match that has a code; a longer one is several.
 	maxMatch = 258
 
-	endOfBlock   = 256
-	firstLength  = 257
-	lengthCodes  = 286
+	endOfBlock    = 256
+	firstLength   = 257
+	lengthCodes   = 286
 	distanceCodes = 30
 )
 
