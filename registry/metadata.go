@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -71,13 +73,20 @@ func validFinalizers(finalizers []string) bool {
 	return len(finalizers) == 0 || len(finalizers) == 1 && names.IsQualified(finalizers[0])
 }
 
-// keepsIdentity: nothing changes that must not. Objects marked for deletion have more
-// rules.
+// keepsIdentity: nothing changes that must not.
 func keepsIdentity(obj, old metav1.Object) bool {
 	created, before := obj.GetCreationTimestamp(), old.GetCreationTimestamp()
-	return obj.GetDeletionTimestamp() == nil && old.GetDeletionTimestamp() == nil &&
-		obj.GetDeletionGracePeriodSeconds() == nil && old.GetDeletionGracePeriodSeconds() == nil &&
-		obj.GetResourceVersion() != "" && obj.GetGeneration() >= old.GetGeneration() &&
+	return keepsDeletion(obj, old) && obj.GetResourceVersion() != "" && obj.GetGeneration() >= old.GetGeneration() &&
 		obj.GetName() == old.GetName() && obj.GetNamespace() == old.GetNamespace() && obj.GetUID() == old.GetUID() &&
 		created.Equal(&before)
+}
+
+// keepsDeletion: what is to be deleted stays so, and gets no other finalizers.
+func keepsDeletion(obj, old metav1.Object) bool {
+	grace, before := obj.GetDeletionGracePeriodSeconds(), old.GetDeletionGracePeriodSeconds()
+	if grace != before && (grace == nil || before == nil || *grace != *before) {
+		return false
+	}
+	return obj.GetDeletionTimestamp().Equal(old.GetDeletionTimestamp()) &&
+		(old.GetDeletionTimestamp() == nil || slices.Equal(obj.GetFinalizers(), old.GetFinalizers()))
 }

@@ -54,6 +54,7 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("%s: passed over: %t, want %t", name, quick, c.quick)
 		}
 	}
+	s.testDying(t)
 	for name, change := range map[string]func(m *metav1.ObjectMeta){
 		"a prefix of names":  func(m *metav1.ObjectMeta) { m.GenerateName = "A-" },
 		"another name":       func(m *metav1.ObjectMeta) { m.Name = "b" },
@@ -70,6 +71,36 @@ func TestMetadata(t *testing.T) {
 		change(&m.ObjectMeta)
 		same(t, name+", new", s.validateMetadata(m), validation.ValidateObjectMetaAccessor(m, true, s.validateName, field.NewPath("metadata")))
 		same(t, name, s.validateMetadataUpdate(m, old), metadataFaults(m, old))
+	}
+}
+
+// testDying is about objects that are marked for deletion.
+func (s *Strategy) testDying(t *testing.T) {
+	t.Helper()
+	due, later, grace, longer := metav1.NewTime(time.Unix(2, 0)), metav1.NewTime(time.Unix(3, 0)), int64(1), int64(2)
+	for name, c := range map[string]struct {
+		change func(m *metav1.ObjectMeta)
+		quick  bool
+	}{
+		"as it was":           {func(*metav1.ObjectMeta) {}, true},
+		"other labels":        {func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"a": "b"} }, true},
+		"another time":        {func(m *metav1.ObjectMeta) { m.DeletionTimestamp = &later }, false},
+		"no time":             {func(m *metav1.ObjectMeta) { m.DeletionTimestamp = nil }, false},
+		"a longer period":     {func(m *metav1.ObjectMeta) { m.DeletionGracePeriodSeconds = &longer }, false},
+		"no period":           {func(m *metav1.ObjectMeta) { m.DeletionGracePeriodSeconds = nil }, false},
+		"another finalizer":   {func(m *metav1.ObjectMeta) { m.Finalizers = []string{"example.com/b"} }, false},
+		"a finalizer is gone": {func(m *metav1.ObjectMeta) { m.Finalizers = nil }, false},
+	} {
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name: "a", Namespace: "b", UID: "1", ResourceVersion: "1", Finalizers: []string{"example.com/a"},
+			DeletionTimestamp: &due, DeletionGracePeriodSeconds: &grace,
+		}}
+		old := m.DeepCopy()
+		c.change(&m.ObjectMeta)
+		same(t, "deleted, "+name, s.validateMetadataUpdate(m, old), metadataFaults(m, old))
+		if quick := s.validMetadata(m) && keepsIdentity(m, old); quick != c.quick {
+			t.Errorf("deleted, %s: passed over: %t, want %t", name, quick, c.quick)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func TestEqual(t *testing.T) {
 		"a string as long":          {func(s *corev1.PodSpec) { s.Containers[0].Image = "image:2" }, false},
 		"an empty struct for none":  {func(s *corev1.PodSpec) { s.SecurityContext = &corev1.PodSecurityContext{} }, false},
 		"a key of a map":            {func(s *corev1.PodSpec) { delete(s.NodeSelector, "a"); s.NodeSelector["d"] = "1" }, false},
-		"more than a buffer's size": {func(s *corev1.PodSpec) { s.Hostname = strings.Repeat("h", maxKept) }, false},
+		"more than a buffer's size": {func(s *corev1.PodSpec) { s.Hostname = strings.Repeat("h", 64<<10) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

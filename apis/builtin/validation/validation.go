@@ -13,7 +13,7 @@
 // The checks here are those that many kinds share; the words of their faults
 // are kube-apiserver's, by way of apimachinery's field.Error.
 //
-// Imports: feature, rest/names.
+// Imports: codec/protoequal, feature, rest/names.
 package validation
 
 import (

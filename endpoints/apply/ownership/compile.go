@@ -31,6 +31,7 @@ type planKey struct {
 func compile(s schemaOf, goType reflect.Type) (_ *plan, documents bool) {
 	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
 	p := c.plan(goType, s.root())
+	p.object = true
 	for _, l := range c.lists {
 		c.finish(l)
 	}

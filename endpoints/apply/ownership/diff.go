@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"mainstay.dev/mainstay/codec/protoequal"
 )
 
 // A differ compares two objects of one kind. The result is a set in which
@@ -123,11 +125,21 @@ func (d *differ) structs(p *plan, l, r side) (any bool) {
 			continue
 		}
 		any = true
+		if p.object && f.name != "metadata" && sameEncoding(lv, rv) {
+			continue
+		}
 		n := len(d.stack)
 		m := d.compare(f.plan, lv, rv)
 		d.push(f.name, m, d.take(n))
 	}
 	return any
+}
+
+// sameEncoding reports whether parts of two objects are known to be the same by their
+// encodings. An empty list is an absent one then, as it is once they are stored.
+func sameEncoding(l, r side) bool {
+	return l.present && r.present && l.CanAddr() && r.CanAddr() && l.Kind() == reflect.Struct && !l.IsZero() &&
+		protoequal.Equal(l.Addr().Interface(), r.Addr().Interface())
 }
 
 // maps compares the entries of maps of which one at least is not empty.

@@ -5,5 +5,5 @@
 // convert between versions and reports no errors of its own: what it does not
 // cover exactly it leaves alone and says so, and the caller asks apimachinery.
 //
-// Imports: codec, simulation.
+// Imports: codec, codec/protoequal, simulation.
 package ownership

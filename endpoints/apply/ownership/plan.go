@@ -48,6 +48,9 @@ type plan struct {
 	// are not covered.
 	fallible bool
 
+	// object says that values are whole objects, whose parts most writes leave as they are.
+	object bool
+
 	fields []field // of structs, in order of their names
 	elem   *plan   // of maps and slices
 
