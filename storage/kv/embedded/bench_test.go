@@ -99,6 +99,55 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-us/op")
 }
 
+// BenchmarkReadAfterWrites reads 10,000 keys that were rewritten seven times in another order,
+// so that versions of each are in many files that no compaction has merged.
+func BenchmarkReadAfterWrites(b *testing.B) {
+	s := open(b, Config{Dir: b.TempDir()})
+	fill(b, s, 10_000)
+	for i := 0; i < 70_000; {
+		var ops []kv.Op
+		for range 100 {
+			i++
+			ops = append(ops, kv.Op{Key: fmt.Sprintf("/registry/pods/default/pod-%08d", i*7919%10000), Value: engineValue(i), Expect: kv.AnyRevision})
+		}
+		if _, err := s.Commit(b.Context(), ops...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	m := s.engine.db.Metrics()
+	sublevels, compacted := float64(m.Levels[0].Sublevels), float64(m.Total().TableBytesCompacted)/float64(m.WAL.BytesWritten)
+	read := func(name string, do func(i int) error) {
+		b.Run(name, func(b *testing.B) {
+			cpu := cpuTime()
+			i := 0
+			for b.Loop() {
+				i += 7919
+				if err := do(i); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-us/op")
+			b.ReportMetric(sublevels, "sublevels")
+			b.ReportMetric(compacted, "compacted/written")
+		})
+	}
+	read("get", func(i int) error {
+		_, _, err := s.Get(b.Context(), fmt.Sprintf("/registry/pods/default/pod-%08d", i%10000), 0)
+		return err
+	})
+	read("absent", func(i int) error {
+		_, _, err := s.Get(b.Context(), fmt.Sprintf("/registry/pods/default/pod-%08d-", i%10000), 0)
+		return err
+	})
+	const prefix = "/registry/pods/"
+	for name, limit := range map[string]int{"page": 501, "all": 0} {
+		read(name, func(int) error {
+			_, err := s.Range(b.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: limit})
+			return err
+		})
+	}
+}
+
 func BenchmarkRange10k(b *testing.B) {
 	s := open(b, Config{Dir: b.TempDir()})
 	fill(b, s, 10000)
