@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -94,8 +95,10 @@ func (s *scheduler) Done() {
 // Started implements pebble.CompactionGrantHandle.
 func (s *scheduler) Started() {}
 
-// MeasureCPU implements pebble.CompactionGrantHandle.
-func (s *scheduler) MeasureCPU(pebble.CompactionGoroutineKind) {}
+// MeasureCPU implements pebble.CompactionGrantHandle. A compaction calls it every 128 keys, and
+// lets others go first there: it computes for long, and Go would take its processor away
+// after ten milliseconds only.
+func (s *scheduler) MeasureCPU(pebble.CompactionGoroutineKind) { runtime.Gosched() }
 
 // CumulativeStats implements pebble.CompactionGrantHandle.
 func (s *scheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}
