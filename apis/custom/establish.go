@@ -156,9 +156,13 @@ func (l *loop) logUnreadable(record *codec.Record, err error) {
 }
 
 // syncGroup syncs the definitions of a group that did not get all their names: some
-// may be free now.
+// may be free now. Those that are being deleted get none; where that is thousands, to look at
+// each whenever one of them is gone would be most of what that takes.
 func (l *loop) syncGroup(ctx context.Context, name string) error {
 	for e := range l.current.Load().group(name) {
+		if e.terminating {
+			continue
+		}
 		if err := l.syncEntry(ctx, e); err != nil {
 			return err
 		}
