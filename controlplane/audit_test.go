@@ -161,6 +161,9 @@ func TestAuditOfSameObject(t *testing.T) {
 		for i, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"} {
 			_, events := p.do(t, "GET", path, "", "Accept", accept)
 			got := document(t, events[0].ResponseObject)
+			if list, ok := got.(map[string]any); ok && list["items"] != nil {
+				delete(list, "metadata") // the server may have written something meanwhile
+			}
 			if i == 0 {
 				want = got
 			}

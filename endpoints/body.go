@@ -37,7 +37,7 @@ func (c *call) readBody() ([]byte, error) {
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
 	}
-	c.api.config.Turns.Begin(c.turn, processor.Change)
+	c.beginTurn(processor.Change)
 	return body, nil
 }
 

@@ -151,8 +151,17 @@ func (c *call) takeTurn(n int) {
 	if n < fewItems || n%someItems > 0 {
 		return
 	}
-	c.api.config.Turns.Begin(c.turn, processor.Bulk)
+	c.beginTurn(processor.Bulk)
 	c.turn.GiveWay()
+}
+
+// beginTurn waits for a turn, among those of all users.
+func (c *call) beginTurn(kind processor.Kind) {
+	name := ""
+	if user := request.UserFrom(c.r.Context()); user != nil {
+		name = user.Name
+	}
+	c.api.config.Turns.Begin(c.turn, kind, name)
 }
 
 // listMeta is what a list says of itself.

@@ -10,7 +10,7 @@ func BenchmarkTurn(b *testing.B) {
 	turns := New(Config{})
 	var t Turn
 	for b.Loop() {
-		turns.Begin(&t, Change)
+		turns.Begin(&t, Change, "")
 		t.End()
 	}
 }
@@ -20,7 +20,7 @@ func BenchmarkGiveWay(b *testing.B) {
 	b.ReportAllocs()
 	turns := New(Config{})
 	var t Turn
-	turns.Begin(&t, Bulk)
+	turns.Begin(&t, Bulk, "")
 	for b.Loop() {
 		t.GiveWay()
 	}
@@ -34,7 +34,7 @@ func BenchmarkContended(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		var t Turn
 		for pb.Next() {
-			turns.Begin(&t, Bulk)
+			turns.Begin(&t, Bulk, "")
 			t.End()
 		}
 	})

@@ -33,7 +33,7 @@ const (
 	kinds
 )
 
-// Turns hands out turns, in the order in which they were asked for. A nil *Turns gives
+// Turns hands out turns to users one after the other, and to each in the order of asking. A nil *Turns gives
 // everyone one at once. It is safe for concurrent use.
 type Turns struct {
 	config     Config
@@ -100,8 +100,8 @@ type queue struct {
 
 	mu       sync.Mutex // guards what follows, and the state of turns
 	held     []*Turn
-	resuming []*Turn // these wait to go on with what they have begun, and come first
-	starting []*Turn
+	resuming line // these wait to go on with what they have begun, and come first
+	starting line
 	given    uint64 // how many there were
 	watched  bool   // there will be a call of look
 	seen     uint64 // given, at the last call of look
@@ -126,6 +126,7 @@ const (
 // time may wait for a turn.
 type Turn struct {
 	queue *queue       // nil: never began
+	user  string       // whose it is
 	since atomic.Int64 // when it was last given, by the clock of Turns
 	// Guarded by queue.mu.
 	state state
@@ -133,13 +134,14 @@ type Turn struct {
 }
 
 // Begin waits until it is the turn's turn. It does nothing if that has come already. A turn
-// stays of the kind that it was first begun as.
-func (s *Turns) Begin(t *Turn, kind Kind) {
+// stays of the kind, and of the user, that it was first begun for. Any text that tells those
+// apart who are to have the same share is a user.
+func (s *Turns) Begin(t *Turn, kind Kind, user string) {
 	if s == nil || t == nil {
 		return
 	}
 	if t.queue == nil {
-		t.queue = &s.queues[kind]
+		t.queue, t.user = &s.queues[kind], user
 	}
 	t.begin(false)
 }
@@ -197,9 +199,9 @@ func (q *queue) waitLocked(t *Turn, resumes bool) (first bool) {
 		t.come = make(chan struct{}, 1)
 	}
 	if resumes {
-		q.resuming = append(q.resuming, t)
+		q.resuming.add(t)
 	} else {
-		q.starting = append(q.starting, t)
+		q.starting.add(t)
 	}
 	q.waiting.Add(1)
 	if q.watched {
@@ -213,14 +215,9 @@ func (q *queue) waitLocked(t *Turn, resumes bool) (first bool) {
 // nextLocked gives turns that are free to those that wait.
 func (q *queue) nextLocked() {
 	for limit := q.limit(); len(q.held) < limit && q.waiting.Load() > 0; {
-		line := &q.starting
-		if len(q.resuming) > 0 {
-			line = &q.resuming
-		}
-		t := (*line)[0]
-		(*line)[0] = nil
-		if *line = (*line)[1:]; len(*line) == 0 {
-			*line = nil // what was used of it is free
+		t := q.resuming.next()
+		if t == nil {
+			t = q.starting.next()
 		}
 		q.waiting.Add(-1)
 		q.giveLocked(t)

@@ -66,6 +66,45 @@ func TestOrder(t *testing.T) {
 	turns.checkHeld(t, 0, "at the end")
 }
 
+// TestUsers: who asks for many turns holds up others by one each, whenever they come.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	turns := one()
+	defer turns.Close()
+	q := &turns.queues[Change]
+	waits := func(users ...string) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.watched = true
+		for _, user := range users {
+			q.waitLocked(&Turn{queue: q, user: user}, false)
+		}
+	}
+	holder := &Turn{queue: q}
+	q.mu.Lock()
+	q.giveLocked(holder)
+	q.mu.Unlock()
+	waits("a", "a", "a", "a", "b", "b", "c")
+	var order []string
+	for range 9 {
+		holder.End()
+		q.mu.Lock()
+		holder = q.held[0]
+		q.mu.Unlock()
+		if order = append(order, holder.user); len(order) == 4 {
+			waits("d", "b")
+		}
+	}
+	holder.End()
+	if want := []string{"a", "b", "c", "a", "b", "a", "d", "b", "a"}; !slices.Equal(order, want) {
+		t.Errorf("turns of %v, want %v", order, want)
+	}
+	if len(q.starting.users)+len(q.starting.of) > 0 {
+		t.Error("something is kept of those who waited")
+	}
+	turns.checkHeld(t, 0, "at the end")
+}
+
 // TestLimits: there are some turns of each kind for each processor.
 func TestLimits(t *testing.T) {
 	t.Parallel()
@@ -86,8 +125,8 @@ func TestForgotten(t *testing.T) {
 	turns := one()
 	defer turns.Close()
 	var lost, other Turn
-	turns.Begin(&lost, Bulk)
-	turns.Begin(&other, Bulk) // returns
+	turns.Begin(&lost, Bulk, "")
+	turns.Begin(&other, Bulk, "") // returns
 	lost.End()
 	other.End()
 	turns.checkHeld(t, 0, "at the end")
@@ -103,7 +142,7 @@ func TestPause(t *testing.T) {
 	if turn.Pause() != nil {
 		t.Error("a turn that was never begun was paused")
 	}
-	turns.Begin(&turn, Change)
+	turns.Begin(&turn, Change, "")
 	paused := turn.Pause()
 	if paused != &turn || turn.Pause() != nil {
 		t.Error("a turn is given back once")
@@ -115,7 +154,7 @@ func TestPause(t *testing.T) {
 	turn.End()
 	(*Turn)(nil).Pause().Resume()
 	(*Turn)(nil).GiveWay()
-	(*Turns)(nil).Begin(&turn, Bulk)
+	(*Turns)(nil).Begin(&turn, Bulk, "")
 }
 
 // TestPanic: a panic gives the turn back, also out of a pause.
@@ -127,7 +166,7 @@ func TestPanic(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		defer turn.End()
-		turns.Begin(&turn, Change)
+		turns.Begin(&turn, Change, "")
 		defer turn.Pause().Resume()
 		panic("as handlers do")
 	}()
@@ -140,10 +179,10 @@ func TestGiveWay(t *testing.T) {
 	turns := one()
 	defer turns.Close()
 	var busy, other Turn
-	turns.Begin(&busy, Bulk)
+	turns.Begin(&busy, Bulk, "")
 	got := make(chan struct{})
 	go func() { // ends with the test
-		turns.Begin(&other, Bulk)
+		turns.Begin(&other, Bulk, "")
 		close(got)
 		other.End()
 	}()
@@ -166,9 +205,9 @@ func TestCrowd(t *testing.T) {
 	turns := New(Config{Processors: func() int { return 1 }, PerProcessor: 1, OnCrowd: func(waiting bool) { told <- waiting }})
 	defer turns.Close()
 	var a, b Turn
-	turns.Begin(&a, Change)
+	turns.Begin(&a, Change, "")
 	var done sync.WaitGroup
-	done.Go(func() { turns.Begin(&b, Change); b.End() })
+	done.Go(func() { turns.Begin(&b, Change, ""); b.End() })
 	if !<-told {
 		t.Error("the end of waiting was told before its beginning")
 	}
@@ -189,7 +228,7 @@ func TestMany(t *testing.T) {
 		done.Go(func() {
 			var turn Turn
 			for n := range 200 {
-				turns.Begin(&turn, Kind(i%2))
+				turns.Begin(&turn, Kind(i%2), "")
 				turn.GiveWay()
 				if n%3 == 0 {
 					turn.Pause().Resume()
@@ -209,7 +248,7 @@ func TestShared(t *testing.T) {
 	turns := one()
 	defer turns.Close()
 	var turn Turn
-	turns.Begin(&turn, Change)
+	turns.Begin(&turn, Change, "")
 	var done sync.WaitGroup
 	for range 8 {
 		done.Go(func() {
@@ -228,12 +267,12 @@ func TestClosed(t *testing.T) {
 	t.Parallel()
 	turns := one()
 	var turn Turn
-	turns.Begin(&turn, Bulk)
+	turns.Begin(&turn, Bulk, "")
 	turn.End()
 	if err := turns.Close(); err != nil {
 		t.Fatal(err)
 	}
-	turns.Begin(&turn, Bulk)
+	turns.Begin(&turn, Bulk, "")
 	turn.End()
 	if err := turns.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
