@@ -15,12 +15,12 @@ import (
 // The reserve is a file that takes up space and holds nothing. When the disk is
 // full, it is removed: the space is then for deletions and for what makes room,
 // until it can be set aside again. Its size follows from that of the disk,
-// within these bounds; the greater one is what compactions of a large store may
-// need at a time before they free anything.
+// within these bounds; the greater one is what a compaction may need before it frees
+// anything: what twelve memtables become, and the level below them (disk.options).
 const (
 	reserveFile  = "RESERVE"
 	reserveLeast = 16 << 20
-	reserveMost  = 64 << 20
+	reserveMost  = 96 << 20
 	reserveShare = 16
 )
 
