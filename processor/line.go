@@ -2,9 +2,9 @@ package processor
 
 import "slices"
 
-// line is those who wait for a turn: what one user asked for in order of asking, and users
-// one after the other, so that who asks for thousands holds up the others by one each. The zero value is
-// an empty line.
+// line is those who wait for a turn: of each user in the order of asking, and users one after
+// the other, so that who asks for thousands holds up the others by one each. The zero value
+// is an empty line.
 type line struct {
 	users []*userLine // those of whom somebody waits; the first is next
 	of    map[string]*userLine

@@ -33,8 +33,8 @@ const (
 	kinds
 )
 
-// Turns hands out turns to users one after the other, and to each in the order of asking. A nil *Turns gives
-// everyone one at once. It is safe for concurrent use.
+// Turns hands out turns to users one after the other, and to each in the order of asking. A
+// nil *Turns gives everyone one at once. It is safe for concurrent use.
 type Turns struct {
 	config     Config
 	began      time.Time // of the clock that the times here are by

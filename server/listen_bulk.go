@@ -50,19 +50,20 @@ func (c *bulkConn) Write(p []byte) (int, error) {
 	return n + m, err
 }
 
-// bulkWriter writes in turns, of which each client's address and port has its share. It has none while the socket is full: a client that does not
+// bulkWriter writes in turns. It has none while the socket is full: a client that does not
 // read holds up nobody.
 type bulkWriter struct {
 	turns *processor.Turns
 	turn  processor.Turn
-	of    string
-	raw   syscall.RawConn // nil: not known
-	step  func(fd uintptr) bool
-	rest  []byte
+	// client is the other end's address and port, which have a user's share.
+	client string
+	raw    syscall.RawConn // nil: not known
+	step   func(fd uintptr) bool
+	rest   []byte
 }
 
 func newBulkWriter(c net.Conn, turns *processor.Turns) *bulkWriter {
-	w := &bulkWriter{turns: turns, of: c.RemoteAddr().String()}
+	w := &bulkWriter{turns: turns, client: c.RemoteAddr().String()}
 	w.step = w.writeSome
 	if socket, ok := c.(syscall.Conn); ok {
 		w.raw, _ = socket.SyscallConn() // without, it writes as everyone does
@@ -86,7 +87,7 @@ func (w *bulkWriter) write(p []byte) (int, error) {
 // writeSome writes what the socket takes, and reports whether that is all that can be done.
 // The network's poller has it called again when the socket takes more.
 func (w *bulkWriter) writeSome(fd uintptr) bool {
-	w.turns.Begin(&w.turn, processor.Bulk, w.of)
+	w.turns.Begin(&w.turn, processor.Bulk, w.client)
 	for len(w.rest) > 0 {
 		n, full, err := writeNow(fd, w.rest)
 		if full {
