@@ -156,3 +156,18 @@ func (f *recordFields) lookup(field string) (string, bool) {
 	}
 	return known.Lookup(field)
 }
+
+// RequiredLabel returns the first label of which a selector requires one value, and the value; empty
+// where there is none. A nil selector requires nothing.
+func RequiredLabel(selector labels.Selector) (label, value string) {
+	if selector == nil {
+		return "", ""
+	}
+	requirements, _ := selector.Requirements()
+	for i := range requirements {
+		if value, ok := selector.RequiresExactMatch(requirements[i].Key()); ok {
+			return requirements[i].Key(), value
+		}
+	}
+	return "", ""
+}

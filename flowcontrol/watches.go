@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -125,12 +126,7 @@ func selectedValue(info *request.Info) (key, value string) {
 	}
 	if info.LabelSelector != "" {
 		if s, err := labels.Parse(info.LabelSelector); err == nil {
-			requirements, _ := s.Requirements()
-			for i := range requirements {
-				if value, exact := s.RequiresExactMatch(requirements[i].Key()); exact {
-					return requirements[i].Key(), value
-				}
-			}
+			return codec.RequiredLabel(s)
 		}
 	}
 	return "", ""

@@ -6,8 +6,7 @@ import (
 	"sort"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/rest"
 	"mainstay.dev/mainstay/storage"
 	"mainstay.dev/mainstay/storage/kv"
@@ -63,23 +62,8 @@ func (c *Cacher) topicOf(sel *storage.Selection) topicKey {
 	if sel.Start != c.store.Prefix() && sel.Start == sel.Prefix {
 		key.prefix = sel.Start
 	}
-	key.label, key.value = requiredLabel(sel.Labels)
+	key.label, key.value = codec.RequiredLabel(sel.Labels)
 	return key
-}
-
-// requiredLabel returns the first label of which a selector requires one value; none where
-// it is empty.
-func requiredLabel(selector labels.Selector) (label, value string) {
-	if selector == nil {
-		return "", ""
-	}
-	requirements, _ := selector.Requirements()
-	for i := range requirements {
-		if value, ok := selector.RequiresExactMatch(requirements[i].Key()); ok {
-			return requirements[i].Key(), value
-		}
-	}
-	return "", ""
 }
 
 // attach begins to read the log of a cache. It is false where that does not go back

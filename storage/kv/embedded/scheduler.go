@@ -95,9 +95,9 @@ func (s *scheduler) Done() {
 // Started implements pebble.CompactionGrantHandle.
 func (s *scheduler) Started() {}
 
-// MeasureCPU implements pebble.CompactionGrantHandle. A compaction calls it every 128 keys, and
-// lets others go first there: it computes for long, and Go would take its processor away
-// after ten milliseconds only.
+// MeasureCPU implements pebble.CompactionGrantHandle. A compaction calls it every 128 keys,
+// and what writes its blocks after each: they let others go first there. A compaction computes
+// for long, and Go would take its processor away after ten milliseconds only.
 func (s *scheduler) MeasureCPU(pebble.CompactionGoroutineKind) { runtime.Gosched() }
 
 // CumulativeStats implements pebble.CompactionGrantHandle.
