@@ -24,7 +24,7 @@ func (w *bitWriter) put(value, width uint32) {
 
 // code adds the bits of a symbol.
 func (w *bitWriter) code(c code) {
-	w.put(uint32(c.bits), uint32(c.width))
+	w.put(uint32(c.bits), uint32(c.length))
 	w.flush()
 }
 

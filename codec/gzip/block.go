@@ -9,10 +9,10 @@ const (
 	// maxMatch is the longest match that has a code; a longer one is several.
 	maxMatch = 258
 
-	endOfBlock    = 256
-	firstLength   = 257
-	lengthCodes   = 286
-	distanceCodes = 30
+	endOfBlock      = 256
+	firstLength     = 257
+	litLenSymbols   = 286
+	distanceSymbols = 30
 )
 
 // token is a literal byte, or a match: isMatch, its length less 3, its distance less 1.
@@ -27,9 +27,9 @@ const (
 type block struct {
 	tokens []token
 	bits   bitWriter
-	// How often codes of literals and lengths are needed, and codes of distances.
-	lengths   [lengthCodes]uint32
-	distances [distanceCodes]uint32
+	// How often the symbols of the two alphabets occur (RFC 1951, 3.2.5).
+	litLens   [litLenSymbols]uint32
+	distances [distanceSymbols]uint32
 }
 
 func newBlock() block { return block{tokens: make([]token, 0, blockTokens+1<<10)} }
@@ -41,7 +41,7 @@ func (b *block) reset() {
 
 func (b *block) empty() {
 	b.tokens = b.tokens[:0]
-	b.lengths, b.distances = [lengthCodes]uint32{}, [distanceCodes]uint32{}
+	b.litLens, b.distances = [litLenSymbols]uint32{}, [distanceSymbols]uint32{}
 }
 
 func (b *block) full() bool { return len(b.tokens) >= blockTokens }
@@ -49,7 +49,7 @@ func (b *block) full() bool { return len(b.tokens) >= blockTokens }
 func (b *block) literals(p []byte) {
 	for _, c := range p {
 		b.tokens = append(b.tokens, token(c))
-		b.lengths[c]++
+		b.litLens[c]++
 	}
 }
 
@@ -64,53 +64,53 @@ func (b *block) match(length, distance int) {
 		length -= n
 		b.tokens = append(b.tokens, isMatch|token(n-3)<<lengthShift|token(distance-1))
 		symbol, _, _ := lengthCode(uint32(n - 3))
-		b.lengths[symbol]++
+		b.litLens[symbol]++
 		b.distances[code]++
 	}
 }
 
 // lengthCode returns the code of a length less 3, and what follows it in so many bits
 // (RFC 1951, 3.2.5).
-func lengthCode(n uint32) (code, extra, width uint32) {
+func lengthCode(n uint32) (code, extra, extraBits uint32) {
 	switch {
 	case n < 8:
 		return firstLength + n, 0, 0
 	case n == maxMatch-3:
-		return lengthCodes - 1, 0, 0
+		return litLenSymbols - 1, 0, 0
 	}
-	width = uint32(bits.Len32(n)) - 3
-	return firstLength + 4*width + n>>width, n & (1<<width - 1), width
+	extraBits = uint32(bits.Len32(n)) - 3
+	return firstLength + 4*extraBits + n>>extraBits, n & (1<<extraBits - 1), extraBits
 }
 
 // distanceCode returns the same of a distance less 1.
-func distanceCode(n uint32) (code, extra, width uint32) {
+func distanceCode(n uint32) (code, extra, extraBits uint32) {
 	if n < 4 {
 		return n, 0, 0
 	}
-	width = uint32(bits.Len32(n)) - 2
-	return 2*width + n>>width, n & (1<<width - 1), width
+	extraBits = uint32(bits.Len32(n)) - 2
+	return 2*extraBits + n>>extraBits, n & (1<<extraBits - 1), extraBits
 }
 
 // encode encodes the block, and makes it empty.
 func (b *block) encode(last bool) {
-	b.lengths[endOfBlock]++
-	lengths, distances := codesOf(b.lengths[:], maxCodeBits), codesOf(b.distances[:], maxCodeBits)
+	b.litLens[endOfBlock]++
+	litLens, distances := codesOf(b.litLens[:], maxCodeBits), codesOf(b.distances[:], maxCodeBits)
 	b.bits.reserve(len(b.tokens)*7 + 1024)
-	b.bits.dynamicHead(last, lengths, distances)
+	b.bits.dynamicHead(last, litLens, distances)
 	for _, t := range b.tokens {
 		if t < endOfBlock {
-			b.bits.code(lengths[t])
+			b.bits.code(litLens[t])
 			continue
 		}
-		code, extra, width := lengthCode(uint32(t&^isMatch) >> lengthShift)
-		b.bits.code(lengths[code])
-		b.bits.put(extra, width)
+		code, extra, extraBits := lengthCode(uint32(t&^isMatch) >> lengthShift)
+		b.bits.code(litLens[code])
+		b.bits.put(extra, extraBits)
 		b.bits.flush()
-		code, extra, width = distanceCode(uint32(t) & (window - 1))
+		code, extra, extraBits = distanceCode(uint32(t) & (window - 1))
 		b.bits.code(distances[code])
-		b.bits.put(extra, width)
+		b.bits.put(extra, extraBits)
 		b.bits.flush()
 	}
-	b.bits.code(lengths[endOfBlock])
+	b.bits.code(litLens[endOfBlock])
 	b.empty()
 }

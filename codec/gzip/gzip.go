@@ -17,8 +17,8 @@ import (
 const (
 	// window is how far back a match may lie (RFC 1951, 2).
 	window = 32 << 10
-	// fresh is how much is taken in before it is compressed.
-	fresh = 128 << 10
+	// lookahead is how much is taken in before it is compressed.
+	lookahead = 128 << 10
 	// padding lets eight bytes be read at every place that is filled.
 	padding = 8
 )

@@ -79,20 +79,20 @@ func TestRoundTrip(t *testing.T) {
 		"nothing":               nil,
 		"a byte":                {7},
 		"less than a match":     []byte("abc"),
-		"zeros":                 make([]byte, 3*(window+fresh)+5),
-		"noise":                 noise(2*fresh + 77),
+		"zeros":                 make([]byte, 3*(window+lookahead)+5),
+		"noise":                 noise(2*lookahead + 77),
 		"a list":                list,
 		"noise again and again": bytes.Repeat(noise(window-1), 20),
 		"out of reach":          bytes.Repeat(noise(window+1), 20),
 		"as far as it goes":     bytes.Repeat(noise(window), 20),
-		"a list in noise":       bytes.Join([][]byte{noise(fresh), list, noise(fresh), list}, nil),
+		"a list in noise":       bytes.Join([][]byte{noise(lookahead), list, noise(lookahead), list}, nil),
 	}
 	for length := 250; length < 530; length += 3 { // of matches that are cut
 		texts[fmt.Sprint("matches of ", length)] = bytes.Repeat(append(bytes.Repeat([]byte("x"), length), '.', 'y', byte(length)), 4)
 	}
 	z := NewWriter()
 	for name, text := range texts {
-		for _, piece := range []int{1, 1000, 32 << 10, fresh, 1 << 30} {
+		for _, piece := range []int{1, 1000, 32 << 10, lookahead, 1 << 30} {
 			if piece == 1 && len(text) > 1<<16 {
 				continue
 			}
@@ -109,11 +109,11 @@ func TestSize(t *testing.T) {
 	t.Parallel()
 	z := NewWriter()
 	list := pods(2000)
-	if got, want := len(compressed(t, z, list, fresh)), len(general(t, list)); got > want*11/10 {
+	if got, want := len(compressed(t, z, list, lookahead)), len(general(t, list)); got > want*11/10 {
 		t.Errorf("a list of %d bytes: %d bytes, %d by others", len(list), got, want)
 	}
 	random := noise(1 << 20)
-	if got := len(compressed(t, z, random, fresh)); got > len(random)*101/100 {
+	if got := len(compressed(t, z, random, lookahead)); got > len(random)*101/100 {
 		t.Errorf("%d random bytes: %d", len(random), got)
 	}
 }
@@ -181,17 +181,17 @@ func TestCodes(t *testing.T) {
 	for name, counts := range map[string][]uint32{
 		"none": make([]uint32, 30), "one": {0, 0, 9}, "two": {1, 0, 9}, "three": {1, 1, 1}, "fibonacci": fibonacci, "alike": alike, "nineteen": fibonacci[:19],
 	} {
-		for _, limit := range []int{maxMetaBits, maxCodeBits} {
+		for _, limit := range []int{maxLengthCodeBits, maxCodeBits} {
 			if len(counts) > 1<<limit {
 				continue
 			}
 			taken := 0
 			for symbol, c := range codesOf(counts, limit) {
-				if c.width > 0 {
-					taken += 1 << limit >> c.width
+				if c.length > 0 {
+					taken += 1 << limit >> c.length
 				}
-				if counts[symbol] > 0 && c.width == 0 || int(c.width) > limit {
-					t.Errorf("%s, %d bits: symbol %d has %d", name, limit, symbol, c.width)
+				if counts[symbol] > 0 && c.length == 0 || int(c.length) > limit {
+					t.Errorf("%s, %d bits: symbol %d has %d", name, limit, symbol, c.length)
 				}
 			}
 			if taken != 1<<limit {
@@ -222,7 +222,7 @@ func BenchmarkList(b *testing.B) {
 		z := NewWriter()
 		b.SetBytes(int64(len(text)))
 		for b.Loop() {
-			b.ReportMetric(float64(len(compressed(b, z, text, fresh))), "bytes")
+			b.ReportMetric(float64(len(compressed(b, z, text, lookahead))), "bytes")
 		}
 	})
 	b.Run("general", func(b *testing.B) {

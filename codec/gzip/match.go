@@ -13,9 +13,9 @@ const (
 	// match that begins between two of them is found at the second and grows backwards.
 	stride    = 32
 	tableBits = 14
-	// patience is after how many bytes without a match every second place is looked at, and
+	// skipAfter is after how many bytes without a match every second place is looked at, and
 	// after twice as many every third: what is random stays so.
-	patience = 16
+	skipAfter = 16
 )
 
 // matcher finds what has been there before.
@@ -33,7 +33,7 @@ type matcher struct {
 	table [1 << tableBits]uint32
 }
 
-func newMatcher() matcher { return matcher{bytes: make([]byte, window+fresh+padding)} }
+func newMatcher() matcher { return matcher{bytes: make([]byte, window+lookahead+padding)} }
 
 func (m *matcher) reset() {
 	m.seen, m.filled, m.base, m.distance = 0, 0, 0, 0
@@ -42,13 +42,13 @@ func (m *matcher) reset() {
 
 // take takes in as much of p as there is room for.
 func (m *matcher) take(p []byte) int {
-	if room := window + fresh - m.filled; room < len(p) && m.seen == m.filled && m.filled > window {
+	if room := window + lookahead - m.filled; room < len(p) && m.seen == m.filled && m.filled > window {
 		past := m.filled - window
 		copy(m.bytes, m.bytes[past:m.filled])
 		m.base += uint32(past)
 		m.seen, m.filled = window, window
 	}
-	n := copy(m.bytes[m.filled:window+fresh], p)
+	n := copy(m.bytes[m.filled:window+lookahead], p)
 	m.filled += n
 	return n
 }
@@ -69,7 +69,7 @@ func (m *matcher) run(to *block) (full bool) {
 			distance = int(m.base + uint32(i) - *place)
 			*place = m.base + uint32(i)
 			if distance <= 0 || distance > min(i, window) || uint32(x) != binary.LittleEndian.Uint32(all[i-distance:]) {
-				i += 1 + (i-pending)/patience
+				i += 1 + (i-pending)/skipAfter
 				continue
 			}
 		}
