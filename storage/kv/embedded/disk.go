@@ -118,9 +118,10 @@ func (d *disk) options(e *engine) *pebble.Options {
 		// Writers wait for flushes when this many memtables are full.
 		// As many log files are kept for reuse.
 		MemTableStopWritesThreshold: 3,
-		// A compaction of so many files rewrites much of the level below them. With 4, two to
-		// three times as many bytes were rewritten, a quarter of the processor time of
-		// updates. A read asks the filter of each file.
+		// Each flush adds a sublevel to L0 where keys are rewritten, and a compaction of L0
+		// rewrites much of the level below. With 4 of them, compactions wrote two to three
+		// times as much, and took a quarter of the processor time of updates. A read asks the
+		// filters of each.
 		L0CompactionThreshold: 12,
 		L0StopWritesThreshold: 1000,
 		LBaseMaxBytes:         64 << 20,

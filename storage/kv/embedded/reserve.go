@@ -16,7 +16,7 @@ import (
 // full, it is removed: the space is then for deletions and for what makes room,
 // until it can be set aside again. Its size follows from that of the disk,
 // within these bounds; the greater one is what a compaction may need before it frees
-// anything: what twelve memtables become, and the level below them (disk.options).
+// anything: twelve sublevels of L0 and the level below (disk.options).
 const (
 	reserveFile  = "RESERVE"
 	reserveLeast = 16 << 20
