@@ -23,9 +23,10 @@ const maxKept = 64 << 10
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Equal reports whether two pointers to values of one type have the same encoding. Then the
-// values are the same, where an absent list is an empty one. Where it is false they may be
-// the same, too: the type has no such encoding, nothing is in them, or a quantity is written
-// in two ways.
+// values are the same but for what an encoding does not tell: an absent list from an empty
+// one, 1 from 1000m. Where it is false they may be the same, too: the type has no such
+// encoding, or nothing is in them. Both are written to: a quantity keeps the text that it
+// is encoded as.
 func Equal(a, b any) bool {
 	first, ok := a.(message)
 	if !ok {

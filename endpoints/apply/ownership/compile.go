@@ -43,6 +43,7 @@ func compile(s schemaOf, goType reflect.Type) (_ *plan, documents bool) {
 			}
 		}
 	}
+	c.findLossy()
 	return p, slices.ContainsFunc(c.all, func(p *plan) bool { return p.kind == planDocument })
 }
 

@@ -125,7 +125,7 @@ func (d *differ) structs(p *plan, l, r side) (any bool) {
 			continue
 		}
 		any = true
-		if p.object && f.name != "metadata" && sameEncoding(lv, rv) {
+		if p.object && f.name != "metadata" && f.plan.sameEncoding(lv, rv) {
 			continue
 		}
 		n := len(d.stack)
@@ -136,10 +136,10 @@ func (d *differ) structs(p *plan, l, r side) (any bool) {
 }
 
 // sameEncoding reports whether parts of two objects are known to be the same by their
-// encodings. An empty list is an absent one then, as it is once they are stored.
-func sameEncoding(l, r side) bool {
+// encodings and what these do not tell.
+func (p *plan) sameEncoding(l, r side) bool {
 	return l.present && r.present && l.CanAddr() && r.CanAddr() && l.Kind() == reflect.Struct && !l.IsZero() &&
-		protoequal.Equal(l.Addr().Interface(), r.Addr().Interface())
+		protoequal.Equal(l.Addr().Interface(), r.Addr().Interface()) && p.sameLossy(l.Value, r.Value, false)
 }
 
 // maps compares the entries of maps of which one at least is not empty.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -48,9 +50,6 @@ func (m mutator) change(v reflect.Value, depth int) {
 		return
 	case *resource.Quantity:
 		*at = resource.MustParse([]string{"1", "1000m", "0", "1Gi", "1024Mi", "0.5", "500m", "1e3"}[m.IntN(8)])
-		if m.one(2) {
-			_ = at.String()
-		}
 		return
 	case *intstr.IntOrString:
 		*at = intstr.FromInt32(int32(m.IntN(3)))
@@ -144,7 +143,7 @@ func (m mutator) entries(v reflect.Value, depth int) {
 	case what == 1:
 		v.Set(reflect.MakeMap(v.Type()))
 	case v.Len() > 0 && what < 3:
-		v.SetMapIndex(v.MapKeys()[m.IntN(v.Len())], reflect.Value{})
+		v.SetMapIndex(m.key(v), reflect.Value{})
 	default:
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))
@@ -152,7 +151,7 @@ func (m mutator) entries(v reflect.Value, depth int) {
 		key := reflect.New(v.Type().Key()).Elem()
 		key.SetString(fmt.Sprint(m.word(), m.IntN(3)))
 		if v.Len() > 0 && m.one(2) {
-			key = v.MapKeys()[m.IntN(v.Len())]
+			key = m.key(v)
 		}
 		elem := reflect.New(v.Type().Elem()).Elem()
 		if was := v.MapIndex(key); was.IsValid() {
@@ -160,5 +159,46 @@ func (m mutator) entries(v reflect.Value, depth int) {
 		}
 		m.change(elem, depth+1)
 		v.SetMapIndex(key, elem)
+	}
+}
+
+// key returns the key of an entry.
+func (m mutator) key(v reflect.Value) reflect.Value {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	return keys[m.IntN(len(keys))]
+}
+
+// settle has every quantity keep its text, as an encoder does with some of them: Go tells
+// one that does from one that does not.
+func settle(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			settle(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			settle(v.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			elem := reflect.New(v.Type().Elem()).Elem()
+			elem.Set(v.MapIndex(key))
+			settle(elem)
+			v.SetMapIndex(key, elem)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[resource.Quantity]() {
+			if v.CanAddr() {
+				_ = v.Addr().Interface().(*resource.Quantity).String()
+			}
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				settle(v.Field(i))
+			}
+		}
 	}
 }

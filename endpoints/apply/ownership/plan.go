@@ -51,6 +51,10 @@ type plan struct {
 	// object says that values are whole objects, whose parts most writes leave as they are.
 	object bool
 
+	// holdsLossy says that there are values below of which an encoding does not tell all,
+	// ambiguous that two values may differ in those alone.
+	holdsLossy, ambiguous bool
+
 	fields []field // of structs, in order of their names
 	elem   *plan   // of maps and slices
 

@@ -3,8 +3,11 @@ package ownership
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -49,6 +52,26 @@ func steps() int {
 	return 5
 }
 
+// seedOf is what the random writes of a test follow from: always the same, or as
+// OWNERSHIP_SEED says, where "time" is another one each time. Of some ten thousand writes
+// one finds then that structured-merge-diff takes away what it should not: where a list is
+// applied empty, all beside it that nobody owns.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	switch said := os.Getenv("OWNERSHIP_SEED"); said {
+	case "":
+		return 1
+	case "time":
+		return uint64(time.Now().UnixNano())
+	default:
+		seed, err := strconv.ParseUint(said, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seed
+	}
+}
+
 // TestUpdateAsUpstream writes random objects of all kinds and compares the
 // managed fields with those that apimachinery writes.
 func TestUpdateAsUpstream(t *testing.T) {
@@ -56,7 +79,7 @@ func TestUpdateAsUpstream(t *testing.T) {
 	for _, f := range allFixtures(t) {
 		t.Run(f.gvk.String(), func(t *testing.T) {
 			t.Parallel()
-			seed := uint64(time.Now().UnixNano())
+			seed := seedOf(t)
 			w := &writer{f: f, paths: pathsOf(t, f), mutator: mutator{rand.New(rand.NewPCG(seed, 1))}}
 			for i := range steps() {
 				if w.update(t); t.Failed() {
@@ -154,6 +177,8 @@ func (w *writer) tamper(f *metav1.ManagedFieldsEntry) {
 func (w *writer) compare(t *testing.T, p path, live, obj codec.Object, manager string) {
 	t.Helper()
 	live, obj = w.form(t, live), w.form(t, obj)
+	settle(reflect.ValueOf(live))
+	settle(reflect.ValueOf(obj))
 	have, want := copyOf(obj), copyOf(obj)
 	liveBefore := copyOf(live)
 	ok := p.ours.Update(live, have, manager)
@@ -221,7 +246,8 @@ func (w *writer) form(t *testing.T, obj codec.Object) codec.Object {
 
 // blank makes some entries of a document null or empty.
 func (w *writer) blank(m map[string]any) {
-	for name, v := range m {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		v := m[name]
 		if name == "managedFields" || name == "metadata" {
 			continue
 		}
@@ -259,7 +285,7 @@ func TestUntypedAsUpstream(t *testing.T) {
 		f.untyped, f.deduced = true, i%8 == 0
 		t.Run(f.gvk.String(), func(t *testing.T) {
 			t.Parallel()
-			seed := uint64(time.Now().UnixNano())
+			seed := seedOf(t)
 			w := &writer{f: f, paths: pathsOf(t, f), mutator: mutator{rand.New(rand.NewPCG(seed, 1))}}
 			a := &applier{writer: w}
 			for i := range steps() {

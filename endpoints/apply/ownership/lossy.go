@@ -1,0 +1,124 @@
+package ownership
+
+import "reflect"
+
+// A protobuf encoding is lossy. It has empty lists and maps as absent ones, which JSON
+// tells apart where a field is not omitempty, and structured-merge-diff wherever it compares
+// something as a whole; there it also tells apart times and quantities that are one in JSON.
+
+// lossy reports whether an encoding has values of the kind in fewer ways than Go.
+func (k planKind) lossy() bool {
+	switch k {
+	case planList, planMap, planQuantity, planTime, planMicroTime:
+		return true
+	}
+	return false
+}
+
+func (k planKind) mayBeEmpty() bool { return k == planList || k == planMap }
+
+// findLossy marks the plans of which the encodings are not enough to find that two values
+// are the same.
+func (c *compiler) findLossy() {
+	for changed := true; changed; {
+		changed = false
+		for _, p := range c.all {
+			if !p.holdsLossy && p.anyBelow(func(below *plan) bool { return below.kind.lossy() || below.holdsLossy }) {
+				p.holdsLossy, changed = true, true
+			}
+			if !p.ambiguous && p.mayBeAmbiguous() {
+				p.ambiguous, changed = true, true
+			}
+		}
+	}
+}
+
+func (p *plan) anyBelow(is func(*plan) bool) bool {
+	if p.elem != nil && is(p.elem) {
+		return true
+	}
+	for i := range p.fields {
+		if is(p.fields[i].plan) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *plan) mayBeAmbiguous() bool {
+	if p.atomic {
+		return p.holdsLossy
+	}
+	if p.elem != nil && p.elem.kind.mayBeEmpty() {
+		return true
+	}
+	for i := range p.fields {
+		if f := &p.fields[i]; f.plan.kind.mayBeEmpty() && !f.isEmpty {
+			return true
+		}
+	}
+	return p.anyBelow(func(below *plan) bool { return below.ambiguous })
+}
+
+// sameLossy reports whether two values whose encodings are the same are the same in what
+// these do not tell. Values that are compared as a whole are the same in all of it.
+func (p *plan) sameLossy(l, r reflect.Value, whole bool) bool {
+	if whole = whole || p.atomic; !p.ambiguous && (!whole || !p.holdsLossy) {
+		return true
+	}
+	if p.pointer {
+		if l.IsNil() || r.IsNil() {
+			return l.IsNil() == r.IsNil()
+		}
+		l, r = l.Elem(), r.Elem()
+	}
+	switch p.kind {
+	case planStruct:
+		for i := range p.fields {
+			if !p.fields[i].sameLossy(l, r, whole) {
+				return false
+			}
+		}
+		return true
+	case planList:
+		for i := range l.Len() {
+			if !p.elem.sameBelow(l.Index(i), r.Index(i), whole) {
+				return false
+			}
+		}
+		return true
+	case planMap:
+		for entries := l.MapRange(); entries.Next(); {
+			if !p.elem.sameBelow(entries.Value(), r.MapIndex(entries.Key()), whole) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (f *field) sameLossy(l, r reflect.Value, whole bool) bool {
+	if !whole && !f.plan.ambiguous && (f.isEmpty || !f.plan.kind.mayBeEmpty()) {
+		return true
+	}
+	l, lOmitted := f.of(l)
+	r, rOmitted := f.of(r)
+	if lOmitted && rOmitted && !whole {
+		return true
+	}
+	return f.plan.sameBelow(l, r, whole)
+}
+
+// sameBelow is sameLossy for a value of which JSON tells an absent one from an empty one.
+func (p *plan) sameBelow(l, r reflect.Value, whole bool) bool {
+	switch {
+	case p.kind.mayBeEmpty() && !p.pointer:
+		if l.IsNil() != r.IsNil() {
+			return false
+		}
+	case whole && p.kind.lossy():
+		return identical(l, r)
+	}
+	return p.sameLossy(l, r, whole)
+}
