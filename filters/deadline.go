@@ -42,13 +42,14 @@ func Deadline(config DeadlineConfig) Filter {
 		config.OnInvalid = config.OnError
 	}
 	return func(next http.Handler) http.Handler {
-		return &deadline{config, next}
+		return &deadline{DeadlineConfig: config, next: next}
 	}
 }
 
 type deadline struct {
 	DeadlineConfig
-	next http.Handler
+	next  http.Handler
+	timed timedQueue
 }
 
 // ServeHTTP implements http.Handler.
@@ -56,26 +57,26 @@ func (d *deadline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if request.LongRunning(r.Context()) {
 		d.next.ServeHTTP(w, r)
 	} else {
-		d.serve(d.next, w, r)
+		d.serve(w, r)
 	}
 }
 
 // serve serves a request that is not long-running.
-func (c *DeadlineConfig) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	timeout, err := timeoutOf(r.URL, c.Max)
+func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
+	timeout, err := timeoutOf(r.URL, d.Max)
 	if err != nil {
-		c.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
+		d.OnInvalid(w, r, apierrors.NewBadRequest(err.Error()))
 		return
 	}
-	ctx, cancel := context.WithDeadline(r.Context(), request.Received(r.Context()).Add(timeout))
-	defer cancel()
-	timed := r.WithContext(ctx)
-	k := &waker{config: c, request: timed, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
+	k := &waker{config: &d.DeadlineConfig, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
+	k.context = timed{Context: r.Context(), at: request.Received(r.Context()).Add(timeout), expired: k.wake}
+	k.request = r.WithContext(&k.context)
 	k.response.withGuard(&k.guard)
-	stop := context.AfterFunc(ctx, k.wake)
+	d.timed.add(&k.context)
+	defer k.context.end(context.Canceled)
+	defer d.timed.remove(&k.context)
 	defer k.end(false) // if the handler panics
-	next.ServeHTTP(k.response, timed)
-	stop()
+	d.next.ServeHTTP(k.response, k.request)
 	k.finish()
 }
 
@@ -97,6 +98,7 @@ const answerGrace = 250 * time.Millisecond
 // not be touched then.
 type waker struct {
 	config   *DeadlineConfig
+	context  timed
 	request  *http.Request
 	response *response
 	// accept and agent are of the request's header, which the handler may change.

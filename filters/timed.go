@@ -1,0 +1,198 @@
+package filters
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+)
+
+// timed is the context of a request that is to be answered in time. It ends at its time, with
+// the context it is made from, or when the request is over. context.WithDeadline does the
+// same with a timer and an entry in its parent for each request, few of which are ever asked
+// whether they have ended. Of one that has ended by itself, context.Cause finds what its
+// parent ended for, if that ended after it.
+type timed struct {
+	context.Context // of the request, without the time
+
+	at      time.Time
+	expired func() // called by a goroutine of its own at the time, unless it has ended
+
+	mu     sync.Mutex
+	err    error         // why it has ended, if not with its parent
+	done   chan struct{} // nil until somebody asks for it
+	after  map[*func()]struct{}
+	unlink func() bool // from the parent; nil while done is, and if that ended first
+
+	// Guarded by the queue's lock.
+	prev, next *timed
+	queued     bool
+	timer      *time.Timer // for what is not queued
+}
+
+// Deadline implements context.Context.
+func (t *timed) Deadline() (time.Time, bool) {
+	if at, ok := t.Context.Deadline(); ok && at.Before(t.at) {
+		return at, true
+	}
+	return t.at, true
+}
+
+// Err implements context.Context.
+func (t *timed) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.errLocked()
+}
+
+func (t *timed) errLocked() error {
+	if t.err != nil {
+		return t.err
+	}
+	return t.Context.Err()
+}
+
+// Done implements context.Context.
+func (t *timed) Done() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.observe()
+	return t.done
+}
+
+// AfterFunc is what package context asks for to have contexts below t end without a goroutine
+// that waits.
+func (t *timed) AfterFunc(f func()) (stop func() bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.observe()
+	if t.errLocked() != nil {
+		go f()
+		return func() bool { return false }
+	}
+	if t.after == nil {
+		t.after = map[*func()]struct{}{}
+	}
+	t.after[&f] = struct{}{}
+	return func() bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		_, waiting := t.after[&f]
+		delete(t.after, &f)
+		return waiting
+	}
+}
+
+// observe has the end be seen by those who wait for it. t.mu is held.
+func (t *timed) observe() {
+	if t.done != nil {
+		return
+	}
+	t.done = make(chan struct{})
+	if t.errLocked() != nil {
+		close(t.done)
+		return
+	}
+	t.unlink = context.AfterFunc(t.Context, func() { t.end(t.Context.Err()) })
+}
+
+// end ends the context, unless it has ended. It reports whether it has now.
+func (t *timed) end(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return false
+	}
+	was := t.Context.Err()
+	t.err = cmp.Or(was, err)
+	if t.unlink != nil {
+		t.unlink()
+		close(t.done)
+	}
+	for f := range t.after {
+		go (*f)()
+	}
+	t.after = nil
+	return was == nil
+}
+
+// timedQueue has contexts end at their time. Almost all requests may take equally long: it
+// has one timer for them all, which is not set anew for each.
+type timedQueue struct {
+	mu          sync.Mutex
+	first, last *timed
+	timer       *time.Timer
+	set         bool // the timer will call expire
+}
+
+// add has t end at its time.
+func (q *timedQueue) add(t *timed) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.last != nil && t.at.Before(q.last.at) { // it has less time than others
+		t.timer = time.AfterFunc(time.Until(t.at), t.expire)
+		return
+	}
+	t.queued = true
+	if t.prev, q.last = q.last, t; t.prev == nil {
+		q.first = t
+	} else {
+		t.prev.next = t
+	}
+	if q.set {
+		return
+	}
+	q.set = true
+	if left := time.Until(q.first.at); q.timer == nil {
+		q.timer = time.AfterFunc(left, q.expire)
+	} else {
+		q.timer.Reset(left)
+	}
+}
+
+// remove forgets t, which is over.
+func (q *timedQueue) remove(t *timed) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	if t.queued {
+		q.unlink(t)
+	}
+}
+
+func (q *timedQueue) unlink(t *timed) {
+	if t.prev == nil {
+		q.first = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		q.last = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next, t.queued = nil, nil, false
+}
+
+// expire ends those whose time it is, and sets the timer for the next.
+func (q *timedQueue) expire() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	for q.first != nil && !q.first.at.After(now) {
+		t := q.first
+		q.unlink(t)
+		go t.expire()
+	}
+	if q.set = q.first != nil; q.set {
+		q.timer.Reset(q.first.at.Sub(now))
+	}
+}
+
+func (t *timed) expire() {
+	if t.end(context.DeadlineExceeded) && t.expired != nil {
+		t.expired()
+	}
+}
