@@ -141,9 +141,9 @@ func (s *Store) evaluate(t *txn) error {
 		if !missing {
 			break
 		}
-		at = kv.Revision(s.published.Load())
+		floor := s.mu.recent.floor
 		s.mu.Unlock()
-		if err := s.readVersions(t, at); err != nil {
+		if at, err = s.readVersions(t, floor); err != nil {
 			return err
 		}
 		s.mu.Lock()
@@ -153,28 +153,27 @@ func (s *Store) evaluate(t *txn) error {
 	return nil
 }
 
-// readVersions fills d.found from disk.
-func (s *Store) readVersions(t *txn, at kv.Revision) error {
+// readVersions fills t.found from disk, as of a revision that is not below floor.
+func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err error) {
 	e, err := s.use()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer s.release()
-	it, err := e.db.NewIter(&pebble.IterOptions{
-		LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1},
-		UseL6Filters: t.creates(),
-	})
+	v, err := s.view(e, floor, t.creates())
 	if err != nil {
-		return e.explain("read", err)
+		return 0, err
 	}
-	defer it.Close()
-	r := reading{s: s, e: e, it: it, rev: at}
+	r := reading{s: s, e: e, it: v.it, rev: v.at, buf: v.buf}
 	for i := range t.ops {
 		if t.found[i], err = r.get(t.ops[i].Key); err != nil {
-			return err
+			_ = v.it.Close()
+			return 0, err
 		}
 	}
-	return nil
+	v.buf = r.buf
+	e.views.give(v)
+	return v.at, nil
 }
 
 // creates reports whether a key is to be absent. Pebble asks the filters of its last level,

@@ -104,6 +104,7 @@ type engine struct {
 	disk  *disk
 	// readOnly: nothing can be written, nor is.
 	readOnly bool
+	views    views
 }
 
 // options are Pebble's, for this format.
@@ -361,8 +362,9 @@ func (e *engine) apply(b *pebble.Batch) error {
 	return b.Close()
 }
 
-// close closes the database.
+// close closes the database. Nobody may use it.
 func (e *engine) close() error {
+	e.views.close()
 	if err := e.db.Close(); err != nil {
 		return e.explain("close the store", err)
 	}
