@@ -123,3 +123,12 @@ func transferNow(call, fd uintptr, p []byte) (int, syscall.Errno) {
 		}
 	}
 }
+
+// writeNow writes what a socket takes at once; full says that it takes nothing now.
+func writeNow(fd uintptr, p []byte) (n int, full bool, err error) {
+	n, errno := transferNow(syscall.SYS_WRITE, fd, p)
+	if errno != 0 {
+		return 0, errno == syscall.EAGAIN, errno
+	}
+	return n, false, nil
+}

@@ -19,13 +19,3 @@ func sharePort(_, _ string, conn syscall.RawConn) error {
 	}
 	return optionErr
 }
-
-// writeNow writes what a socket takes at once; full says that it takes nothing now.
-func writeNow(fd uintptr, p []byte) (n int, full bool, err error) {
-	for {
-		n, err = unix.Write(int(fd), p)
-		if err != unix.EINTR {
-			return n, err == unix.EAGAIN, err
-		}
-	}
-}
