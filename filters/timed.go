@@ -61,7 +61,7 @@ func (t *timed) Done() <-chan struct{} {
 }
 
 // AfterFunc is what package context asks for to have contexts below t end without a goroutine
-// that waits.
+// that waits. Below one that adds a value to t, it still starts one.
 func (t *timed) AfterFunc(f func()) (stop func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
