@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,8 @@ func (c *call) readBody() ([]byte, error) {
 		return nil, apierrors.NewTooManyRequests("the server has no memory for a request of this size at present, please try again later", exhaustedRetryAfter)
 	case errors.As(err, &maxBytes), int64(len(body)) > limit:
 		return nil, tooLarge(limit)
+	case err != nil && c.r.Context().Err() == context.DeadlineExceeded:
+		return nil, fmt.Errorf("read the body of the request: %w", context.DeadlineExceeded) // reading was ended by it
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
 	}

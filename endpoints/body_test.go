@@ -3,6 +3,7 @@ package endpoints_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -77,6 +79,10 @@ func TestBrokenBody(t *testing.T) {
 	r := newRequest("POST "+inA+"configmaps", strings.NewReader(`{"metadata":{"name":"a"}}`))
 	r.ContentLength += 5
 	a.send(r).want(http.StatusBadRequest, "the body of the request could not be read: unexpected EOF")
+	late, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	r = newRequest("POST "+inA+"configmaps", cut{strings.NewReader(`{"metadata":{"name":"a"}}`)})
+	a.send(r.WithContext(late)).want(http.StatusGatewayTimeout, "Timeout: request did not complete within the allotted timeout")
 	a.do("GET "+inA+"configmaps/a", "").want(404, "")
 }
 
