@@ -122,7 +122,8 @@ type timedQueue struct {
 	mu          sync.Mutex
 	first, last *timed
 	timer       *time.Timer
-	set         bool // the timer will call expire
+	set         bool      // the timer will call expire
+	at          time.Time // when it will, which is not after the time of first
 }
 
 // add has t end at its time.
@@ -139,11 +140,14 @@ func (q *timedQueue) add(t *timed) {
 	} else {
 		t.prev.next = t
 	}
-	if q.set {
-		return
+	if !q.set || t.at.Before(q.at) { // it may be set for one that is over
+		q.wakeAt(t.at)
 	}
-	q.set = true
-	if left := time.Until(q.first.at); q.timer == nil {
+}
+
+func (q *timedQueue) wakeAt(at time.Time) {
+	q.set, q.at = true, at
+	if left := time.Until(at); q.timer == nil {
 		q.timer = time.AfterFunc(left, q.expire)
 	} else {
 		q.timer.Reset(left)
@@ -187,7 +191,7 @@ func (q *timedQueue) expire() {
 		go t.expire()
 	}
 	if q.set = q.first != nil; q.set {
-		q.timer.Reset(q.first.at.Sub(now))
+		q.wakeAt(q.first.at)
 	}
 }
 

@@ -125,6 +125,31 @@ func TestTimedQueue(t *testing.T) {
 	})
 }
 
+// TestTimedQueueIsShort: a request of little time after one of much that is over.
+func TestTimedQueueIsShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var q timedQueue
+		start := time.Now()
+		for _, given := range []time.Duration{time.Minute, time.Second, 2 * time.Second, time.Millisecond} {
+			var ended time.Duration
+			ctx := &timed{Context: t.Context(), at: time.Now().Add(given), expired: func() { ended = time.Since(start) }}
+			q.add(ctx)
+			if given == time.Minute {
+				q.remove(ctx)
+				continue
+			}
+			want := time.Since(start) + given
+			<-ctx.Done()
+			synctest.Wait()
+			if ended != want {
+				t.Errorf("one of %v ended at %v, want %v", given, ended, want)
+			}
+			q.remove(ctx)
+		}
+	})
+}
+
 // BenchmarkTimed is a request that nobody asks whether it has ended.
 func BenchmarkTimed(b *testing.B) {
 	b.Run("ours", func(b *testing.B) {
