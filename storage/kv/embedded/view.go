@@ -33,7 +33,8 @@ type view struct {
 }
 
 // views are those of an engine that nobody uses at the moment. They are kept while
-// transactions come one upon the other, and closed viewAge after they were made.
+// transactions come one upon the other, and closed at most twice viewAge after they were
+// made.
 type views struct {
 	mu     sync.Mutex
 	idle   []*view
