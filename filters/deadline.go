@@ -49,7 +49,7 @@ func Deadline(config DeadlineConfig) Filter {
 type deadline struct {
 	DeadlineConfig
 	next  http.Handler
-	timed timedQueue
+	queue deadlineQueue
 }
 
 // ServeHTTP implements http.Handler.
@@ -69,12 +69,12 @@ func (d *deadline) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	k := &waker{config: &d.DeadlineConfig, response: wrap(w), accept: r.Header["Accept"], agent: r.Header["User-Agent"]}
-	k.context = timed{Context: r.Context(), at: request.Received(r.Context()).Add(timeout), expired: k.wake}
+	k.context = deadlineContext{Context: r.Context(), at: request.Received(r.Context()).Add(timeout), expired: k.wake}
 	k.request = r.WithContext(&k.context)
 	k.response.withGuard(&k.guard)
-	d.timed.add(&k.context)
+	d.queue.add(&k.context)
 	defer k.context.end(context.Canceled)
-	defer d.timed.remove(&k.context)
+	defer d.queue.remove(&k.context)
 	defer k.end(false) // if the handler panics
 	d.next.ServeHTTP(k.response, k.request)
 	k.finish()
@@ -98,7 +98,7 @@ const answerGrace = 250 * time.Millisecond
 // not be touched then.
 type waker struct {
 	config   *DeadlineConfig
-	context  timed
+	context  deadlineContext
 	request  *http.Request
 	response *response
 	// accept and agent are of the request's header, which the handler may change.

@@ -2,17 +2,18 @@ package filters
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"sync"
 	"time"
 )
 
-// timed is the context of a request that is to be answered in time. It ends at its time, with
+// deadlineContext is the context of a request that is to be answered in time. It ends at its time, with
 // the context it is made from, or when the request is over. context.WithDeadline does the
 // same with a timer and an entry in its parent for each request, few of which are ever asked
 // whether they have ended. Of one that has ended by itself, context.Cause finds what its
 // parent ended for, if that ended after it.
-type timed struct {
+type deadlineContext struct {
 	context.Context // of the request, without the time
 
 	at      time.Time
@@ -25,13 +26,12 @@ type timed struct {
 	unlink func() bool // from the parent; nil while done is, and if that ended first
 
 	// Guarded by the queue's lock.
-	prev, next *timed
-	queued     bool
-	timer      *time.Timer // for what is not queued
+	place *list.Element
+	timer *time.Timer // for what is not queued
 }
 
 // Deadline implements context.Context.
-func (t *timed) Deadline() (time.Time, bool) {
+func (t *deadlineContext) Deadline() (time.Time, bool) {
 	if at, ok := t.Context.Deadline(); ok && at.Before(t.at) {
 		return at, true
 	}
@@ -39,13 +39,13 @@ func (t *timed) Deadline() (time.Time, bool) {
 }
 
 // Err implements context.Context.
-func (t *timed) Err() error {
+func (t *deadlineContext) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.errLocked()
 }
 
-func (t *timed) errLocked() error {
+func (t *deadlineContext) errLocked() error {
 	if t.err != nil {
 		return t.err
 	}
@@ -53,7 +53,7 @@ func (t *timed) errLocked() error {
 }
 
 // Done implements context.Context.
-func (t *timed) Done() <-chan struct{} {
+func (t *deadlineContext) Done() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.observe()
@@ -62,7 +62,7 @@ func (t *timed) Done() <-chan struct{} {
 
 // AfterFunc is what package context asks for to have contexts below t end without a goroutine
 // that waits. Below one that adds a value to t, it still starts one.
-func (t *timed) AfterFunc(f func()) (stop func() bool) {
+func (t *deadlineContext) AfterFunc(f func()) (stop func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.observe()
@@ -84,7 +84,7 @@ func (t *timed) AfterFunc(f func()) (stop func() bool) {
 }
 
 // observe has the end be seen by those who wait for it. t.mu is held.
-func (t *timed) observe() {
+func (t *deadlineContext) observe() {
 	if t.done != nil {
 		return
 	}
@@ -97,7 +97,7 @@ func (t *timed) observe() {
 }
 
 // end ends the context, unless it has ended. It reports whether it has now.
-func (t *timed) end(err error) bool {
+func (t *deadlineContext) end(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err != nil {
@@ -116,36 +116,31 @@ func (t *timed) end(err error) bool {
 	return was == nil
 }
 
-// timedQueue has contexts end at their time. Almost all requests may take equally long: it
+// deadlineQueue has contexts end at their time. Almost all requests may take equally long: it
 // has one timer for them all, which is not set anew for each.
-type timedQueue struct {
-	mu          sync.Mutex
-	first, last *timed
-	timer       *time.Timer
-	set         bool      // the timer will call expire
-	at          time.Time // when it will, which is not after the time of first
+type deadlineQueue struct {
+	mu      sync.Mutex
+	waiting list.List // of *deadlineContext, in order of their time
+	timer   *time.Timer
+	set     bool      // the timer will call expire
+	at      time.Time // when it will, which is not after the time of the first
 }
 
 // add has t end at its time.
-func (q *timedQueue) add(t *timed) {
+func (q *deadlineQueue) add(t *deadlineContext) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.last != nil && t.at.Before(q.last.at) { // it has less time than others
+	if last := q.waiting.Back(); last != nil && t.at.Before(last.Value.(*deadlineContext).at) { // it has less time than others
 		t.timer = time.AfterFunc(time.Until(t.at), t.expire)
 		return
 	}
-	t.queued = true
-	if t.prev, q.last = q.last, t; t.prev == nil {
-		q.first = t
-	} else {
-		t.prev.next = t
-	}
+	t.place = q.waiting.PushBack(t)
 	if !q.set || t.at.Before(q.at) { // it may be set for one that is over
 		q.wakeAt(t.at)
 	}
 }
 
-func (q *timedQueue) wakeAt(at time.Time) {
+func (q *deadlineQueue) wakeAt(at time.Time) {
 	q.set, q.at = true, at
 	if left := time.Until(at); q.timer == nil {
 		q.timer = time.AfterFunc(left, q.expire)
@@ -155,48 +150,38 @@ func (q *timedQueue) wakeAt(at time.Time) {
 }
 
 // remove forgets t, which is over.
-func (q *timedQueue) remove(t *timed) {
+func (q *deadlineQueue) remove(t *deadlineContext) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	if t.queued {
-		q.unlink(t)
+	if t.place != nil {
+		q.waiting.Remove(t.place)
+		t.place = nil
 	}
-}
-
-func (q *timedQueue) unlink(t *timed) {
-	if t.prev == nil {
-		q.first = t.next
-	} else {
-		t.prev.next = t.next
-	}
-	if t.next == nil {
-		q.last = t.prev
-	} else {
-		t.next.prev = t.prev
-	}
-	t.prev, t.next, t.queued = nil, nil, false
 }
 
 // expire ends those whose time it is, and sets the timer for the next.
-func (q *timedQueue) expire() {
+func (q *deadlineQueue) expire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	for q.first != nil && !q.first.at.After(now) {
-		t := q.first
-		q.unlink(t)
+	q.set = false
+	for first := q.waiting.Front(); first != nil; first = q.waiting.Front() {
+		t := first.Value.(*deadlineContext)
+		if t.at.After(now) {
+			q.wakeAt(t.at)
+			return
+		}
+		q.waiting.Remove(first)
+		t.place = nil
 		go t.expire()
-	}
-	if q.set = q.first != nil; q.set {
-		q.wakeAt(q.first.at)
 	}
 }
 
-func (t *timed) expire() {
-	if t.end(context.DeadlineExceeded) && t.expired != nil {
+func (t *deadlineContext) expire() {
+	if t.end(context.DeadlineExceeded) {
 		t.expired()
 	}
 }

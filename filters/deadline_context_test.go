@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTimedAsContext has contexts of package context say what one of ours is to do.
-func TestTimedAsContext(t *testing.T) {
+// TestDeadlineContext has contexts of package context say what one of ours is to do.
+func TestDeadlineContext(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("gone")
 	// Here a cause is found that the parent has got after the end.
@@ -72,9 +72,9 @@ func TestTimedAsContext(t *testing.T) {
 				})
 				return told
 			}
-			var q timedQueue
+			var q deadlineQueue
 			have := told(func(parent context.Context) (context.Context, func()) {
-				ctx := &timed{Context: parent, at: time.Now().Add(time.Second)}
+				ctx := &deadlineContext{Context: parent, at: time.Now().Add(time.Second), expired: func() {}}
 				q.add(ctx)
 				return ctx, func() { q.remove(ctx); ctx.end(context.Canceled) }
 			})
@@ -88,20 +88,20 @@ func TestTimedAsContext(t *testing.T) {
 	}
 }
 
-// TestTimedQueue has requests of unequal times come and go.
-func TestTimedQueue(t *testing.T) {
+// TestDeadlineQueue has requests of unequal times come and go.
+func TestDeadlineQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var q timedQueue
+		var q deadlineQueue
 		start := time.Now()
-		made := make([]*timed, 200)
+		made := make([]*deadlineContext, 200)
 		ended := make([]time.Duration, len(made))
 		for i := range made {
 			given := time.Minute
 			if i%7 == 0 {
 				given = time.Duration(i) * time.Second / 10
 			}
-			ctx := &timed{Context: t.Context(), at: time.Now().Add(given), expired: func() { ended[i] = time.Since(start) }}
+			ctx := &deadlineContext{Context: t.Context(), at: time.Now().Add(given), expired: func() { ended[i] = time.Since(start) }}
 			made[i] = ctx
 			q.add(ctx)
 			time.Sleep(time.Second)
@@ -119,21 +119,21 @@ func TestTimedQueue(t *testing.T) {
 			}
 			q.remove(ctx)
 		}
-		if q.first != nil || q.last != nil || q.set {
+		if q.waiting.Len() > 0 || q.set {
 			t.Error("the queue is not empty")
 		}
 	})
 }
 
-// TestTimedQueueIsShort: a request of little time after one of much that is over.
-func TestTimedQueueIsShort(t *testing.T) {
+// TestDeadlineQueueIsShort: a request of little time after one of much that is over.
+func TestDeadlineQueueIsShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var q timedQueue
+		var q deadlineQueue
 		start := time.Now()
 		for _, given := range []time.Duration{time.Minute, time.Second, 2 * time.Second, time.Millisecond} {
 			var ended time.Duration
-			ctx := &timed{Context: t.Context(), at: time.Now().Add(given), expired: func() { ended = time.Since(start) }}
+			ctx := &deadlineContext{Context: t.Context(), at: time.Now().Add(given), expired: func() { ended = time.Since(start) }}
 			q.add(ctx)
 			if given == time.Minute {
 				q.remove(ctx)
@@ -150,13 +150,13 @@ func TestTimedQueueIsShort(t *testing.T) {
 	})
 }
 
-// BenchmarkTimed is a request that nobody asks whether it has ended.
-func BenchmarkTimed(b *testing.B) {
+// BenchmarkDeadlineContext is a request that nobody asks whether it has ended.
+func BenchmarkDeadlineContext(b *testing.B) {
 	b.Run("ours", func(b *testing.B) {
-		var q timedQueue
+		var q deadlineQueue
 		b.ReportAllocs()
 		for b.Loop() {
-			ctx := &timed{Context: b.Context(), at: time.Now().Add(time.Minute), expired: func() {}}
+			ctx := &deadlineContext{Context: b.Context(), at: time.Now().Add(time.Minute), expired: func() {}}
 			q.add(ctx)
 			q.remove(ctx)
 			ctx.end(context.Canceled)
