@@ -160,7 +160,7 @@ func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err err
 		return 0, err
 	}
 	defer s.release()
-	v, err := s.view(e, floor, t.creates())
+	v, err := s.iterator(e, floor, t.creates())
 	if err != nil {
 		return 0, err
 	}
@@ -172,7 +172,7 @@ func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err err
 		}
 	}
 	v.buf = r.buf
-	e.views.give(v)
+	e.iterators.give(v)
 	return v.at, nil
 }
 

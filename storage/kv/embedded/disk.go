@@ -103,8 +103,8 @@ type engine struct {
 	guard *guard
 	disk  *disk
 	// readOnly: nothing can be written, nor is.
-	readOnly bool
-	views    views
+	readOnly  bool
+	iterators iteratorPool
 }
 
 // options are Pebble's, for this format.
@@ -364,7 +364,7 @@ func (e *engine) apply(b *pebble.Batch) error {
 
 // close closes the database. Nobody may use it.
 func (e *engine) close() error {
-	e.views.close()
+	e.iterators.close()
 	if err := e.db.Close(); err != nil {
 		return e.explain("close the store", err)
 	}

@@ -36,7 +36,7 @@
 //   - commit: the above.
 //   - recent: what was written lately, so that a transaction is evaluated in
 //     memory, and against those before it that have not reached the disk.
-//   - view: iterators that transactions are evaluated with, one after the other.
+//   - iterators: a pool of those that transactions are evaluated with.
 //   - read: point and range reads at a revision. Reads see published revisions
 //     only, and a revision is published when it is durable.
 //   - ring, watch: a watch is a position in the shared ring of recent groups, or

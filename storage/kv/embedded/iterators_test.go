@@ -13,9 +13,9 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// TestViews evaluates transactions that hold and others that do not, each of a writer that
+// TestIteratorPool evaluates transactions that hold and others that do not, each of a writer that
 // knows what its keys are. Values are large, so that recent soon forgets them.
-func TestViews(t *testing.T) {
+func TestIteratorPool(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: "d", FS: vfs.NewMem()})
 	const keys, steps = 40, 300
@@ -56,30 +56,30 @@ func TestViews(t *testing.T) {
 	}
 	writers.Wait()
 	e := s.engine
-	await(t, "the end of idle views", func() bool {
-		e.views.mu.Lock()
-		defer e.views.mu.Unlock()
-		return len(e.views.idle) == 0
+	await(t, "the end of idle iterators", func() bool {
+		e.iterators.mu.Lock()
+		defer e.iterators.mu.Unlock()
+		return len(e.iterators.idle) == 0
 	})
 }
 
-// TestViewIsUsedAgain: soon, where it is new enough, and as it was made.
-func TestViewIsUsedAgain(t *testing.T) {
+// TestIteratorIsReused: soon, where it is new enough, and as it was made.
+func TestIteratorIsReused(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: "d", FS: vfs.NewMem()})
 	at := put(t, s, "k", "v")
-	taken := func(floor kv.Revision, creates bool) *view {
+	taken := func(floor kv.Revision, creates bool) *pooledIterator {
 		t.Helper()
-		v, err := s.view(s.engine, floor, creates)
+		v, err := s.iterator(s.engine, floor, creates)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return v
 	}
-	x := &s.engine.views
-	give := func(v *view, asked time.Duration) (kept bool) {
+	x := &s.engine.iterators
+	give := func(v *pooledIterator, asked time.Duration) (kept bool) {
 		x.mu.Lock()
-		x.busy = asked < viewGap
+		x.busy = asked < iteratorGap
 		x.mu.Unlock()
 		v.until = time.Now().Add(time.Hour)
 		x.give(v)
@@ -87,7 +87,7 @@ func TestViewIsUsedAgain(t *testing.T) {
 	}
 	v := taken(at, true)
 	if !give(v, 0) {
-		t.Fatal("a view is not kept")
+		t.Fatal("an iterator is not kept")
 	}
 	if other := taken(at, false); other == v {
 		t.Error("one that asks the last level's filters is used where that does not pay")
@@ -102,11 +102,11 @@ func TestViewIsUsedAgain(t *testing.T) {
 	if again := taken(at, true); again != v {
 		t.Error("it is not used again")
 	}
-	if give(v, viewGap) {
+	if give(v, iteratorGap) {
 		t.Error("one that was asked for after a while is kept")
 	}
 	if v = taken(at, true); !give(v, 0) {
-		t.Fatal("a view is not kept")
+		t.Fatal("an iterator is not kept")
 	}
 	// The store is closed with it.
 }
