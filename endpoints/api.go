@@ -160,6 +160,9 @@ func (c *call) handle() (func() error, error) {
 		}
 	}
 	if connecter, ok := c.resource.Storage.(rest.Connecter); ok {
+		if c.info.Unroutable || !c.info.NameInPath {
+			return nil, notFoundResource() // authorized as something else, see request.Info
+		}
 		return func() error { return c.connect(connecter) }, nil
 	}
 	if c.info.Tail != "" {
@@ -206,7 +209,7 @@ func (c *call) handler() func() error {
 			return func() error { return c.list(s) }
 		}
 	case "watch":
-		if s, ok := storage.(rest.Watcher); ok {
+		if s, ok := storage.(rest.Watcher); ok && c.r.Method == http.MethodGet {
 			return func() error { return c.watch(s) }
 		}
 	case "create":

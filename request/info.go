@@ -55,6 +55,12 @@ type Info struct {
 	// DeprecatedWatch means that the watch was requested by the path, not by the
 	// query.
 	DeprecatedWatch bool
+	// Unroutable reports that no resource can have this path, although it has the
+	// form of a resource path: a required segment is empty, or the path requests
+	// the deprecated watch of a subresource. Such a request is authorized like any
+	// other, but must be answered with 404: its attributes do not describe
+	// what a handler would do.
+	Unroutable bool
 	// FieldSelector and LabelSelector are those of a request for a collection, as
 	// sent, for authorization. As in kube-apiserver a deprecated watch has none,
 	// because it may be of one object, which they do not apply to.
@@ -123,6 +129,9 @@ func (i *Info) parseResource(rest []string) {
 	if len(rest) > 3 {
 		i.Tail = strings.Join(rest[3:], "/")
 	}
+	// The namespace may be empty: kube-apiserver serves /namespaces//pods like /pods.
+	i.Unroutable = i.Resource == "" || len(rest) > 1 && i.Name == "" || len(rest) > 2 && i.Subresource == "" ||
+		i.DeprecatedWatch && len(rest) > 2
 }
 
 // refineVerb distinguishes the verbs that share an HTTP method, and reads the

@@ -56,6 +56,18 @@ func TestParse(t *testing.T) {
 		{"GET /api/v1/namespaces//pods", resource(request.Info{Verb: "list", Version: "v1", Resource: "pods"})},
 		{"GET /api/v1/watch/namespaces/a/pods/p",
 			resource(request.Info{Verb: "watch", Version: "v1", Namespace: "a", Resource: "pods", Name: "p", NameInPath: true, DeprecatedWatch: true})},
+		{"GET /api/v1/namespaces//pods/p",
+			resource(request.Info{Verb: "get", Version: "v1", Resource: "pods", Name: "p", NameInPath: true})},
+		{"GET /api/v1/nodes//proxy/pods?fieldSelector=metadata.name%3Dn", resource(request.Info{Verb: "list", Version: "v1", Resource: "nodes", Name: "n",
+			NameInPath: true, Subresource: "proxy", Tail: "pods", FieldSelector: "metadata.name=n", Unroutable: true})},
+		{"GET /api/v1/nodes/n/proxy//a//b",
+			resource(request.Info{Verb: "get", Version: "v1", Resource: "nodes", Name: "n", NameInPath: true, Subresource: "proxy", Tail: "/a//b"})},
+		{"GET /api/v1/nodes/n//pods",
+			resource(request.Info{Verb: "get", Version: "v1", Resource: "nodes", Name: "n", NameInPath: true, Tail: "pods", Unroutable: true})},
+		{"GET /api/v1//pods", resource(request.Info{Verb: "get", Version: "v1", Name: "pods", NameInPath: true, Unroutable: true})},
+		{"POST /api/v1/watch/nodes/n/proxy/run",
+			resource(request.Info{Verb: "watch", Version: "v1", Resource: "nodes", Name: "n", NameInPath: true, Subresource: "proxy", Tail: "run",
+				DeprecatedWatch: true, Unroutable: true})},
 		{"OPTIONS /api/v1/pods", resource(request.Info{Verb: "", Version: "v1", Resource: "pods"})},
 	} {
 		t.Run(test.line, func(t *testing.T) {

@@ -51,6 +51,9 @@ func (h *Handler) find(r *http.Request, info *request.Info) (*rest.Resource, htt
 	if info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/") {
 		return nil, http.NotFoundHandler() // the core group is below /api alone
 	}
+	if info.Unroutable {
+		return nil, http.HandlerFunc(h.API.WriteNotFound)
+	}
 	gv := schema.GroupVersion{Group: info.Group, Version: info.Version}
 	resource := h.Catalog.Find(gv, info.Resource, info.Subresource)
 	if resource == nil && h.Peers != nil && h.Catalog.Find(gv, info.Resource, "") == nil {
