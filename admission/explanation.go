@@ -29,6 +29,16 @@ type Explanation struct {
 	decisions []Decision // of that plugin
 }
 
+// Public returns the part of the steps that the response to the request shows as well: the
+// plugins that were called, their warnings, and the reason for a denial.
+func (e *Explanation) Public() []Step {
+	public := make([]Step, len(e.Steps))
+	for i, s := range e.Steps {
+		public[i] = Step{Plugin: s.Plugin, Phase: s.Phase, Again: s.Again, Warnings: s.Warnings, Refusal: s.Refusal}
+	}
+	return public
+}
+
 func (e *Explanation) decided(d Decision) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

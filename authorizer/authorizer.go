@@ -10,6 +10,7 @@ package authorizer
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -75,10 +76,28 @@ type Authorizer interface {
 	Authorize(ctx context.Context, attributes *Attributes) (Decision, string, error)
 }
 
-// AttributesOf returns what a request asks leave for.
+// Group is the API group in which Mainstay's own functions are authorized. It has no
+// resources that are served.
+const Group = "mainstay.dev"
+
+// privatePrefix is the prefix of paths that expose or change the whole process. A
+// request below it is authorized as a resource request, because many roles that exist
+// for monitoring allow get of all non-resource paths.
+const privatePrefix = "/mainstay/v1/"
+
+// privateResources maps the first segment below privatePrefix to the resource and, if it
+// is not that of the method, the verb that a request needs.
+var privateResources = map[string]struct{ resource, verb string }{
+	"snapshot": {"snapshots", "download"},
+	"faults":   {resource: "faults"},
+	"clock":    {resource: "clocks"},
+}
+
+// AttributesOf returns the attributes that authorize a request.
 func AttributesOf(user *request.User, info *request.Info) Attributes {
 	a := Attributes{User: user, Verb: info.Verb, Path: info.Path}
 	if !info.IsResource {
+		a.setPrivate()
 		return a
 	}
 	a.ResourceRequest = true
@@ -99,4 +118,20 @@ func AttributesOf(user *request.User, info *request.Info) Attributes {
 		a.LabelSelectorParsingErr = err
 	}
 	return a
+}
+
+// setPrivate turns the attributes of a path below privatePrefix into those of its resource.
+func (a *Attributes) setPrivate() {
+	rest, private := strings.CutPrefix(a.Path, privatePrefix)
+	if !private {
+		return
+	}
+	segment, _, _ := strings.Cut(rest, "/")
+	a.ResourceRequest, a.APIGroup, a.APIVersion, a.Resource = true, Group, "v1", "unknown"
+	if p, known := privateResources[segment]; known {
+		a.Resource = p.resource
+		if p.verb != "" {
+			a.Verb = p.verb
+		}
+	}
 }

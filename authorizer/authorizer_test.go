@@ -25,6 +25,18 @@ func TestAttributesOf(t *testing.T) {
 			request.Info{IsResource: true, Verb: "get", Group: "apps", Version: "v1", Namespace: "a", Resource: "deployments", Subresource: "scale", Name: "x", Path: "/p"},
 			authorizer.Attributes{User: user, Verb: "get", ResourceRequest: true, APIGroup: "apps", APIVersion: "v1", Namespace: "a", Resource: "deployments", Subresource: "scale", Name: "x", Path: "/p"},
 		},
+		"a snapshot": {
+			request.Info{Verb: "get", Path: "/mainstay/v1/snapshot"},
+			authorizer.Attributes{User: user, Verb: "download", ResourceRequest: true, APIGroup: "mainstay.dev", APIVersion: "v1", Resource: "snapshots", Path: "/mainstay/v1/snapshot"},
+		},
+		"a fault": {
+			request.Info{Verb: "delete", Path: "/mainstay/v1/faults/3"},
+			authorizer.Attributes{User: user, Verb: "delete", ResourceRequest: true, APIGroup: "mainstay.dev", APIVersion: "v1", Resource: "faults", Path: "/mainstay/v1/faults/3"},
+		},
+		"an unknown private path": {
+			request.Info{Verb: "get", Path: "/mainstay/v1/"},
+			authorizer.Attributes{User: user, Verb: "get", ResourceRequest: true, APIGroup: "mainstay.dev", APIVersion: "v1", Resource: "unknown", Path: "/mainstay/v1/"},
+		},
 		"a path": {request.Info{Verb: "get", Path: "/metrics"}, authorizer.Attributes{User: user, Verb: "get", Path: "/metrics"}},
 	} {
 		if diff := cmp.Diff(test.want, authorizer.AttributesOf(user, &test.info)); diff != "" {

@@ -13,9 +13,14 @@ import (
 // explained sends a request as the administrator, and returns what admission did.
 func explained(t *testing.T, c *ControlPlane, method, path, body string) endpoints.AdmissionExplanation {
 	t.Helper()
+	return explainedTo(t, c, "admin", method, path, body)
+}
+
+func explainedTo(t *testing.T, c *ControlPlane, user, method, path, body string) endpoints.AdmissionExplanation {
+	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User", "admin")
+	r.Header.Set("User", user)
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, r)
 	var e endpoints.AdmissionExplanation
@@ -57,6 +62,14 @@ func TestExplainAdmission(t *testing.T) {
 
 	if deleted := explained(t, c, "DELETE", "/api/v1/namespaces/kube-system"+explain, ""); deleted.Code != 403 || deleted.Plugins[0].Plugin != "NamespaceLifecycle" {
 		t.Errorf("deleted: %+v", deleted)
+	}
+	// A user without the permission sees no more than a response without explain shows.
+	as(t, c, "admin", "POST", roles, roleBody("writer", `{"apiGroups":[""],"resources":["pods"],"verbs":["create"]}`), 201, "")
+	as(t, c, "admin", "POST", bindings, `{"metadata":{"name":"writer"},"roleRef":{"kind":"Role","name":"writer"},"subjects":[{"kind":"User","name":"jane"}]}`, 201, "")
+	for _, step := range explainedTo(t, c, "jane", "POST", pods+explain, pod).Plugins {
+		if step.Changes != nil || step.AuditAnnotations != nil || step.Decisions != nil || step.Took != 0 {
+			t.Errorf("an unprivileged user sees %+v", step)
+		}
 	}
 	as(t, c, "admin", "POST", pods+"?explain=admission", pod, 400, "explain=admission needs dryRun=All")
 	as(t, c, "admin", "POST", pods+"?explain=admission&dryRun=All&dryRun=x", pod, 400, "explain=admission needs dryRun=All")

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/admission"
+	"mainstay.dev/mainstay/authorizer"
 	"mainstay.dev/mainstay/request"
 )
 
@@ -59,6 +60,9 @@ func (c *call) explain() error {
 		c.api.WriteError(answer, asked.r, err)
 	}
 	e := AdmissionExplanation{Code: answer.code, Plugins: c.explanation.Steps}
+	if !c.mayExplain() {
+		e.Plugins = c.explanation.Public()
+	}
 	e.APIVersion, e.Kind = "mainstay.dev/v1", "AdmissionExplanation"
 	if answer.code < http.StatusBadRequest {
 		e.Object = answer.body.Bytes()
@@ -72,6 +76,19 @@ func (c *call) explain() error {
 	c.w.Header().Set("Content-Type", "application/json")
 	_, _ = c.w.Write(body) // a client that went away cannot be told
 	return nil
+}
+
+// mayExplain reports whether the user may see all that plugins did. That includes audit
+// annotations, and expressions and parameters that the user may not be able to read.
+func (c *call) mayExplain() bool {
+	if c.authorizer == nil {
+		return true
+	}
+	decision, _, _ := c.authorizer.Authorize(c.r.Context(), &authorizer.Attributes{ // an error does not allow
+		User: request.UserFrom(c.r.Context()), ResourceRequest: true,
+		Verb: "get", APIGroup: authorizer.Group, APIVersion: "v1", Resource: "admissionexplanations",
+	})
+	return decision == authorizer.DecisionAllow
 }
 
 // bufferedResponse keeps an answer.

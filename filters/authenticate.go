@@ -3,6 +3,7 @@ package filters
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,8 +19,9 @@ type AuthenticateConfig struct {
 	// Anonymous reports whether requests for a path pass without credentials, as
 	// system:anonymous.
 	Anonymous func(path string) bool
-	// CloseHTTP2 ends an HTTP/2 connection with the first request that cannot be
-	// authenticated: it is too cheap a way to make work.
+	// CloseHTTP2 closes an HTTP/2 connection after a request that is anonymous or that
+	// cannot be authenticated, so that clients without credentials cannot reset streams
+	// cheaply (UnauthenticatedHTTP2DOSMitigation).
 	CloseHTTP2 bool
 	Metrics    *authn.RequestMetrics
 	Logger     *slog.Logger
@@ -50,9 +52,17 @@ func Authenticate(config AuthenticateConfig) Filter {
 		}
 		// Later handlers, such as the proxy to an aggregated server, must not
 		// see the client's credentials.
-		r.Header.Del("Authorization")
+		authn.RemoveCredentials(r.Header)
+		if config.CloseHTTP2 && r.ProtoMajor == 2 && isAnonymous(found.User) {
+			w.Header().Set("Connection", "close")
+		}
 		request.SetAuthentication(r.Context(), found)
 		return true
 	}
 	return passing(authenticated)
+}
+
+// isAnonymous reports whether a user is unauthenticated, by name or by group.
+func isAnonymous(user *request.User) bool {
+	return user.Name == request.Anonymous || slices.Contains(user.Groups, request.GroupUnauthenticated)
 }

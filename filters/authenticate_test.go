@@ -32,11 +32,12 @@ func TestAuthenticate(t *testing.T) {
 		anonymous     bool
 		user          string // "" for 401
 		credential    request.Credential
+		closes        bool // the HTTP/2 connection
 	}{
-		{"a user", jane, true, "jane", request.CredentialToken},
-		{"nobody", nobody, true, request.Anonymous, request.CredentialNone},
-		{"nobody where that is not allowed", nobody, false, "", ""},
-		{"bad credentials", bad, true, "", ""},
+		{"a user", jane, true, "jane", request.CredentialToken, false},
+		{"nobody", nobody, true, request.Anonymous, request.CredentialNone, true},
+		{"nobody where that is not allowed", nobody, false, "", "", true},
+		{"bad credentials", bad, true, "", "", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -52,7 +53,18 @@ func TestAuthenticate(t *testing.T) {
 			})
 			r := httptest.NewRequest("GET", "/version", nil)
 			r.Header.Set("Authorization", "Bearer secret")
-			got := get(t, final, r, Authenticate(AuthenticateConfig{Authenticator: tt.authenticator, Anonymous: func(string) bool { return tt.anonymous }, Logger: quiet(), OnError: writeError}))
+			config := AuthenticateConfig{
+				Authenticator: tt.authenticator, Anonymous: func(string) bool { return tt.anonymous }, CloseHTTP2: true, Logger: quiet(), OnError: writeError,
+			}
+			second := r.Clone(r.Context())
+			second.Proto, second.ProtoMajor, second.ProtoMinor = "HTTP/2.0", 2, 0
+			if got := get(t, final, second, Authenticate(config)); (got.Header().Get("Connection") == "close") != tt.closes {
+				t.Errorf("HTTP/2 response with Connection: %q", got.Header().Get("Connection"))
+			}
+			got := get(t, final, r, Authenticate(config))
+			if got.Header().Get("Connection") != "" {
+				t.Errorf("HTTP/1.1 response with Connection: %q", got.Header().Get("Connection"))
+			}
 			if tt.user != "" {
 				if got.Code != 200 || got.Body.String() != tt.user {
 					t.Errorf("answered %d %s, want %s", got.Code, got.Body, tt.user)

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"net/http"
@@ -65,10 +66,15 @@ func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend)
 func (p *Proxy) pass(w http.ResponseWriter, in *http.Request, backend *Backend, check func(*http.Response) error) {
 	ctx := in.Context()
 	reverse := httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { forwarded(r); backend.Rewrite(r) },
-		Transport:      backend.Transport,
-		FlushInterval:  -1, // for watches
-		ModifyResponse: check,
+		Rewrite:       func(r *httputil.ProxyRequest) { forwarded(r); backend.Rewrite(r) },
+		Transport:     backend.Transport,
+		FlushInterval: -1, // for watches
+		ModifyResponse: func(response *http.Response) error {
+			if err := checkStatus(response); err != nil || check == nil {
+				return err
+			}
+			return check(response)
+		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			if err != errSwitched {
 				backend.Fail(err)
@@ -79,6 +85,14 @@ func (p *Proxy) pass(w http.ResponseWriter, in *http.Request, backend *Backend, 
 	}
 	defer recoverServerAbort(ctx)
 	reverse.ServeHTTP(w, in)
+}
+
+// checkStatus rejects status codes that http.ResponseWriter does not accept.
+func checkStatus(response *http.Response) error {
+	if response.StatusCode < 100 || response.StatusCode > 999 {
+		return fmt.Errorf("backend responded with invalid status code %03d", response.StatusCode)
+	}
+	return nil
 }
 
 func (p *Proxy) logger() *slog.Logger {

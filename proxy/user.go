@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/http"
-	"net/textproto"
 	"strings"
 
 	"mainstay.dev/mainstay/request"
@@ -17,12 +16,13 @@ const (
 	extraHeaderPrefix = "X-Remote-Extra-"
 )
 
-// SetUser sets the headers that say for whom a request is made. It removes credentials,
-// impersonation and X-Remote- headers that the client sent.
+// SetUser sets the headers that identify the user of a request. It removes credentials,
+// impersonation and X-Remote- headers that the client sent, in every spelling that a
+// backend may take for one of them (request.NormalizeHeader).
 func SetUser(h http.Header, user *request.User) {
 	for name := range h {
-		canonical := textproto.CanonicalMIMEHeaderKey(name)
-		if strings.HasPrefix(canonical, "X-Remote-") || strings.HasPrefix(canonical, "Impersonate-") || canonical == "Authorization" {
+		normalized := request.NormalizeHeader(name)
+		if strings.HasPrefix(normalized, "x-remote-") || strings.HasPrefix(normalized, "impersonate-") || normalized == "authorization" {
 			delete(h, name)
 		}
 	}

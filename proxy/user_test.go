@@ -14,6 +14,7 @@ func TestSetUser(t *testing.T) {
 	h := http.Header{
 		"X-Remote-User": {"root"}, "x-remote-group": {"gods"}, "X-Remote-Extra-Power": {"all"}, "X-Remote-Anything": {"x"},
 		"Authorization": {"Bearer secret"}, "Impersonate-User": {"root"}, "Accept": {"application/json"},
+		"X_Remote_User": {"root"}, "x-remote_Group": {"gods"}, "X.Remote.Extra.Power": {"all"}, "IMPERSONATE_USER": {"root"},
 	}
 	SetUser(h, &request.User{Name: "jane", UID: "u-1", Groups: []string{"a", "b"}, Extra: map[string][]string{"example.com/id%": {"1", "2"}}})
 	want := http.Header{

@@ -12,8 +12,9 @@ import (
 )
 
 // SnapshotPath is the path at which a running server serves a snapshot of its store
-// at one revision, in the format of its backend. Access to it is access to all
-// objects: by default only system:masters has it.
+// at one revision, in the format of its backend. A user needs the verb
+// download on snapshots.mainstay.dev, which only system:masters and cluster-admin have by
+// default, because a snapshot contains all objects.
 const SnapshotPath = "/mainstay/v1/snapshot"
 
 // snapshot handles SnapshotPath. A snapshot ends with a checksum, so that a

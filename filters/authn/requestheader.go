@@ -88,11 +88,6 @@ func (h *RequestHeaders) take(header http.Header) *request.User {
 			}
 		}
 	}
-	for _, names := range [][]string{h.UserHeaders, h.UIDHeaders, h.GroupHeaders} {
-		for _, name := range names {
-			delete(header, name)
-		}
-	}
 	for _, prefix := range h.ExtraPrefixes {
 		for name, values := range header {
 			if len(name) < len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
@@ -103,10 +98,30 @@ func (h *RequestHeaders) take(header http.Header) *request.User {
 			}
 			key := ExtraKey(name[len(prefix):])
 			user.Extra[key] = append(user.Extra[key], values...)
-			delete(header, name)
 		}
 	}
+	h.strip(header)
 	return user
+}
+
+// strip removes the headers of the configuration, in every spelling that a backend may
+// take for one of them.
+func (h *RequestHeaders) strip(header http.Header) {
+	for name := range header {
+		normalized := request.NormalizeHeader(name)
+		for _, names := range [][]string{h.UserHeaders, h.UIDHeaders, h.GroupHeaders} {
+			for _, configured := range names {
+				if normalized == request.NormalizeHeader(configured) {
+					delete(header, name)
+				}
+			}
+		}
+		for _, prefix := range h.ExtraPrefixes {
+			if strings.HasPrefix(normalized, request.NormalizeHeader(prefix)) {
+				delete(header, name)
+			}
+		}
+	}
 }
 
 func first(header http.Header, names []string) string {

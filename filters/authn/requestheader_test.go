@@ -18,6 +18,7 @@ func TestRequestHeaders(t *testing.T) {
 	jane := http.Header{
 		"X-Remote-User": {"jane"}, "X-Remote-Uid": {"u-1"}, "X-Remote-Group": {"devs", "", "ops"},
 		"X-Remote-Extra-Scopes": {"a", "b"}, "X-Remote-Extra-Example.com%2fid": {"7"}, "Other": {"kept"},
+		"X_Remote_User": {"root"}, "x_remote.extra_a": {"b"}, // spellings that a backend may take for a front-proxy header
 	}
 	tests := []struct {
 		name    string

@@ -28,7 +28,13 @@ type Tokens []TokenVerifier
 
 // Authenticate implements Authenticator.
 func (t Tokens) Authenticate(r *http.Request) (*request.Authentication, error) {
-	token := bearer(r)
+	token, err := bearer(r), error(nil)
+	if token == "" {
+		token, err = webSocketToken(r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("WebSocket bearer token: %w: %w", err, ErrUnauthorized)
+	}
 	if token == "" {
 		return nil, nil
 	}

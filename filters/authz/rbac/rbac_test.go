@@ -33,6 +33,7 @@ func TestAuthorize(t *testing.T) {
 		{Verbs: []string{"*"}, APIGroups: []string{"apps"}, Resources: []string{"*"}},
 		{Verbs: []string{"update"}, APIGroups: []string{"*"}, Resources: []string{"*/scale"}},
 		{Verbs: []string{"update"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"s"}},
+		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a\x00b"}},
 	})
 	x.setBinding(roleKey{name: "r"}, rbacv1.RoleRef{Kind: "ClusterRole", Name: "reader"}, []rbacv1.Subject{{Kind: "Group", Name: "readers"}, {Kind: "User", Name: "jane"}})
 	x.setBinding(roleKey{"a", "e"}, rbacv1.RoleRef{Kind: "Role", Name: "editor"}, []rbacv1.Subject{{Kind: "ServiceAccount", Name: "bot"}, {Kind: "ServiceAccount", Namespace: "b", Name: "bot"}})
@@ -70,6 +71,10 @@ func TestAuthorize(t *testing.T) {
 		{resource(bot, "update", "", "a", "secrets:s"), `RBAC: allowed by RoleBinding "e/a" of Role "editor" to ServiceAccount "bot/a"`, true},
 		{resource(bot, "update", "", "a", "secrets:t"), "", false},
 		{resource(bot, "update", "", "a", "secrets"), "", false},
+		{resource(bot, "get", "", "a", "secrets:s"), "", false}, // a name with a NUL matches nothing
+		{resource(bot, "get", "", "a", "secrets:a"), "", false},
+		{resource(bot, "get", "", "a", "secrets:a\x00b"), "", false},
+		{resource(bot, "get", "", "a", "secrets"), "", false},
 		{resource(user("joe"), "get", "", "a", "pods"), `RBAC: role.rbac.authorization.k8s.io "missing" not found`, false},
 		{resource(user("joe"), "get", "", "b", "pods"), "", false},
 		{resource(nil, "get", "", "a", "pods"), "", false},

@@ -13,7 +13,8 @@ import (
 // all rules share their memory: thousands of roles say `[""]` and `["get", "list"]`.
 type words struct{ handle unique.Handle[string] }
 
-// wordsOf leaves out what holds a NUL: no request asks for it.
+// wordsOf returns the words of a list, without those that contain a NUL: no request
+// has such an attribute.
 func wordsOf(list []string) words {
 	var b strings.Builder
 	for _, word := range list {
@@ -73,10 +74,14 @@ type rule struct {
 }
 
 func ruleOf(policy *rbacv1.PolicyRule) rule {
-	return rule{
+	r := rule{
 		wordsOf(policy.Verbs), wordsOf(policy.APIGroups), wordsOf(policy.Resources),
 		wordsOf(policy.ResourceNames), wordsOf(policy.NonResourceURLs),
 	}
+	if len(policy.ResourceNames) > 0 && r.names.empty() {
+		r.verbs = wordsOf(nil) // no names would mean all names; this rule allows nothing
+	}
+	return r
 }
 
 // policy is the inverse of ruleOf.
