@@ -85,14 +85,6 @@ const Group = "mainstay.dev"
 // for monitoring allow get of all non-resource paths.
 const privatePrefix = "/mainstay/v1/"
 
-// privateResources maps the first segment below privatePrefix to the resource and, if it
-// is not that of the method, the verb that a request needs.
-var privateResources = map[string]struct{ resource, verb string }{
-	"snapshot": {"snapshots", "download"},
-	"faults":   {resource: "faults"},
-	"clock":    {resource: "clocks"},
-}
-
 // AttributesOf returns the attributes that authorize a request.
 func AttributesOf(user *request.User, info *request.Info) Attributes {
 	a := Attributes{User: user, Verb: info.Verb, Path: info.Path}
@@ -126,12 +118,15 @@ func (a *Attributes) setPrivate() {
 	if !private {
 		return
 	}
-	segment, _, _ := strings.Cut(rest, "/")
-	a.ResourceRequest, a.APIGroup, a.APIVersion, a.Resource = true, Group, "v1", "unknown"
-	if p, known := privateResources[segment]; known {
-		a.Resource = p.resource
-		if p.verb != "" {
-			a.Verb = p.verb
-		}
+	a.ResourceRequest, a.APIGroup, a.APIVersion = true, Group, "v1"
+	switch segment, _, _ := strings.Cut(rest, "/"); segment {
+	case "snapshot":
+		a.Resource, a.Verb = "snapshots", "download" // a verb that roles for reading do not contain
+	case "faults":
+		a.Resource = "faults"
+	case "clock":
+		a.Resource = "clocks"
+	default:
+		a.Resource = "unknown"
 	}
 }

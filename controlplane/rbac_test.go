@@ -105,7 +105,12 @@ func TestEscalation(t *testing.T) {
 	as(t, c, "esc", "POST", roles+"?dryRun=All", roleBody("more", secrets), 403, "not currently held")
 	as(t, c, "esc", "PATCH", roles+"/ok", `{"metadata":{"labels":{"a":"b"}}}`, 200, "")
 	as(t, c, "admin", "PUT", roles+"/ok", roleBody("ok", secrets), 200, "")
-	as(t, c, "esc", "PATCH", roles+"/ok", `{"metadata":{"labels":{"a":"c"}}}`, 200, "") // grants nothing new
+	as(t, c, "esc", "PATCH", roles+"/ok", `{"metadata":{"labels":{"a":"c"}}}`, 403, "not currently held")
+	as(t, c, "esc", "PATCH", roles+"/ok", `{"metadata":{"finalizers":["a.example.com/b"]}}`, 200, "") // as the garbage collector does
+	as(t, c, "esc", "PATCH", roles+"/ok", `{"metadata":{"finalizers":null}}`, 200, "")
+	as(t, c, "admin", "POST", bindings, bindingBody("given", "Role", "ok", "pal"), 201, "")
+	as(t, c, "esc", "PATCH", bindings+"/given", `{"metadata":{"labels":{"a":"c"}}}`, 403, "not currently held")
+	as(t, c, "esc", "PATCH", bindings+"/given", `{"metadata":{"finalizers":["a.example.com/b"]}}`, 200, "")
 	as(t, c, "esc", "POST", bindings, bindingBody("pal", "Role", "ok", "pal"), 403, "not currently held")
 	as(t, c, "esc", "POST", bindings, bindingBody("pal", "ClusterRole", "cluster-admin", "pal"), 403, `{APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}`)
 	as(t, c, "esc", "POST", bindings, bindingBody("pal", "Role", "missing", "pal"), 404, `roles.rbac.authorization.k8s.io \"missing\" not found`)
@@ -117,6 +122,24 @@ func TestEscalation(t *testing.T) {
 	as(t, c, "esc", "POST", bindings, bindingBody("edit", "ClusterRole", "edit", "pal"), 201, "")
 	as(t, c, "esc", "POST", bindings, bindingBody("admin", "ClusterRole", "admin", "pal"), 403, "not currently held")
 	as(t, c, "esc", "POST", roles, roleBody("more", secrets), 201, "")
+}
+
+// TestEscalationByLabel: a user cannot have a role aggregated whose permissions the user
+// does not have, in any of the four kinds.
+func TestEscalationByLabel(t *testing.T) {
+	t.Parallel()
+	c := newRBACPlane(t)
+	const group = "/apis/rbac.authorization.k8s.io/v1/"
+	as(t, c, "admin", "POST", group+"clusterroles", `{"metadata":{"name":"editor"},"rules":[
+		{"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles","clusterrolebindings"],"verbs":["get","list","update","patch"]}]}`, 201, "")
+	as(t, c, "admin", "POST", group+"clusterrolebindings",
+		`{"metadata":{"name":"esc"},"roleRef":{"kind":"ClusterRole","name":"editor"},"subjects":[{"kind":"User","name":"esc"}]}`, 201, "")
+	label := `{"metadata":{"labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}}}`
+	as(t, c, "esc", "PATCH", group+"clusterroles/cluster-admin", label, 403, "not currently held")
+	as(t, c, "esc", "PATCH", group+"clusterroles/admin", label, 403, "must have cluster-admin privileges to use the aggregationRule")
+	as(t, c, "esc", "PATCH", group+"clusterrolebindings/cluster-admin", label, 403, "not currently held")
+	as(t, c, "esc", "PATCH", group+"clusterroles/editor", label, 200, "")
+	as(t, c, "admin", "PATCH", group+"clusterroles/cluster-admin", label, 200, "")
 }
 
 // TestRulesReview: what a user may do is listed.

@@ -7,20 +7,24 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"mainstay.dev/mainstay/apis/builtin"
-	"mainstay.dev/mainstay/apis/builtin/validation"
 	"mainstay.dev/mainstay/authorizer"
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/request"
 )
 
-// Nobody grants what they do not have: who writes a role must have all that it
-// allows, or the verb "escalate" on it; who writes a binding must have all that its
-// role allows, or the verb "bind" on that role.
+// A user cannot grant permissions that the user does not have. To write a role, a user needs
+// all of its permissions, or the verb "escalate" on it. To write a binding, a user needs
+// all permissions of its role, or the verb "bind" on that role.
+//
+// As in kube-apiserver, this holds for every change but those that the garbage collector
+// makes. Unchanged rules are checked too, because a label decides which roles aggregate them.
 
 func authorizeRole(op *builtin.Operation, role, old *rbacv1.Role) error {
-	if old != nil && !validation.Changed(role.Rules, old.Rules) {
+	if old != nil && onlyCollection(role, old) {
 		return nil
 	}
 	g := grant{op: op, namespace: role.Namespace, resource: "roles", name: role.Name}
@@ -28,16 +32,13 @@ func authorizeRole(op *builtin.Operation, role, old *rbacv1.Role) error {
 }
 
 func authorizeClusterRole(op *builtin.Operation, role, old *rbacv1.ClusterRole) error {
-	aggregates := role.AggregationRule != nil
-	if old != nil {
-		if !validation.Changed(role.Rules, old.Rules) && !validation.Changed(role.AggregationRule, old.AggregationRule) {
-			return nil
-		}
-		aggregates = aggregates || old.AggregationRule != nil
+	if old != nil && onlyCollection(role, old) {
+		return nil
 	}
+	aggregates := role.AggregationRule != nil || old != nil && old.AggregationRule != nil
 	g := grant{op: op, resource: "clusterroles", name: role.Name}
 	return g.authorize("escalate", "clusterroles", role.Name, func() ([]rbacv1.PolicyRule, error) {
-		// An aggregation rule gathers whatever others write.
+		// An aggregation rule collects the permissions of roles that others write.
 		if aggregates && len(g.missing(everything())) > 0 {
 			return nil, g.forbidden("must have cluster-admin privileges to use the aggregationRule")
 		}
@@ -46,7 +47,7 @@ func authorizeClusterRole(op *builtin.Operation, role, old *rbacv1.ClusterRole) 
 }
 
 func authorizeRoleBinding(op *builtin.Operation, binding, old *rbacv1.RoleBinding) error {
-	if old != nil && binding.RoleRef == old.RoleRef && !validation.Changed(binding.Subjects, old.Subjects) {
+	if old != nil && onlyCollection(binding, old) {
 		return nil
 	}
 	g := grant{op: op, namespace: binding.Namespace, resource: "rolebindings", name: binding.Name}
@@ -54,11 +55,23 @@ func authorizeRoleBinding(op *builtin.Operation, binding, old *rbacv1.RoleBindin
 }
 
 func authorizeClusterRoleBinding(op *builtin.Operation, binding, old *rbacv1.ClusterRoleBinding) error {
-	if old != nil && binding.RoleRef == old.RoleRef && !validation.Changed(binding.Subjects, old.Subjects) {
+	if old != nil && onlyCollection(binding, old) {
 		return nil
 	}
 	g := grant{op: op, resource: "clusterrolebindings", name: binding.Name}
 	return g.authorizeBinding(binding.RoleRef)
+}
+
+// onlyCollection reports whether an update changes nothing but finalizers, owner
+// references, managed fields and the resource version: the garbage collector must be able
+// to delete a role without its permissions.
+func onlyCollection(obj, old codec.Object) bool {
+	same := obj.DeepCopyObject().(codec.Object)
+	same.SetOwnerReferences(old.GetOwnerReferences())
+	same.SetFinalizers(old.GetFinalizers())
+	same.SetManagedFields(old.GetManagedFields())
+	same.SetResourceVersion(old.GetResourceVersion())
+	return equality.Semantic.DeepEqual(same, old)
 }
 
 // grant is a write of an object that gives rights.

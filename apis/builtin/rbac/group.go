@@ -2,7 +2,7 @@
 // their writers from granting what they do not have. Who decides by roles and
 // bindings is filters/authz/rbac.
 //
-// Imports: apis/builtin, apis/builtin/validation, authorizer, request.
+// Imports: apis/builtin, apis/builtin/validation, authorizer, codec, request.
 package rbac
 
 import (
