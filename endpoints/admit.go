@@ -62,7 +62,20 @@ func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, o
 		before.checkFields(ctx, admitted)
 	}
 	dedupOwnerReferences(ctx, admitted, ownersRepeatedByAdmission)
-	return admitted, nil
+	return admitted, o.checkPlace(admitted, old == nil)
+}
+
+// checkPlace rejects an object that mutating admission has moved: to another namespace, or,
+// if the path contains the name of a new object, to another name. A changed name of an
+// existing object fails validation.
+func (o *operation) checkPlace(admitted codec.Object, isNew bool) error {
+	if err := o.place(admitted); err != nil {
+		return err
+	}
+	if isNew && o.info.NameInPath && o.resource.Subresource == "" {
+		return o.checkName(admitted)
+	}
+	return nil
 }
 
 // withChangers names in the answer about an object that is not valid who else has

@@ -359,3 +359,62 @@ func (a *api) latest() int64 {
 	_, _ = fmt.Sscan(list.ResourceVersion, &n)
 	return n
 }
+
+// TestAdmissionCannotMove: an object stays at the place that was authorized and that other
+// admission plugins looked at.
+func TestAdmissionCannotMove(t *testing.T) {
+	t.Parallel()
+	elsewhere := func(obj codec.Object) { obj.SetNamespace("kube-system") }
+	renamed := func(obj codec.Object) { obj.SetName("other") }
+	const wrongPlace = "the namespace of the provided object does not match the namespace sent on the request"
+	for _, kind := range []struct{ collection, head string }{{inA + "configmaps", coreHead}, {inGroup + "widgets", widgetHead}} {
+		for name, test := range map[string]struct {
+			change  func(codec.Object)
+			lines   []string // of writes to an object that exists, then of one that does not
+			code    int
+			message string
+		}{
+			"another namespace": {elsewhere, writes(kind.collection, kind.head), 400, wrongPlace},
+			"another name":      {renamed, writes(kind.collection, kind.head)[1:], 422, "metadata.name: Invalid value"},
+		} {
+			t.Run(kind.collection+" "+name, func(t *testing.T) {
+				t.Parallel()
+				move := false
+				a := newAPI(t, endpoints.Config{Admission: admission.Chain{mutating(func(_ context.Context, at *admission.Attributes) error {
+					if obj, ok := at.Object.(codec.Object); ok && move {
+						test.change(obj)
+					}
+					return nil
+				})}})
+				refused := func(line string, code int, message string) {
+					t.Helper()
+					parts := strings.Split(line, "|")
+					if got := a.do(parts[0], parts[1], "Content-Type", parts[2]); got.Code != code || !strings.Contains(got.Body.String(), message) {
+						t.Errorf("%s: %d %s; want %d %s", line, got.Code, got.Body, code, message)
+					}
+				}
+				move = true
+				code, message := test.code, test.message
+				if name == "another name" {
+					code, message = 400, "does not match the name on the URL (a)"
+				}
+				refused(test.lines[len(test.lines)-1], code, message) // an apply that creates
+				if name == "another namespace" {
+					refused(test.lines[0], code, message)
+				}
+				move = false
+				a.write(writes(kind.collection, kind.head)[0])
+				before := a.must("GET "+strings.Replace(kind.collection, "/namespaces/a", "", 1), "").Body.String()
+				move = true
+				for _, line := range test.lines {
+					if !strings.HasPrefix(line, "POST") {
+						refused(line, test.code, test.message)
+					}
+				}
+				if after := a.must("GET "+strings.Replace(kind.collection, "/namespaces/a", "", 1), "").Body.String(); after != before {
+					t.Errorf("stored objects have changed from\n%s to\n%s", before, after)
+				}
+			})
+		}
+	}
+}
