@@ -124,6 +124,9 @@ func fieldsOf(obj codec.Object) storedFields {
 	return storedFields{entries: obj.GetManagedFields()}
 }
 
+// len returns the number of entries.
+func (f storedFields) len() int { return len(f.entries) + len(f.document) }
+
 // is reports whether two are the same memory. A plugin that writes other managed
 // fields puts other entries there; it does not write into them.
 func (f storedFields) is(g storedFields) bool {

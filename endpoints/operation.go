@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/authorizer"
@@ -133,6 +134,9 @@ func (o *operation) recordCreation(obj codec.Object, manager string) (codec.Obje
 	if err != nil || m == nil {
 		return obj, err
 	}
+	if err := o.checkManagers(obj); err != nil {
+		return nil, err
+	}
 	return m.Update(o.newHub(), obj, manager), nil
 }
 
@@ -142,7 +146,25 @@ func (o *operation) recordUpdate(live, obj codec.Object, manager string) (codec.
 	if err != nil || m == nil {
 		return obj, err
 	}
+	if err := o.checkManagers(obj); err != nil {
+		return nil, err
+	}
 	return m.Update(live, obj, manager), nil
+}
+
+// maxManagers is the maximum number of managedFields entries that a client may send. The
+// time to merge them grows with the square of their number.
+const maxManagers = 1000
+
+// checkManagers rejects an object with too many managedFields entries.
+func (o *operation) checkManagers(obj codec.Object) error {
+	n := fieldsOf(obj).len()
+	if n <= maxManagers {
+		return nil
+	}
+	return apierrors.NewInvalid(o.resource.Version.GVK.GroupKind(), obj.GetName(), field.ErrorList{
+		field.TooMany(field.NewPath("metadata", "managedFields"), n, maxManagers),
+	})
 }
 
 // keepName refuses a patch that changes what the path says.

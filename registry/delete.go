@@ -157,19 +157,11 @@ func (s *Strategy) finalizersAfter(obj codec.Object, options metav1.DeleteOption
 	case metav1.DeletePropagationForeground:
 		kept = append(kept, metav1.FinalizerDeleteDependents)
 	}
-	if len(kept) == len(finalizers) && want != metav1.DeletePropagationBackground && hasAll(finalizers, kept) {
+	// The last of kept is the only one that may be new.
+	if len(kept) > 0 && len(kept) == len(finalizers) && want != metav1.DeletePropagationBackground && slices.Contains(finalizers, kept[len(kept)-1]) {
 		return finalizers // same set: keep the order it has
 	}
 	return kept
-}
-
-func hasAll(set, members []string) bool {
-	for _, m := range members {
-		if !slices.Contains(set, m) {
-			return false
-		}
-	}
-	return true
 }
 
 func (s *Strategy) propagation(finalizers []string, options metav1.DeleteOptions) metav1.DeletionPropagation {

@@ -35,11 +35,15 @@ var standardFinalizers = [...]string{"kubernetes", metav1.FinalizerOrphanDepende
 // are left out; old is nil for a new object.
 func unqualifiedFinalizers(obj, old codec.Object) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
+		var before map[string]bool // the finalizers of old, once they are needed
 		for i, finalizer := range obj.GetFinalizers() {
 			if strings.Contains(finalizer, "/") || slices.Contains(standardFinalizers[:], finalizer) {
 				continue
 			}
-			if old != nil && slices.Contains(old.GetFinalizers(), finalizer) {
+			if old != nil && before == nil {
+				before = setOf(old.GetFinalizers())
+			}
+			if before[finalizer] {
 				continue
 			}
 			if !yield(i, finalizer) {
@@ -47,6 +51,14 @@ func unqualifiedFinalizers(obj, old codec.Object) iter.Seq2[int, string] {
 			}
 		}
 	}
+}
+
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, member := range list {
+		set[member] = true
+	}
+	return set
 }
 
 func (s *Strategy) validateFinalizers(obj, old codec.Object) field.ErrorList {

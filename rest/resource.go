@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -63,6 +64,12 @@ type Resource struct {
 	// RemovedRelease is the release of Kubernetes that no longer serves a deprecated
 	// resource, such as 1.35; empty where none is known.
 	RemovedRelease string
+
+	// FieldManager caches the field manager of the resource, a *apply.Manager that package
+	// endpoints/apply creates on first use. It refers to the resource, so that it
+	// must not be kept anywhere else: resources of definitions that are gone
+	// would never be collected.
+	FieldManager atomic.Value
 }
 
 // FullName is the name with its subresource, as in "pods/status".

@@ -344,6 +344,11 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
+// copyOf returns a resource of which tests change a part.
+func copyOf(r *rest.Resource) *rest.Resource {
+	return &rest.Resource{GroupVersion: r.GroupVersion, Name: r.Name, Namespaced: r.Namespaced, Kind: r.Kind, Version: r.Version, Storage: r.Storage}
+}
+
 // TestExempt: configurations and reviews are nobody's business.
 func TestExempt(t *testing.T) {
 	t.Parallel()
@@ -354,11 +359,11 @@ func TestExempt(t *testing.T) {
 	r := configMaps()
 	p := validating(s.spec("/hook", all))
 	for kind, want := range map[string]bool{"ValidatingWebhookConfiguration": false, "MutatingAdmissionPolicyBinding": false, "Other": true} {
-		own := *r
+		own := copyOf(r)
 		version := *r.Version
 		version.GVK.Group, version.GVK.Kind, version.GVK.Version = "admissionregistration.k8s.io", kind, "v1"
 		own.GroupVersion, own.Version, own.Kind = version.GVK.GroupVersion(), &version, nil
-		if err := p.Validate(t.Context(), creation(&own)); (err != nil) != want {
+		if err := p.Validate(t.Context(), creation(own)); (err != nil) != want {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -369,23 +374,23 @@ func TestExempt(t *testing.T) {
 	if first := p.source.index.Load().All(); len(first) != 2 || first[0].spec.Name != "static" {
 		t.Errorf("in order: %+v", first)
 	}
-	own := *r
+	own := copyOf(r)
 	own.GroupVersion.Group, own.Kind = "admissionregistration.k8s.io", nil
 	own.Version = &codec.Version{GVK: own.GroupVersion.WithKind("MutatingWebhookConfiguration")}
-	if err := p.Validate(t.Context(), creation(&own)); err == nil || !strings.Contains(err.Error(), `"static" denied`) {
+	if err := p.Validate(t.Context(), creation(own)); err == nil || !strings.Contains(err.Error(), `"static" denied`) {
 		t.Errorf("by a file: %v", err)
 	}
 	p.SetStatic(nil)
-	if err := p.Validate(t.Context(), creation(&own)); err != nil {
+	if err := p.Validate(t.Context(), creation(own)); err != nil {
 		t.Errorf("without the file: %v", err)
 	}
-	review := *r
+	review := copyOf(r)
 	review.GroupVersion.Group, review.Name = "authentication.k8s.io", "tokenreviews"
-	if err := p.Validate(t.Context(), creation(&review)); err != nil {
+	if err := p.Validate(t.Context(), creation(review)); err != nil {
 		t.Error(err)
 	}
 	p.config.Reviews = true
-	if err := p.Validate(t.Context(), creation(&review)); err == nil {
+	if err := p.Validate(t.Context(), creation(review)); err == nil {
 		t.Error("the review was not shown")
 	}
 }

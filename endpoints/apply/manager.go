@@ -9,9 +9,6 @@ package apply
 import (
 	"fmt"
 	"log/slog"
-	goruntime "runtime"
-	"sync"
-	"weak"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/simulation"
 )
 
-// Managers are the field managers of resources, each made on first use. It is
-// safe for concurrent use.
+// Managers creates the field managers of resources, each on first use. It is safe for
+// concurrent use. A resource must be used with one Managers only.
 type Managers struct {
 	// Logger receives, at debug level, writes that could not be accounted
 	// for; nil discards that. It is not to be changed after the first use.
@@ -36,35 +33,28 @@ type Managers struct {
 
 	converter managedfields.TypeConverter
 	cache     *ownership.Cache
-	// made holds a *Manager by the weak.Pointer to its resource: those of
-	// custom resources come and go.
-	made *sync.Map
 }
 
 // NewManagers returns the managers of the kinds that the converter knows; nil
 // knows none, and no fields are managed.
 func NewManagers(converter managedfields.TypeConverter) Managers {
-	return Managers{converter: converter, cache: &ownership.Cache{}, made: new(sync.Map)}
+	return Managers{converter: converter, cache: &ownership.Cache{}}
 }
 
-// For returns the manager of a resource, nil where its fields are not managed.
+// For returns the manager of a resource; nil if its fields are not managed.
 func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 	if m.converter == nil || resource.Kind == nil {
 		return nil, nil
 	}
-	key := weak.Make(resource)
-	if made, ok := m.made.Load(key); ok {
-		return made.(*Manager), nil
+	if made, ok := resource.FieldManager.Load().(*Manager); ok {
+		return made, nil
 	}
 	made, err := m.newManager(resource)
 	if err != nil {
 		return nil, err
 	}
-	kept, loaded := m.made.LoadOrStore(key, made)
-	if !loaded {
-		goruntime.AddCleanup(resource, func(key weak.Pointer[rest.Resource]) { m.made.Delete(key) }, key)
-	}
-	return kept.(*Manager), nil
+	resource.FieldManager.CompareAndSwap(nil, made) // another request may have been first
+	return resource.FieldManager.Load().(*Manager), nil
 }
 
 // Manager manages the fields of one resource in one version.
