@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,9 +38,9 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.Vali
 }
 
 func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.ValidateObject, options metav1.CreateOptions) (*codec.Record, error) {
-	// In kube-apiserver it is storage that refuses a version, which a dry run does
+	// kube-apiserver rejects the version in its storage layer, which a dry run does
 	// not reach.
-	if obj.GetResourceVersion() != "" && !isDryRun(options.DryRun) {
+	if namesRevision(obj.GetResourceVersion()) && !isDryRun(options.DryRun) {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
 	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
@@ -71,6 +72,15 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 		return nil, s.apiError(err, name.Name, "create")
 	}
 	return record, nil
+}
+
+// namesRevision reports whether a client's resourceVersion identifies a revision of
+// an object. As in kube-apiserver, text that is not an unsigned decimal number and
+// numbers equal to zero do not. Programs that create such objects exist: kubeadm's
+// CoreDNS service has resourceVersion "0".
+func namesRevision(resourceVersion string) bool {
+	revision, err := strconv.ParseUint(resourceVersion, 10, 64)
+	return err == nil && revision != 0
 }
 
 // existsError returns the 409 for a name that exists. It mentions that the object

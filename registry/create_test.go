@@ -68,12 +68,14 @@ func TestCreateRefuses(t *testing.T) {
 		code    int32
 		message string
 	}{
-		"resourceVersion": {func(p *corev1.Pod) { p.ResourceVersion = "1" }, 400, "resourceVersion should not be set on objects to be created"},
-		"no name":         {func(p *corev1.Pod) { p.Name = "" }, 422, `Pod "" is invalid: metadata.name: Required value: name or generateName is required`},
-		"bad name":        {func(p *corev1.Pod) { p.Name = "P" }, 422, `Pod "P" is invalid: metadata.name: Invalid value: "P": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
-		"long name":       {func(p *corev1.Pod) { p.Name = long }, 422, `Pod "` + long + `" is invalid: metadata.name: Invalid value: "` + long + `": must be no more than 253 characters`},
-		"no namespace":    {func(p *corev1.Pod) { p.Namespace = "" }, 422, `Pod "p" is invalid: metadata.namespace: Required value`},
-		"bad label":       {func(p *corev1.Pod) { p.Labels = map[string]string{"a b": "c"} }, 422, `Pod "p" is invalid: metadata.labels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
+		"resourceVersion":               {func(p *corev1.Pod) { p.ResourceVersion = "1" }, 400, "resourceVersion should not be set on objects to be created"},
+		"resourceVersion with zeros":    {func(p *corev1.Pod) { p.ResourceVersion = "01" }, 400, "resourceVersion should not be set on objects to be created"},
+		"resourceVersion of the future": {func(p *corev1.Pod) { p.ResourceVersion = "18446744073709551615" }, 400, "resourceVersion should not be set on objects to be created"},
+		"no name":                       {func(p *corev1.Pod) { p.Name = "" }, 422, `Pod "" is invalid: metadata.name: Required value: name or generateName is required`},
+		"bad name":                      {func(p *corev1.Pod) { p.Name = "P" }, 422, `Pod "P" is invalid: metadata.name: Invalid value: "P": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
+		"long name":                     {func(p *corev1.Pod) { p.Name = long }, 422, `Pod "` + long + `" is invalid: metadata.name: Invalid value: "` + long + `": must be no more than 253 characters`},
+		"no namespace":                  {func(p *corev1.Pod) { p.Namespace = "" }, 422, `Pod "p" is invalid: metadata.namespace: Required value`},
+		"bad label":                     {func(p *corev1.Pod) { p.Labels = map[string]string{"a b": "c"} }, 422, `Pod "p" is invalid: metadata.labels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
 		"owner without uid": {func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n"}}
 		}, 422, `Pod "p" is invalid: metadata.ownerReferences[0].uid: Required value: must not be empty`},
@@ -88,6 +90,22 @@ func TestCreateRefuses(t *testing.T) {
 			wantStatus(t, err, test.code, test.message)
 			if n, err := e.Storage.Count(e.ctx); err != nil || n != 0 {
 				t.Errorf("%d objects, %v; want none", n, err)
+			}
+		})
+	}
+}
+
+// TestCreateIgnoresVersion tests the values of resourceVersion that kube-apiserver
+// accepts in a new object, because they do not identify a revision.
+func TestCreateIgnoresVersion(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"0", "00", "abc", "-1", "+1", " 1", "1.0", "18446744073709551616"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, nil, nil)
+			got := e.create(pod("p", func(p *corev1.Pod) { p.ResourceVersion = version }))
+			if got.ResourceVersion == version || revision(t, got) <= 0 {
+				t.Errorf("resourceVersion %q; want one assigned by the server", got.ResourceVersion)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -117,12 +118,13 @@ func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin be
 	return obj, write, nil
 }
 
-// checkFresh enforces optimistic concurrency: an object with a resourceVersion must
-// have the current one's. It sets the resourceVersion of one without.
+// checkFresh enforces optimistic concurrency: if obj has a resourceVersion, it must be
+// the one of old, otherwise checkFresh sets it. A number equal to zero counts as no
+// resourceVersion, because no object has it.
 func (s *Store) checkFresh(strategy *Strategy, obj, old codec.Object) error {
 	version := obj.GetResourceVersion()
-	if version == "0" {
-		version = "" // no object has it
+	if revision, err := strconv.ParseUint(version, 10, 64); err == nil && revision == 0 {
+		version = ""
 	}
 	switch {
 	case version == "" && strategy.RequireResourceVersion:

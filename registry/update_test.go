@@ -67,6 +67,8 @@ func TestOptimisticConcurrency(t *testing.T) {
 		"newest, required":         {version: "NEW", require: true},
 		"none":                     {},
 		"zero":                     {version: "0"},
+		"zeros":                    {version: "00"},
+		"no number":                {version: "abc", code: 409, message: conflict},
 		"none, required":           {require: true, code: 422, message: required},
 		"zero, required":           {version: "0", require: true, code: 422, message: required},
 		"older":                    {version: "OLD", code: 409, message: conflict},
