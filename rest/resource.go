@@ -3,7 +3,6 @@ package rest
 import (
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -12,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/codec"
 )
 
-// Resource is one resource or subresource as served in one API version. It is
-// immutable once it is in the catalogue.
+// Resource is one resource or subresource as served in one API version. Except for
+// FieldManager, it is immutable once it is in the catalog.
 type Resource struct {
 	// GroupVersion is where it is served, Name the plural, Subresource the path
 	// segment after an object's name, empty for the resource itself.
@@ -65,11 +64,11 @@ type Resource struct {
 	// resource, such as 1.35; empty where none is known.
 	RemovedRelease string
 
-	// FieldManager caches the field manager of the resource, a *apply.Manager that package
-	// endpoints/apply creates on first use. It refers to the resource, so that it
-	// must not be kept anywhere else: resources of definitions that are gone
-	// would never be collected.
-	FieldManager atomic.Value
+	// FieldManager caches the field manager of the resource, an *apply.Manager that package
+	// endpoints/apply creates on first use and guards by a lock of its own. It refers to
+	// the resource, so a cache elsewhere would keep the resources of deleted
+	// definitions in memory.
+	FieldManager any
 }
 
 // FullName is the name with its subresource, as in "pods/status".

@@ -9,6 +9,7 @@ package apply
 import (
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,12 +34,13 @@ type Managers struct {
 
 	converter managedfields.TypeConverter
 	cache     *ownership.Cache
+	mu        *sync.RWMutex // guards rest.Resource.FieldManager
 }
 
 // NewManagers returns the managers of the kinds that the converter knows; nil
 // knows none, and no fields are managed.
 func NewManagers(converter managedfields.TypeConverter) Managers {
-	return Managers{converter: converter, cache: &ownership.Cache{}}
+	return Managers{converter: converter, cache: &ownership.Cache{}, mu: new(sync.RWMutex)}
 }
 
 // For returns the manager of a resource; nil if its fields are not managed.
@@ -46,15 +48,23 @@ func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 	if m.converter == nil || resource.Kind == nil {
 		return nil, nil
 	}
-	if made, ok := resource.FieldManager.Load().(*Manager); ok {
+	m.mu.RLock()
+	made, found := resource.FieldManager.(*Manager)
+	m.mu.RUnlock()
+	if found {
 		return made, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if made, found := resource.FieldManager.(*Manager); found {
+		return made, nil // another request was first
 	}
 	made, err := m.newManager(resource)
 	if err != nil {
 		return nil, err
 	}
-	resource.FieldManager.CompareAndSwap(nil, made) // another request may have been first
-	return resource.FieldManager.Load().(*Manager), nil
+	resource.FieldManager = made
+	return made, nil
 }
 
 // Manager manages the fields of one resource in one version.
