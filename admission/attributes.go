@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -157,25 +156,16 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// ChangedBy records who has changed the object on a user's behalf: a webhook, a
-// policy. Where the object turns out to be invalid, the answer says so.
+// ChangedBy records the name of a webhook or policy that changed the object. If the object
+// turns out to be invalid, a warning of the response lists these names.
 func (a *Attributes) ChangedBy(whom string) {
 	if !slices.Contains(a.changers, whom) {
 		a.changers = append(a.changers, whom)
 	}
 }
 
-// Changers returns all who have changed the object, in order.
+// Changers returns the names that ChangedBy recorded, in order.
 func (a *Attributes) Changers() []string { return a.changers }
-
-// ChangeCause is the cause in the answer to a request for an object that did not
-// become what its user sent.
-func ChangeCause(whom string) metav1.StatusCause {
-	return metav1.StatusCause{Type: CauseTypeChanged, Field: "admission", Message: whom + " has changed the object before"}
-}
-
-// CauseTypeChanged is the type of a ChangeCause.
-const CauseTypeChanged metav1.CauseType = "ChangedByAdmission"
 
 // keyProblems returns what is wrong with a key. Keys of plugins are plain, and looked at
 // for each request: the regular expressions are for the others.

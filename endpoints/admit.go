@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -78,22 +77,13 @@ func (o *operation) checkPlace(admitted codec.Object, isNew bool) error {
 	return nil
 }
 
-// withChangers names in the answer about an object that is not valid who else has
-// had a hand in it.
-func (o *operation) withChangers(err error) error {
-	var invalid *apierrors.StatusError
-	if len(o.changers) == 0 || !apierrors.IsInvalid(err) || !errors.As(err, &invalid) {
-		return err
+// warnOfChanges adds a warning to the rejection of an invalid object that names the webhooks
+// and policies that changed the object. The Status itself stays as kube-apiserver's:
+// clients match on its message and print its causes.
+func (o *operation) warnOfChanges(ctx context.Context, err error) {
+	if len(o.changers) > 0 && apierrors.IsInvalid(err) {
+		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.changers, ", "))
 	}
-	status := invalid.ErrStatus.DeepCopy()
-	if status.Details == nil {
-		status.Details = &metav1.StatusDetails{}
-	}
-	for _, changer := range o.changers {
-		status.Details.Causes = append(status.Details.Causes, admission.ChangeCause(changer))
-	}
-	status.Message += " (changed in admission by " + strings.Join(o.changers, ", ") + ")"
-	return &apierrors.StatusError{ErrStatus: *status}
 }
 
 // withoutRepeatedOwners drops owners that are named twice by a patched object. As

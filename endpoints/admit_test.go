@@ -418,3 +418,22 @@ func TestAdmissionCannotMove(t *testing.T) {
 		}
 	}
 }
+
+// TestInvalidAfterAdmission: the Status of an object that is invalid after admission is the
+// same as without admission. A warning names who changed the object.
+func TestInvalidAfterAdmission(t *testing.T) {
+	t.Parallel()
+	const invalid = `{` + coreHead + `"metadata":{"name":"a","labels":{"a b":"c"}}}`
+	want := newAPI(t, endpoints.Config{}).do("POST "+inA+"configmaps", invalid, "Content-Type", jsonType)
+	a := newAPI(t, endpoints.Config{Admission: admission.Chain{mutating(func(_ context.Context, a *admission.Attributes) error {
+		a.ChangedBy("webhook x")
+		return nil
+	})}})
+	got := a.do("POST "+inA+"configmaps", invalid, "Content-Type", jsonType)
+	if got.Code != 422 || got.Body.String() != want.Body.String() {
+		t.Errorf("%d %s; want %s", got.Code, got.Body, want.Body)
+	}
+	if diff := cmp.Diff([]string{"the invalid object was changed in admission by webhook x"}, got.warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}

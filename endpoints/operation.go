@@ -50,7 +50,8 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 	telemetry.Step(ctx, "admitted")
 	record, err := s.Create(ctx, obj, o.api.config.Admission.Validation(asked), *options)
 	if err != nil {
-		return nil, o.withChangers(err)
+		o.warnOfChanges(ctx, err)
+		return nil, err
 	}
 	telemetry.Step(ctx, "stored")
 	return record, nil
@@ -61,7 +62,8 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 func (o *operation) update(ctx context.Context, s rest.Updater, change rest.UpdateFunc, rules rest.UpdateOptions) (record *codec.Record, created bool, err error) {
 	record, created, err = s.Update(ctx, o.name(), change, rules)
 	if err != nil {
-		return nil, false, o.withChangers(err)
+		o.warnOfChanges(ctx, err)
+		return nil, false, err
 	}
 	telemetry.Step(ctx, "stored")
 	return record, created, nil

@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
@@ -84,11 +85,11 @@ func (q *reviewCall) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
 	return patched, nil
 }
 
-// named is the answer to a request whose object a webhook has made into none. The
-// message is kube-apiserver's; the causes say whose patch it was.
+// named returns the error for a patch after which the object cannot be decoded. The
+// message is kube-apiserver's; a cause names the webhook.
 func named(q *reviewCall, err error) error {
 	failed := apierrors.NewInternalError(err)
-	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, admission.ChangeCause(q.whose(true)))
+	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, metav1.StatusCause{Field: "admission", Message: "patched by " + q.whose(true)})
 	return failed
 }
 

@@ -200,7 +200,9 @@ func TestMutatingWebhooks(t *testing.T) {
 	err := w.client.Create(t.Context(), configMap("a"))
 	named(t, err, http.StatusInternalServerError, "json: cannot unmarshal string")
 	err = w.client.Create(t.Context(), configMap("renamed"))
-	named(t, err, http.StatusUnprocessableEntity, `(changed in admission by webhook "mutate.example.com" of MutatingWebhookConfiguration "hooks")`)
+	if !apierrors.IsInvalid(err) || strings.Contains(err.Error(), "webhook") {
+		t.Errorf("%v; want a 422 without the webhook's name, which is in a warning", err)
+	}
 }
 
 // named fails the test unless an error has a code and a text, and names the webhook.
