@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/builtin"
@@ -70,6 +72,7 @@ func (i *instance) rowEnv() *builtin.Env {
 		AuthenticateToken: i.authenticateToken,
 		Tokens:            i.issuer(),
 		Rules:             i.reviewRules,
+		Own:               func(gv schema.GroupVersion) bool { return slices.Contains(groupVersions(i.served), gv) },
 	}
 	env.Kubelets = kubelet.New(kubelet.Config{
 		AddressTypes: i.options.KubeletPreferredAddressTypes, Port: i.options.KubeletPort, Timeout: i.options.KubeletTimeout,

@@ -245,7 +245,7 @@ func (s *Source) update(record *codec.Record, watched bool) error {
 	if old != nil && old.revision >= record.Revision() {
 		return nil
 	}
-	if service.Spec.Service == nil {
+	if service.Spec.Service == nil || s.own[gv] { // a built-in group version is never proxied
 		s.updateLocalLocked(now, gv, service)
 		return nil
 	}

@@ -94,6 +94,9 @@ type Env struct {
 	// be asked who may read such objects. It is required with Authorizer.
 	ResourceOf func(schema.GroupVersionKind) string
 
+	// Own reports whether a built-in group version is served; nil: none is.
+	Own func(schema.GroupVersion) bool
+
 	// Types finds the types of what policies are about; nil: their expressions are not
 	// checked with types.
 	Types TypeResolver

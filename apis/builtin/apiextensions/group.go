@@ -36,13 +36,21 @@ func V1() builtin.Group {
 			PrepareUpdate: func(_ *builtin.Operation, crd, old *apiextensionsv1.CustomResourceDefinition) {
 				definition.PrepareUpdate(crd, old)
 			},
-			Expensive: true, Validate: validate, ValidateStatus: validateStatus,
+			Expensive: true, Permit: permit, Validate: validate, ValidateStatus: validateStatus,
 			Warnings: func(_ *builtin.Operation, crd, _ *apiextensionsv1.CustomResourceDefinition) []string {
 				return definition.Warnings(crd)
 			},
 			Columns: columns(), Held: definition.Held, OnMark: definition.OnMark,
 		}),
 	}}
+}
+
+// permit rejects a new definition whose objects would be stored among those of a built-in
+// resource: its author could write them without their rules.
+func permit(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
+	if old == nil && op.Env.Keeps(crd.Spec.Group+"/"+crd.Spec.Names.Plural) {
+		f.Child("metadata").Child("name").Forbidden("the server stores objects of a built-in resource under this name")
+	}
 }
 
 func validate(f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {

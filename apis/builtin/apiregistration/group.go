@@ -18,7 +18,7 @@ func V1() builtin.Group {
 			StoragePath: "apiregistration.k8s.io/apiservices",
 			Status:      true, StatusKeeps: []string{"metadata"}, RequireResourceVersion: true,
 			ValidateName: anyName, Validate: validateAPIService, ValidateStatus: validateStatus,
-			Default: defaultAPIService, Prepare: prepare, Columns: columns(),
+			Permit: permitAPIService, Default: defaultAPIService, Prepare: prepare, Columns: columns(),
 		}),
 	}}
 }

@@ -5,9 +5,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"mainstay.dev/mainstay/apis/builtin"
 	"mainstay.dev/mainstay/apis/builtin/validation"
 )
 
@@ -16,6 +18,15 @@ const (
 	maxGroupPriority   = 20000
 	maxVersionPriority = 1000
 )
+
+// permitAPIService rejects a registration that gives a built-in group version to another
+// server, which could then read and answer requests for it.
+func permitAPIService(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
+	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
+	if service.Spec.Service != nil && op.Env.Own != nil && op.Env.Own(gv) {
+		f.Child("spec").Child("service").Forbidden("this server serves the group version itself")
+	}
+}
 
 func validateAPIService(f validation.Field, service, _ *apiregistrationv1.APIService) {
 	validateName(f, service)
