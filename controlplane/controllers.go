@@ -73,16 +73,19 @@ const policyStatus = "validatingadmissionpolicy-status-controller"
 func (o Options) checkControllers() error {
 	var errs []error
 	for _, name := range o.Controllers {
-		if name != "*" && !slices.Contains(Controllers(), strings.TrimPrefix(name, "-")) {
+		if name != "*" && name != noControllers && !slices.Contains(Controllers(), strings.TrimPrefix(name, "-")) {
 			errs = append(errs, fmt.Errorf("--controllers: there is no controller %q in this server, only %s", name, strings.Join(Controllers(), ", ")))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// runs reports whether a controller is to run.
+// noControllers in Options.Controllers disables all controllers that are not named.
+const noControllers = "-*"
+
+// runs reports whether a controller is enabled.
 func (o Options) runs(name string) bool {
-	all := len(o.Controllers) == 0 || slices.Contains(o.Controllers, "*")
+	all := len(o.Controllers) == 0 || slices.Contains(o.Controllers, "*") && !slices.Contains(o.Controllers, noControllers)
 	return slices.Contains(o.Controllers, name) || all && name != OptionalController && !slices.Contains(o.Controllers, "-"+name)
 }
 

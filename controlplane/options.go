@@ -56,8 +56,9 @@ type Options struct {
 	// nothing is said.
 	DenyPrivileged bool
 
-	// Controllers are those that run in the server, as kube-controller-manager's flag
-	// has it: NAME, -NAME, or * for all; none: all.
+	// Controllers selects the controllers that run in the server, with the syntax of
+	// kube-controller-manager's flag: NAME, -NAME, * for all, and in addition -* for
+	// none but those that are named. Empty: all.
 	Controllers []string
 	// KeepUnknownOwners keeps what names owners that never were, which tests make up. What
 	// had an owner is collected when that goes.

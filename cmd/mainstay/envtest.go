@@ -11,15 +11,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mainstay.dev/mainstay/controllers/rootca"
-	"mainstay.dev/mainstay/controllers/serviceaccounts"
+	"mainstay.dev/mainstay/controlplane"
 )
 
 // Names by which this program is kube-apiserver, or stands where etcd would.
@@ -28,20 +26,27 @@ const (
 	etcdName          = "etcd"
 )
 
-// assetsMark is a file of a folder that envtest-assets has made, and may fill again.
+// assetsMark is a file in each folder that envtest-assets has made, and may fill again. It
+// contains the value of --controllers for the folder's kube-apiserver.
 const assetsMark = ".mainstay-envtest-assets"
 
 func newEnvtestAssets() *cobra.Command {
-	return &cobra.Command{
+	var controllers []string
+	command := &cobra.Command{
 		Use:   "envtest-assets DIR",
 		Short: "Make a folder that tests with envtest can use instead of kube-apiserver and etcd",
-		Long: `Make a folder for KUBEBUILDER_ASSETS, by which tests written with envtest, the
-package of controller-runtime, or with one of its relatives, run against Mainstay.
+		Long: `Make a folder for KUBEBUILDER_ASSETS. Tests written with envtest, the package of
+controller-runtime, or with a similar package, then run against Mainstay.
 
-Its kube-apiserver and etcd are this program. That etcd stores nothing; the
+The folder's kube-apiserver and etcd are this program. The etcd stores nothing; the
 kube-apiserver keeps objects in memory, or in an etcd if --etcd-servers names a real
-one. kubectl is the one in PATH, if there is one.`,
+one. kubectl is the one in PATH, if there is one.
+
+As with the real kube-apiserver, no controller of kube-controller-manager runs: objects
+whose owner is deleted stay, and deleted namespaces keep terminating. --controllers
+selects controllers that run nevertheless.`,
 		Example: `  mainstay envtest-assets bin/envtest
+  mainstay envtest-assets --controllers=namespace-controller,garbage-collector-controller bin/envtest
   KUBEBUILDER_ASSETS=$PWD/bin/envtest go test ./...`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -50,9 +55,12 @@ one. kubectl is the one in PATH, if there is one.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := (controlplane.Options{Controllers: controllers}).WithDefaults().Check(); err != nil {
+				return &usageError{err}
+			}
 			dir, err := filepath.Abs(args[0])
 			if err == nil {
-				err = makeAssets(dir)
+				err = makeAssets(dir, controllers)
 			}
 			if err != nil {
 				return fmt.Errorf("make the folder for envtest: %w", err)
@@ -61,10 +69,13 @@ one. kubectl is the one in PATH, if there is one.`,
 			return nil
 		},
 	}
+	command.Flags().StringSliceVar(&controllers, "controllers", nil, "controllers that the folder's kube-apiserver runs, comma-separated, as --controllers of mainstay serve (default none)")
+	return command
 }
 
-// makeAssets fills the folder. It replaces only what it made itself.
-func makeAssets(dir string) error {
+// makeAssets fills the folder, and records the controllers in it. It replaces only files
+// of a folder that it has made.
+func makeAssets(dir string, controllers []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -86,7 +97,7 @@ func makeAssets(dir string) error {
 			return fmt.Errorf("there is another %s in %s; choose another folder", name, dir)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, assetsMark), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, assetsMark), []byte(strings.Join(controllers, ",")), 0o644); err != nil {
 		return err
 	}
 	for name, source := range sources {
@@ -99,6 +110,16 @@ func makeAssets(dir string) error {
 		}
 	}
 	return nil
+}
+
+// programDir returns the folder that the running program was started from, or "" if the
+// operating system does not report it.
+func programDir() string {
+	program, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(program)
 }
 
 func withExe(name string) string {
@@ -149,7 +170,7 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 	})
 	command := &cobra.Command{
 		Use:    kubeAPIServerName,
-		Short:  "Serve the Kubernetes API for a test, with kube-apiserver's command line",
+		Short:  "Serve the Kubernetes API with kube-apiserver's command line",
 		Hidden: true,
 		Args:   noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -161,7 +182,7 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 				return &usageError{err}
 			}
 			ctx, stop := untilSignal(signals)
-			err := flags.forTests(ctx, certDir, c.ErrOrStderr())
+			err := flags.likeKubeAPIServer(ctx, certDir, programDir(), c.ErrOrStderr())
 			stop()
 			if err != nil {
 				return err
@@ -174,48 +195,57 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 	return command
 }
 
-// forTests translates a command line for kube-apiserver: nothing is kept on disk, the
-// certificate is that of --cert-dir, a placeholder is no etcd, and controllers do not do
-// what tests for kube-apiserver alone do not expect.
-func (f *serveFlags) forTests(ctx context.Context, certDir string, log io.Writer) error {
+// likeKubeAPIServer changes the defaults of serve to those that programs expect of
+// kube-apiserver: no files are written unless --data-dir is given, --cert-dir may hold the
+// serving certificate, and of the controllers of kube-controller-manager only those run
+// that --controllers or the folder of envtest-assets selects. If --etcd-servers is the
+// placeholder, objects are kept in memory.
+func (f *serveFlags) likeKubeAPIServer(ctx context.Context, certDir, assets string, log io.Writer) error {
 	c := &f.config
 	c.InMemory = !f.all.Changed("data-dir")
-	c.NamespaceGrace = namespaceGrace
-	c.KeepUnknownOwners = true // tests for kube-apiserver alone make owners up
 	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
 	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
 		c.TLS.CertFile, c.TLS.KeyFile = cert, key
 		fmt.Fprintf(log, "mainstay: --cert-dir=%s: the serving certificate is its apiserver.crt\n", certDir)
 	}
-	if slices.Contains(c.DisableAdmissionPlugins, serviceAccountPlugin) && !f.all.Changed("controllers") {
-		c.Controllers = append([]string{"*"}, withoutAccounts()...)
-		fmt.Fprintf(log, "mainstay: --disable-admission-plugins=%s: --controllers is %s, so that new namespaces are empty\n", serviceAccountPlugin, strings.Join(c.Controllers, ","))
+	if !f.all.Changed("controllers") {
+		controllers, err := assetControllers(assets)
+		if err != nil {
+			return err
+		}
+		c.Controllers = controllers
 	}
-	if len(c.EtcdServers) == 0 {
-		return nil
-	}
-	placeholder, err := isPlaceholder(ctx, c.EtcdServers[0])
-	if err != nil {
-		return err
-	}
-	if placeholder {
+	if len(c.EtcdServers) > 0 {
+		placeholder, err := isPlaceholder(ctx, c.EtcdServers[0])
+		if err != nil {
+			return err
+		}
+		if !placeholder {
+			return nil
+		}
 		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: objects are kept by this server, and end with it\n", strings.Join(c.EtcdServers, ","))
 		c.EtcdServers = nil
 	}
+	// Tests name owners that do not exist, and finalize namespaces themselves.
+	c.KeepUnknownOwners, c.NamespaceGrace = true, namespaceGrace
 	return nil
 }
 
-// namespaceGrace is how long a namespace that is deleted is left to the test: those written
-// for kube-apiserver alone, which empties none, let it go themselves.
+// namespaceGrace is the time that the namespace controller, if it is selected, leaves for
+// a test to finalize a deleted namespace itself.
 const namespaceGrace = 500 * time.Millisecond
 
-// serviceAccountPlugin is the admission plugin that envtest and its relatives disable, for
-// kube-apiserver alone makes no account that it would give pods.
-const serviceAccountPlugin = "ServiceAccount"
-
-// withoutAccounts excludes the controllers that put objects into every new namespace.
-func withoutAccounts() []string {
-	return []string{"-" + serviceaccounts.Name, "-" + rootca.Name}
+// assetControllers returns the controllers that envtest-assets has recorded in a folder.
+// Without any, and for a folder that it has not made, none is selected.
+func assetControllers(dir string) ([]string, error) {
+	recorded, err := os.ReadFile(filepath.Join(dir, assetsMark))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(recorded) == 0:
+		return []string{"-*"}, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the controllers of the folder for envtest: %w", err)
+	}
+	return strings.Split(string(recorded), ","), nil
 }
 
 // How long an etcd that does not listen yet is waited for, and how often it is tried.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +44,7 @@ func TestAssetsReplaceNothing(t *testing.T) {
 	if err := os.WriteFile(file, []byte("real"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeAssets(dir); err == nil || !strings.Contains(err.Error(), "there is another etcd in "+dir) {
+	if err := makeAssets(dir, nil); err == nil || !strings.Contains(err.Error(), "there is another etcd in "+dir) {
 		t.Errorf("over another etcd: %v", err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "real" {
@@ -95,30 +96,48 @@ func TestKnownCommandLines(t *testing.T) {
 	}
 }
 
-// TestWithoutAccounts: who disables the admission plugin finds new namespaces empty, unless
-// the controllers are named.
-func TestWithoutAccounts(t *testing.T) {
+// TestControllersOfAssets tests which controllers the folder's kube-apiserver runs: none,
+// as the real one, unless the folder or the command line selects some.
+func TestControllersOfAssets(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string]string{
-		"": "",
-		"--disable-admission-plugins=ServiceAccount":                 "*,-serviceaccount-controller,-root-ca-certificate-publisher-controller",
-		"--disable-admission-plugins=ServiceAccount --controllers=*": "*",
+	for name, test := range map[string]struct {
+		recorded []string
+		line     string
+		want     string
+	}{
+		"none":                 {nil, "", "-*"},
+		"as envtest runs it":   {nil, "--disable-admission-plugins=ServiceAccount", "-*"},
+		"in the folder":        {[]string{"namespace-controller", "garbage-collector-controller"}, "", "namespace-controller,garbage-collector-controller"},
+		"as a flag":            {nil, "--controllers=*,-namespace-controller", "*,-namespace-controller"},
+		"a flag of the folder": {[]string{"*"}, "--controllers=-*", "-*"},
 	} {
-		flags := newServeFlags()
-		all := pflag.NewFlagSet("", pflag.ContinueOnError)
-		flags.addTo(all)
-		if err := all.Parse(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-		var log strings.Builder
-		if err := flags.forTests(t.Context(), "", &log); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(flags.config.Controllers, ","); got != want {
-			t.Errorf("%q: the controllers are %q, want %q", line, got, want)
-		}
-		if said := strings.Contains(log.String(), "--controllers is "); said != strings.HasPrefix(want, "*,") {
-			t.Errorf("%q: the log says %q", line, log.String())
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := makeAssets(dir, test.recorded); err != nil {
+				t.Fatal(err)
+			}
+			flags := newServeFlags()
+			all := pflag.NewFlagSet("", pflag.ContinueOnError)
+			flags.addTo(all)
+			if err := all.Parse(strings.Fields(test.line)); err != nil {
+				t.Fatal(err)
+			}
+			if err := flags.likeKubeAPIServer(t.Context(), "", dir, io.Discard); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(flags.config.Controllers, ","); got != test.want {
+				t.Errorf("--controllers is %q; want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestControllersOutsideAssets tests a kube-apiserver that is not in a folder of
+// envtest-assets, as in the container image.
+func TestControllersOutsideAssets(t *testing.T) {
+	t.Parallel()
+	if got, err := assetControllers(t.TempDir()); err != nil || !slices.Equal(got, []string{"-*"}) {
+		t.Errorf("the controllers are %q, %v; want none", got, err)
 	}
 }

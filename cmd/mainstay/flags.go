@@ -198,7 +198,7 @@ func (f *serveFlags) auth(flags *pflag.FlagSet) {
 
 func (f *serveFlags) admission(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all but "+controlplane.OptionalController+" (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
+	flags.StringSliceVar(&c.Controllers, "controllers", nil, "controllers that run in the server, comma-separated: NAME, -NAME for one that does not, * for all but "+controlplane.OptionalController+", -* for none but those named (default *); while a kube-controller-manager runs, those alone that are named; there are "+strings.Join(controlplane.Controllers(), ", "))
 	for _, s := range c.Signing.Signers() {
 		of, instead := "all signers of Kubernetes' own (default: the server's own authority)", ""
 		if s.Signer != "" {

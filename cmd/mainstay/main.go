@@ -4,8 +4,7 @@
 // itself.
 //
 // Imports: admission, admission/webhooks, apitest/manifests, apitest/throwaway,
-// audit, authorizer, controllers/rootca, controllers/serviceaccounts,
-// controlplane, egress/kubeconfig, endpoints, feature, filters/authz/rbac,
+// audit, authorizer, controlplane, egress/kubeconfig, endpoints, feature, filters/authz/rbac,
 // filters/faults, kubelet, memory, pki, processor, request, server, simulation, storage,
 // storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,
 // storage/migrate, storage/rewrap, telemetry.

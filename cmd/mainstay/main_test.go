@@ -78,6 +78,7 @@ func TestCommandLine(t *testing.T) {
 		{"an admission configuration that is not there", inDir("--admission-control-config-file=nope"), 2, nil, []string{"--admission-control-config-file: read the admission configuration: open nope"}},
 		{"admission plugins that are none", inDir("--enable-admission-plugins=Nope", "--disable-admission-plugins=Nope2"), 2, nil, []string{`--enable-admission-plugins: there is no admission plugin "Nope"`, `--disable-admission-plugins: there is no admission plugin "Nope2"`}},
 		{"an admission plugin on and off", inDir("--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority"), 2, nil, []string{"both name Priority"}},
+		{"a controller for envtest that there is not", []string{"envtest-assets", "--controllers=nope", t.TempDir()}, 2, nil, []string{`--controllers: there is no controller "nope" in this server`}},
 		{"a controller that there is not", inDir("--controllers=*,-nope"), 2, nil, []string{`--controllers: there is no controller "-nope" in this server`}},
 		{"a mode without its file", inDir("--authorization-mode=Node,Webhook"), 2, nil, []string{"--authorization-mode=Webhook needs --authorization-webhook-config-file"}},
 		{"a mode that there is not", inDir("--authorization-mode=Nope"), 2, nil, []string{`--authorization-mode: "Nope" is not a valid mode; there are ABAC, AlwaysAllow, AlwaysDeny, Node, RBAC, Webhook`}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// assets makes the folder.
-func assets(t testing.TB) string {
+// assets makes the folder, with flags of envtest-assets.
+func assets(t testing.TB, flags ...string) string {
 	t.Helper()
 	binary, err := testserver.Binary()
 	if err != nil {
@@ -37,7 +38,7 @@ func assets(t testing.TB) string {
 	}
 	dir := filepath.Join(t.TempDir(), "assets")
 	for range 2 { // the second time what is there is its own
-		if out, err := exec.Command(binary, "envtest-assets", dir).CombinedOutput(); err != nil {
+		if out, err := exec.Command(binary, append([]string{"envtest-assets", dir}, flags...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
@@ -95,7 +96,7 @@ func TestEnvironment(t *testing.T) {
 	})
 	t.Run("users", func(t *testing.T) { testUsers(t, env, admin) })
 	t.Run("webhooks", func(t *testing.T) { testWebhooks(t, env, admin) })
-	t.Run("namespaces", func(t *testing.T) { testNamespaces(t, admin) })
+	t.Run("controllers", func(t *testing.T) { testNoControllers(t, admin) })
 	t.Run("kubectl", func(t *testing.T) { testKubectl(t, env) })
 }
 
@@ -109,8 +110,15 @@ func testUsers(t *testing.T, env *envtest.Environment, admin client.Client) {
 	if err := hers.List(t.Context(), &corev1.PodList{}); !apierrors.IsForbidden(err) {
 		t.Errorf("before the binding: %v", err)
 	}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "viewers"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}},
+	}
+	if err := admin.Create(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "viewers"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		ObjectMeta: metav1.ObjectMeta{Name: "viewers"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "viewers"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "viewers"}},
 	}
 	if err := admin.Create(t.Context(), binding); err != nil {
@@ -162,24 +170,76 @@ func testWebhooks(t *testing.T, env *envtest.Environment, admin client.Client) {
 	}
 }
 
-// testNamespaces: unlike with kube-apiserver alone, a namespace that is deleted goes.
-func testNamespaces(t *testing.T, admin client.Client) {
+// doomed creates a namespace with two config maps, of which one owns the other, and deletes
+// the owner. It returns the namespace and the dependent.
+func doomed(t *testing.T, admin client.Client) (*corev1.Namespace, *corev1.ConfigMap) {
+	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
-	if err := admin.Create(t.Context(), namespace); err != nil {
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner", Namespace: "doomed"}}
+	for _, object := range []client.Object{namespace, owner} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dependent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "dependent", Namespace: "doomed",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}},
+	}}
+	if err := admin.Create(t.Context(), dependent); err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "doomed"}}); err != nil {
+	if err := admin.Delete(t.Context(), owner); err != nil {
 		t.Fatal(err)
 	}
+	return namespace, dependent
+}
+
+// testNoControllers tests what kube-apiserver alone does not do: it fills no namespace, and
+// an object whose owner is deleted and a namespace that is deleted stay.
+func testNoControllers(t *testing.T, admin client.Client) {
+	namespace, dependent := doomed(t, admin)
 	if err := admin.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
+	// Controllers act within milliseconds, or at the namespace controller's grace of half a second.
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(dependent), dependent); err != nil {
+			t.Fatalf("the dependent: %v", err)
+		}
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace); err != nil {
+			t.Fatalf("the namespace: %v", err)
+		}
+	}
+	if namespace.Status.Phase != corev1.NamespaceTerminating {
+		t.Errorf("the namespace is %s", namespace.Status.Phase)
+	}
+	account := &corev1.ServiceAccount{}
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "doomed", Name: "default"}, account); !apierrors.IsNotFound(err) {
+		t.Errorf("the default account: %v; want none", err)
+	}
+}
+
+// TestControllers tests a folder that selects the garbage collector and the namespace
+// controller.
+func TestControllers(t *testing.T) {
+	env := &envtest.Environment{BinaryAssetsDirectory: assets(t, "--controllers=garbage-collector-controller,namespace-controller")}
+	admin := newClient(t, start(t, env))
+	namespace, dependent := doomed(t, admin)
+	eventuallyGone(t, admin, dependent)
+	if err := admin.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyGone(t, admin, namespace)
+}
+
+func eventuallyGone(t *testing.T, admin client.Client, object client.Object) {
+	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {
-		err := admin.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace)
+		err := admin.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return errors.Join(errors.New("the namespace is still there"), err)
+		return errors.Join(fmt.Errorf("%s is still there", object.GetName()), err)
 	})
 }
 

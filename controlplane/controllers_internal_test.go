@@ -1,0 +1,36 @@
+package controlplane
+
+import "testing"
+
+// TestSelectedControllers tests the values of Options.Controllers.
+func TestSelectedControllers(t *testing.T) {
+	t.Parallel()
+	const collector, namespaces = "garbage-collector-controller", "namespace-controller"
+	for name, test := range map[string]struct {
+		controllers                     []string
+		collector, namespaces, optional bool
+	}{
+		"default":              {nil, true, true, false},
+		"all":                  {[]string{"*"}, true, true, false},
+		"all but one":          {[]string{"*", "-" + collector}, false, true, false},
+		"all, and optional":    {[]string{"*", OptionalController}, true, true, true},
+		"one":                  {[]string{collector}, true, false, false},
+		"none":                 {[]string{"-*"}, false, false, false},
+		"none but one":         {[]string{"-*", collector}, true, false, false},
+		"none, after all":      {[]string{"*", "-*"}, false, false, false},
+		"only one that is off": {[]string{"-" + collector}, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := Options{Controllers: test.controllers}
+			if err := options.checkControllers(); err != nil {
+				t.Error(err)
+			}
+			for controller, want := range map[string]bool{collector: test.collector, namespaces: test.namespaces, OptionalController: test.optional} {
+				if got := options.runs(controller); got != want {
+					t.Errorf("%s runs: %t; want %t", controller, got, want)
+				}
+			}
+		})
+	}
+}
