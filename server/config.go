@@ -74,9 +74,13 @@ type Config struct {
 
 	// Listener, if set, is served instead of BindAddress and SecurePort. The
 	// server closes it.
-	Listener          net.Listener
-	BindAddress       netip.Addr // zero: 127.0.0.1
-	SecurePort        int        // 0: 6443, AnyPort: one that is free
+	Listener net.Listener
+	// BindAddress is the address to listen on. Zero: all addresses, if AdvertiseAddress
+	// can be reached from other machines, and 127.0.0.1 otherwise.
+	BindAddress netip.Addr
+	// bindsByDefault reports that BindAddress is all addresses by default.
+	bindsByDefault    bool
+	SecurePort        int // 0: 6443, AnyPort: one that is free
 	PermitPortSharing bool
 	// Hostname is that of this machine; "": as the operating system says.
 	Hostname string
@@ -230,7 +234,10 @@ func (c Config) withDefaults() (Config, error) {
 	if name, err := os.Hostname(); err == nil {
 		setDefault(&c.Hostname, name)
 	}
-	setDefault(&c.BindAddress, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	if !c.BindAddress.IsValid() {
+		c.BindAddress = c.defaultBindAddress()
+		c.bindsByDefault = c.BindAddress.IsUnspecified()
+	}
 	setDefault(&c.SecurePort, DefaultSecurePort)
 	setDefault(&c.EtcdPrefix, DefaultEtcdPrefix)
 	setDefault(&c.EtcdCompactionInterval, DefaultEtcdCompactionInterval)

@@ -70,7 +70,23 @@ func (h *Host) listen() error {
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}
 	h.config.Listener = listener
+	if h.config.bindsByDefault {
+		h.logger.Info("listening on all addresses, because --advertise-address is set and --bind-address is not", "advertised", h.config.AdvertiseAddress.String())
+	}
 	return nil
+}
+
+// defaultBindAddress returns the address to listen on if none is configured. A server that
+// advertises an address to other machines, as in kubeadm's manifest, listens on all
+// addresses of that IP family, as kube-apiserver does; IPv6 includes IPv4.
+func (c Config) defaultBindAddress() netip.Addr {
+	switch at := c.AdvertiseAddress; {
+	case !at.IsValid() || at.IsLoopback() || at.IsUnspecified():
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case at.Unmap().Is4():
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
 }
 
 // url returns the URL for clients on this machine. The port is right once the

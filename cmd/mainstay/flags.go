@@ -132,7 +132,7 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 
 func (f *serveFlags) serving(flags *pflag.FlagSet) {
 	c := &f.config
-	flags.Var(&address{&c.BindAddress, "127.0.0.1"}, "bind-address", "address to listen on; 0.0.0.0 and :: are all addresses of this machine")
+	flags.Var(&address{&c.BindAddress, ""}, "bind-address", "address to listen on; 0.0.0.0 and :: are all addresses of this machine (default 127.0.0.1, or all addresses if --advertise-address is set to one that is not loopback)")
 	flags.Var(&port{&c.SecurePort, server.DefaultSecurePort}, "secure-port", "port to listen on; 0 takes a free one, which is printed and stands in admin.kubeconfig")
 	flags.Var(&address{&c.AdvertiseAddress, ""}, "advertise-address", "address at which other machines reach the server; the serving certificate is good for it, and the service default/kubernetes leads to it")
 	flags.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", controlplane.EndpointsByLease, "who publishes the endpoints of the service default/kubernetes: lease, this server and all that share its etcd; none, another program")
