@@ -31,34 +31,40 @@ func allowed(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && ip.WithZone("") != metadataV6()
 }
 
-// CheckHost returns why a node's address, or an address of its name, may not be that of
-// a node.
+// CheckHost returns an error if host, or an address that it resolves to, may not be that of a
+// node. A name may have other addresses later: Transport and Direct check the
+// address again when they connect.
 func (c *Client) CheckHost(ctx context.Context, host string) error {
 	if c.config.AnyAddress {
 		return nil
 	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		if !allowed(ip) {
-			return ErrAddressNotAllowed
-		}
-		return nil
-	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return err
-	}
-	for _, ip := range found {
-		if !allowed(ip) {
-			return ErrAddressNotAllowed
-		}
-	}
-	if len(found) == 0 {
-		return fmt.Errorf("no addresses for hostname")
-	}
-	return nil
+	_, err := resolveAllowed(ctx, host)
+	return err
 }
 
-// dial returns how kubelets are connected to.
+// resolveAllowed returns the addresses of a host, which is a DNS name or an IP address. It
+// returns an error unless there is one and all are allowed.
+func resolveAllowed(ctx context.Context, host string) ([]netip.Addr, error) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	for i, ip := range found {
+		if !allowed(ip) {
+			return nil, ErrAddressNotAllowed
+		}
+		found[i] = ip.Unmap()
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no addresses for hostname")
+	}
+	return found, nil
+}
+
+// dialFunc is net.Dialer.DialContext.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dial returns a function that connects to any address.
 func (c *Client) dial() dialFunc {
 	if c.config.Dial == nil {
 		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive}).DialContext
@@ -70,28 +76,38 @@ func (c *Client) dial() dialFunc {
 	}
 }
 
-// dialAllowed returns how pods, services and other ports of nodes are connected to. What
-// address a name has that Config.Dial resolves elsewhere is not known here.
+// dialAllowed returns a function that connects to allowed addresses only. The address that
+// it checks is the one that it connects to, so a name whose address changes in
+// between (DNS rebinding) leads nowhere else. Config.Dial, which may resolve names
+// elsewhere, is given an address for that reason.
 func (c *Client) dialAllowed() dialFunc {
 	if c.config.Dial == nil {
 		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive, Control: allowedAddress}).DialContext
 	}
 	dial := c.dial()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if _, err := netip.ParseAddrPort(address); err == nil {
-			if err := allowedAddress(network, address, nil); err != nil {
-				return nil, err
-			}
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("parse the address %q: %w", address, err)
 		}
-		return dial(ctx, network, address)
+		found, err := resolveAllowed(ctx, host)
+		if err != nil {
+			return nil, &net.AddrError{Err: err.Error(), Addr: address}
+		}
+		var failed error
+		for _, ip := range found {
+			conn, err := dial(ctx, network, net.JoinHostPort(ip.String(), port))
+			if err == nil {
+				return conn, nil
+			}
+			failed = errors.Join(failed, err)
+		}
+		return nil, failed
 	}
 }
 
-// dialFunc is net.Dialer.DialContext.
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// allowedAddress is the Control of a dialer: it sees the address that a name has
-// been resolved to, so that no name leads where its address does not.
+// allowedAddress is the Control function of a net.Dialer, which calls it with the resolved
+// address.
 func allowedAddress(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -68,11 +68,12 @@ type Config struct {
 // Client reaches the kubelets of a cluster. It is safe for concurrent use.
 type Client struct {
 	config Config
-	// verified, unverified and direct are the transports of requests to kubelets, to
-	// kubelets whose certificate the user does not want verified, and to pods,
-	// services and other ports of nodes. upgrading is that of verified requests that
-	// upgrade the connection.
-	verified, unverified, upgrading, direct *http.Transport
+	// kubelets sends the server's own requests to kubelets, proxied those that users send to
+	// kubelets through a node's proxy, whose address must be one of the cluster.
+	kubelets, proxied nodeTransport
+	// unverified is for requests whose user does not want the kubelet's certificate
+	// verified, direct for pods, services and other ports of nodes.
+	unverified, direct *http.Transport
 }
 
 // New returns a client. It connects to nothing yet.
@@ -87,29 +88,25 @@ func New(config Config) *Client {
 		config.Timeout = DefaultTimeout
 	}
 	c := &Client{config: config}
-	c.verified = withHTTP2(c.transport(c.verify()))
-	c.unverified = withHTTP2(c.transport(&tls.Config{InsecureSkipVerify: true}))
-	c.upgrading = c.transport(c.verify())
-	// Pods and services are reached at addresses that no certificate names.
-	c.direct = c.transport(&tls.Config{InsecureSkipVerify: true})
+	dialProxied := c.dial()
 	if !config.AnyAddress {
-		c.direct.DialContext = c.dialAllowed()
+		dialProxied = c.dialAllowed()
 	}
-	for _, transport := range []*http.Transport{c.verified, c.unverified, c.upgrading} {
-		transport.TLSClientConfig.GetClientCertificate = c.certificate()
-	}
+	c.kubelets, c.proxied = c.nodeTransport(c.dial()), c.nodeTransport(dialProxied)
+	c.unverified = withHTTP2(c.transport(c.dial(), c.tlsConfig()))
+	// Pods and services are reached at addresses that no certificate names.
+	c.direct = c.transport(dialProxied, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})
 	return c
 }
 
 const keepAlive = 30 * time.Second
 
 // transport returns a transport of HTTP/1.1, the protocol that can be upgraded.
-func (c *Client) transport(config *tls.Config) *http.Transport {
-	config.MinVersion = tls.VersionTLS12
+func (c *Client) transport(dial dialFunc, config *tls.Config) *http.Transport {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		DialContext:     c.dial(),
+		DialContext:     dial,
 		TLSClientConfig: config, Protocols: protocols, DisableCompression: true,
 		TLSHandshakeTimeout: c.config.Timeout, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 25,
 		MaxResponseHeaderBytes: 1 << 20,
@@ -138,55 +135,20 @@ func withHTTP2(t *http.Transport) *http.Transport {
 	return t
 }
 
-// Transport returns the transport of requests to kubelets, Direct that of requests to
-// pods, services and other ports of nodes. Both send requests that upgrade the connection.
-func (c *Client) Transport() http.RoundTripper { return (*nodeTransport)(c) }
+// Transport returns the transport for requests that users send to kubelets, Direct the one
+// for pods, services and other ports of nodes. Both also upgrade connections, and unless
+// Config.AnyAddress is set, both connect to addresses of the cluster only.
+func (c *Client) Transport() http.RoundTripper { return &c.proxied }
 
-// nodeTransport sends requests that upgrade the connection over the protocol in which that is
-// possible.
-type nodeTransport Client
-
-// RoundTrip implements http.RoundTripper.
-func (t *nodeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if proxy.IsUpgrade(r) {
-		return t.upgrading.RoundTrip(r)
-	}
-	return t.verified.RoundTrip(r)
-}
-
-// Direct is as Transport says.
+// Direct: see Transport.
 func (c *Client) Direct() http.RoundTripper { return c.direct }
-
-// verify returns the TLS configuration towards kubelets. Authorities are asked for
-// with each connection, as their file may change.
-func (c *Client) verify() *tls.Config {
-	config := &tls.Config{InsecureSkipVerify: true} // or by VerifyConnection
-	if c.config.Authorities == nil {
-		return config
-	}
-	config.VerifyConnection = func(state tls.ConnectionState) error {
-		options := x509.VerifyOptions{Roots: c.config.Authorities(), DNSName: state.ServerName, Intermediates: x509.NewCertPool()}
-		for _, cert := range state.PeerCertificates[1:] {
-			options.Intermediates.AddCert(cert)
-		}
-		_, err := state.PeerCertificates[0].Verify(options)
-		return err
-	}
-	return config
-}
-
-func (c *Client) certificate() func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	if c.config.Certificate == nil {
-		return nil
-	}
-	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.config.Certificate() }
-}
 
 // Close closes idle connections; others end with their requests.
 func (c *Client) Close() {
-	for _, transport := range []*http.Transport{c.verified, c.unverified, c.upgrading, c.direct} {
-		transport.CloseIdleConnections()
-	}
+	c.kubelets.close()
+	c.proxied.close()
+	c.unverified.CloseIdleConnections()
+	c.direct.CloseIdleConnections()
 }
 
 // Location is where a kubelet is.

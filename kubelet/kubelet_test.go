@@ -1,8 +1,10 @@
 package kubelet_test
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -94,6 +96,86 @@ func TestVerified(t *testing.T) {
 	}
 }
 
+// TestVerifiedHost: the certificate of a kubelet must name the host that is connected to, also
+// if that is an IP address, and also if Config.Dial connects to it.
+func TestVerifiedHost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	roots := x509.NewCertPool()
+	roots.AddCert(f.Certificate()) // for example.com, 127.0.0.1 and ::1
+	client := kubelet.New(kubelet.Config{
+		Authorities: func() *x509.CertPool { return roots }, Gates: feature.Defaults(), Proxy: &proxy.Proxy{}, AnyAddress: true,
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, f.Listener.Addr().String())
+		},
+	})
+	t.Cleanup(client.Close)
+	for host, want := range map[string]bool{
+		"127.0.0.1": true, "::1": true, "example.com": true,
+		"10.1.2.3": false, "127.0.0.2": false, "fd00::1": false, "n1.example.net": false,
+	} {
+		at := *f.at
+		at.Host = host
+		echo := at.URL()
+		echo.Path = "/echo/"
+		requests := map[string]http.Handler{
+			"log":   client.Logs(&kubelet.Log{At: &at, Namespace: "a", Pod: "p", Container: "c"}, writeError),
+			"proxy": client.Forward(echo, client.Transport(), writeError),
+		}
+		for name, handler := range requests {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			if got := w.Code == http.StatusOK; got != want || !want && !strings.Contains(w.Body.String(), "x509: certificate is") {
+				t.Errorf("%s from %s: %d %s; want success: %t", name, host, w.Code, w.Body, want)
+			}
+		}
+		upgrade, err := http.NewRequestWithContext(t.Context(), http.MethodPost, echo.String(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		upgrade.Header.Set("Connection", "Upgrade")
+		upgrade.Header.Set("Upgrade", "SPDY/3.1")
+		response, err := client.Transport().RoundTrip(upgrade)
+		if (err == nil) != want {
+			t.Errorf("upgrade at %s: %v; want success: %t", host, err, want)
+		}
+		if err == nil {
+			_ = response.Body.Close()
+		}
+	}
+}
+
+// TestResolvedAddress: Config.Dial is given the address that was checked, not the name, which
+// may have another address by then.
+func TestResolvedAddress(t *testing.T) {
+	t.Parallel()
+	dialed := make(chan string, 1)
+	client := kubelet.New(kubelet.Config{Proxy: &proxy.Proxy{}, Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+		dialed <- address
+		return nil, errors.New("not connected")
+	}})
+	for host, want := range map[string]string{"192.0.2.1": "192.0.2.1:10250", "2001:db8::1": "[2001:db8::1]:10250", "127.0.0.1": "", "localhost": ""} {
+		at := kubelet.Location{Host: host, Port: "10250"}
+		for name, transport := range map[string]http.RoundTripper{"kubelet": client.Transport(), "direct": client.Direct()} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at.URL().String(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := transport.RoundTrip(r); err == nil {
+				t.Fatal("a request without a connection has succeeded")
+			}
+			got := ""
+			select {
+			case got = <-dialed:
+			default:
+			}
+			if got != want {
+				t.Errorf("%s for %s: dialed %q; want %q", name, host, got, want)
+			}
+		}
+	}
+}
+
 // TestAddresses: requests to pods, services and nodes do not lead to this machine, its
 // link, or to where clouds keep credentials, by whatever name.
 func TestAddresses(t *testing.T) {
@@ -109,9 +191,11 @@ func TestAddresses(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	to := &url.URL{Scheme: "https", Host: "localhost:" + strconv.Itoa(f.Port()), Path: "/echo/"}
-	f.client.Forward(to, f.client.Direct(), writeError).ServeHTTP(w, httptest.NewRequest("GET", "/x/echo/", nil))
-	if w.Code == 200 || len(f.Requests()) > 0 {
-		t.Errorf("%d %s", w.Code, w.Body)
+	for name, transport := range map[string]http.RoundTripper{"kubelet": f.client.Transport(), "direct": f.client.Direct()} {
+		f.client.Forward(to, transport, writeError).ServeHTTP(w, httptest.NewRequest("GET", "/x/echo/", nil))
+		if w.Code == 200 || len(f.Requests()) > 0 {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
 	}
 }
 

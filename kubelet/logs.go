@@ -48,7 +48,7 @@ func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the request for a log: %w", err)
 	}
-	transport := c.verified
+	transport := c.kubelets.plain
 	if l.Unverified {
 		transport = c.unverified
 	}

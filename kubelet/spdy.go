@@ -27,7 +27,7 @@ func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (
 		return nil, nil, fmt.Errorf("make the request to a kubelet: %w", err)
 	}
 	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {spdyProtocol}, streamProtocolHeader: protocols}
-	response, err := c.upgrading.RoundTrip(request)
+	response, err := c.kubelets.upgrading.RoundTrip(request)
 	if err != nil {
 		return nil, nil, fmt.Errorf("error dialing backend: %w", err)
 	}

@@ -52,7 +52,7 @@ func (c *Client) Stream(s *Stream, onError rest.ErrorWriter) http.Handler {
 func (c *Client) pass(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
 	at := s.At.url(s.Path, s.Query)
 	c.config.Proxy.Serve(w, r, &proxy.Backend{
-		Transport: c.upgrading,
+		Transport: c.kubelets.upgrading,
 		Rewrite:   func(p *httputil.ProxyRequest) { p.Out.URL = at },
 		Check:     checkUpgrade,
 		Fail: func(err error) {
