@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -33,9 +34,12 @@ const maxErrorText = 50_000
 func (c *Client) Logs(l *Log, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := c.openLog(r.Context(), l)
-		if err == nil {
+		switch {
+		case err == nil && wsstream.IsWebSocketRequest(r):
+			c.sendLogMessages(w, r, text)
+		case err == nil:
 			c.sendLog(w, r, text, l.Follow)
-		} else if r.Context().Err() == nil {
+		case r.Context().Err() == nil:
 			onError(w, r, err)
 		}
 	})

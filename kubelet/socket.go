@@ -55,8 +55,9 @@ type socket struct {
 // errClosed is the error of reading after the client has said that it ends.
 var errClosed = fmt.Errorf("the client has closed the WebSocket: %w", io.EOF)
 
-// acceptSocket upgrades the connection of a request to a WebSocket of a protocol, which
-// the client has offered. It answers requests that cannot be upgraded, and returns nil.
+// acceptSocket upgrades the connection of a request to a WebSocket. protocol is one that the
+// client has offered, or "" for none. If the request cannot be upgraded,
+// acceptSocket responds to it and returns nil.
 func acceptSocket(w http.ResponseWriter, r *http.Request, p *proxy.Proxy, protocol string) *socket {
 	key := r.Header.Get("Sec-Websocket-Key")
 	switch {
@@ -70,8 +71,11 @@ func acceptSocket(w http.ResponseWriter, r *http.Request, p *proxy.Proxy, protoc
 	}
 	sum := sha1.Sum([]byte(key + acceptMagic))
 	header := http.Header{
-		"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Protocol": {protocol},
+		"Upgrade": {"websocket"}, "Connection": {"Upgrade"},
 		"Sec-Websocket-Accept": {base64.StdEncoding.EncodeToString(sum[:])},
+	}
+	if protocol != "" {
+		header.Set("Sec-Websocket-Protocol", protocol)
 	}
 	conn, err := proxy.Switch(w, r, header)
 	if err != nil {

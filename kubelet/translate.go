@@ -49,6 +49,8 @@ type session struct {
 	streams [channels]uint32
 	// accepted and ended tell of the kubelet's side of the streams.
 	accepted, ended [channels]bool
+	// begun: the command has sent data.
+	begun bool
 	// status is what the kubelet has said of how the command has ended.
 	status []byte
 }
@@ -116,7 +118,7 @@ func (s *session) serve() error {
 		return err
 	}
 	if err := s.awaitAccepted(end); err != nil {
-		return fmt.Errorf("the kubelet accepted no streams: %w", err)
+		return err
 	}
 	_ = s.kubelet.end(s.streams[errorChannel]) // nothing is sent on it
 	go func() {
@@ -162,11 +164,20 @@ func (s *session) awaitAccepted(end func()) error {
 	timer := time.AfterFunc(replyTimeout, end)
 	defer timer.Stop()
 	for s.accepted != allChannels() {
-		if err := s.step(); err != nil {
-			return err
+		switch err := s.step(); {
+		case err != nil && s.begun: // a kubelet may start the command before it accepts the last stream
+			return connectionEnded(err)
+		case err != nil:
+			return fmt.Errorf("the kubelet accepted no streams: %w", err)
 		}
 	}
 	return nil
+}
+
+// connectionEnded returns the error of a session that ends before its command is known to
+// have ended.
+func connectionEnded(err error) error {
+	return fmt.Errorf("the connection to the kubelet has ended: %w", err)
 }
 
 func allChannels() [channels]bool { return [channels]bool{true, true, true, true, true} }
@@ -179,7 +190,7 @@ func (s *session) deliver() error {
 		case err != nil && len(s.status) > 0, errors.Is(err, errGoneAway):
 			return s.complete() // which is how some kubelets end
 		case err != nil:
-			return fmt.Errorf("the connection to the kubelet has ended: %w", err)
+			return connectionEnded(err)
 		}
 	}
 	return s.complete()
@@ -236,6 +247,7 @@ func (s *session) channelOf(stream uint32) (byte, bool) {
 // data passes on what came on a stream.
 func (s *session) data(frame spdyFrame) error {
 	channel, ok := s.channelOf(frame.stream)
+	s.begun = s.begun || ok
 	var err error
 	switch {
 	case ok && channel == errorChannel:

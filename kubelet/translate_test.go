@@ -3,6 +3,7 @@ package kubelet_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -26,20 +27,34 @@ func beginCommand(t *testing.T, f *fixture) (net.Conn, *bufio.Reader) {
 		At: f.at, Path: "/exec/a/p/c", Query: query, Streams: &kubelet.Streams{Stdin: true, Stdout: true},
 	}, writeError))
 	t.Cleanup(front.Close)
-	conn, err := net.Dial("tcp", front.Listener.Addr().String())
+	conn, answers, answer := openSocket(t, front, "v5.channel.k8s.io")
+	if answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
+		t.Fatal(answer)
+	}
+	expect(t, answers, "\x82\x01\x01")
+	return conn, answers
+}
+
+// openSocket asks a server for a WebSocket connection, with a protocol unless it is "".
+func openSocket(t *testing.T, server *httptest.Server, protocol string) (net.Conn, *bufio.Reader, *http.Response) {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n")
+	request := "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+	if protocol != "" {
+		request += "Sec-WebSocket-Protocol: " + protocol + "\r\n"
+	}
+	_, _ = io.WriteString(conn, request+"\r\n")
 	answers := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(answers, nil)
-	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
-		t.Fatal(answer, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	expect(t, answers, "\x82\x01\x01")
-	return conn, answers
+	return conn, answers, answer
 }
 
 func expect(t *testing.T, from io.Reader, want string) {
@@ -117,4 +132,83 @@ func TestKubeletGone(t *testing.T) {
 	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), "the connection to the kubelet has ended") {
 		t.Errorf("%q, %v", rest, err)
 	}
+}
+
+// TestKubeletGoneEarly: output of the command may arrive before the kubelet has accepted its
+// last stream. If the kubelet goes then, the client learns that the connection has ended.
+func TestKubeletGoneEarly(t *testing.T) {
+	t.Parallel()
+	early := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n"+
+			"\x00\x00\x00\x05\x00\x00\x00\x05begun") // data of the third stream, which is stdout
+		_ = conn.(*tls.Conn).CloseWrite()
+		_, _ = io.Copy(io.Discard, conn) // the frames that open streams
+		_ = conn.Close()
+	}))
+	t.Cleanup(early.Close)
+	f := newFixture(t)
+	f.client = kubelet.New(kubelet.Config{Gates: feature.Defaults(), Proxy: &proxy.Proxy{}, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, early.Listener.Addr().String())
+	}})
+	_, answers := beginCommand(t, f)
+	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), "begun") || !strings.Contains(string(rest), "the connection to the kubelet has ended") {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// TestLogMessages: a log over a WebSocket connection, in each of the protocols.
+func TestLogMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Log = func(*http.Request) io.Reader { return strings.NewReader("a log\n") }
+	front := httptest.NewServer(f.client.Logs(&kubelet.Log{At: f.at, Namespace: "a", Pod: "p", Container: "c"}, writeError))
+	t.Cleanup(front.Close)
+	for protocol, want := range map[string]struct {
+		code     int
+		protocol string
+		frames   string
+	}{
+		"":                             {101, "", "\x82\x00\x82\x06a log\n\x88\x02\x03\xe8"},
+		"binary.k8s.io":                {101, "binary.k8s.io", "\x82\x00\x82\x06a log\n\x88\x02\x03\xe8"},
+		"x, base64.binary.k8s.io":      {101, "base64.binary.k8s.io", "\x81\x00\x81\x08YSBsb2cK\x88\x02\x03\xe8"},
+		"base64.channel.k8s.io, other": {403, "", ""},
+	} {
+		_, answers, answer := openSocket(t, front, protocol)
+		if answer.StatusCode != want.code || answer.Header.Get("Sec-Websocket-Protocol") != want.protocol {
+			t.Errorf("%q: %v", protocol, answer)
+		}
+		if want.code == http.StatusSwitchingProtocols {
+			if got, err := io.ReadAll(answers); err != nil || string(got) != want.frames {
+				t.Errorf("%q: %q, %v; want %q", protocol, got, err, want.frames)
+			}
+		}
+	}
+}
+
+// TestLogClientLeaves: the kubelet is asked for no more of a log if the client of its
+// WebSocket connection leaves.
+func TestLogClientLeaves(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	left := make(chan struct{})
+	f.Log = func(r *http.Request) io.Reader {
+		lines, w := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(w, "first\n")
+			<-r.Context().Done()
+			_ = w.Close()
+			close(left)
+		}()
+		return lines
+	}
+	front := httptest.NewServer(f.client.Logs(&kubelet.Log{At: f.at, Namespace: "a", Pod: "p", Container: "c", Follow: true, Query: url.Values{"follow": {"true"}}}, writeError))
+	t.Cleanup(front.Close)
+	conn, answers, _ := openSocket(t, front, "binary.k8s.io")
+	expect(t, answers, "\x82\x00\x82\x06first\n")
+	_ = conn.Close()
+	<-left
 }
