@@ -345,8 +345,9 @@ func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*code
 	}
 }
 
-// exact returns the objects as of the plan's revision, nil where only the store
-// may have them.
+// exact returns the objects as of the plan's revision. It returns nil if only the store may
+// have them, or if the revision has been compacted: a revision expires for all
+// resources at once, even if those of this one have not changed since.
 func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
 	st := c.getOrLoad(ctx)
 	if st == nil {
@@ -360,6 +361,9 @@ func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache
 			return nil, nil
 		}
 		dispatched = c.feed.Dispatched()
+	}
+	if compacted, err := c.store.Backend().CompactedRevision(ctx); err != nil || plan.At < compacted {
+		return nil, nil
 	}
 	return st, st.snapshotAt(int64(plan.At), dispatched, plan.Limit)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -193,6 +195,55 @@ func TestReloadAfterCompaction(t *testing.T) {
 	}
 	w = f.watch(f.cacher, "ns", rest.ListOptions{ResourceVersion: fmt.Sprint(c.Revision())})
 	f.expect(w, f.create("d"))
+}
+
+// TestExpiry: after a compaction, older continue tokens and exact revisions have expired, also
+// for a resource that has not changed since.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, cache.LogLimits{})
+	first := f.create("a")
+	f.create("b")
+	list := func(options rest.ListOptions) (*rest.List, error) {
+		found, err := f.cacher.List(f.ctx, "ns", options)
+		if err != nil {
+			return nil, err
+		}
+		for _, err = range found.Items {
+			if err != nil {
+				return nil, err
+			}
+		}
+		return found, nil
+	}
+	page, err := list(rest.ListOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := []rest.ListOptions{
+		{Limit: 1, Continue: page.Continue},
+		{ResourceVersion: fmt.Sprint(page.Revision), ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+	}
+	for _, options := range later {
+		if _, err := list(options); err != nil {
+			t.Errorf("%+v before the compaction: %v", options, err)
+		}
+	}
+	other, err := f.newStore("others", nil).Create(f.ctx, storagetest.Pod("ns", "a"), storage.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.backend.Compact(f.ctx, kv.Revision(other.Revision())); err != nil {
+		t.Fatal(err)
+	}
+	for _, options := range append(later, rest.ListOptions{ResourceVersion: fmt.Sprint(first.Revision()), ResourceVersionMatch: metav1.ResourceVersionMatchExact}) {
+		if _, err := list(options); !apierrors.IsResourceExpired(err) {
+			t.Errorf("%+v after the compaction: %v; want a 410", options, err)
+		}
+	}
+	if _, err := list(rest.ListOptions{ResourceVersion: fmt.Sprint(other.Revision()), ResourceVersionMatch: metav1.ResourceVersionMatchExact}); err != nil {
+		t.Errorf("at the compacted revision: %v", err)
+	}
 }
 
 // TestWholeCommits checks that no reader sees half of a transaction.
