@@ -100,21 +100,21 @@ func (a *auditedAPI) Delete(ctx context.Context, resource *rest.Resource, option
 
 // DeleteSome implements local.API. It is one request, whatever it deletes: the first
 // deletion, without which there is none, makes it and says what became of it.
-func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(types.NamespacedName) (bool, error), error) {
+func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (bool, error), error) {
 	audited := a.internal(ctx)
 	remove, err := a.API.DeleteSome(ctx, resource, options)
 	if err != nil {
 		return nil, err
 	}
 	var first sync.Once
-	return func(name types.NamespacedName) (gone bool, err error) {
+	return func(ctx context.Context, name types.NamespacedName) (gone bool, err error) {
 		asked := false
 		first.Do(func() {
 			if err = audited.Received(); err != nil {
 				return
 			}
 			asked = true
-			gone, err = remove(name)
+			gone, err = remove(ctx, name)
 			outcome := err
 			if apierrors.IsNotFound(err) {
 				outcome = nil // somebody else was faster
@@ -124,6 +124,6 @@ func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, op
 		if asked || err != nil {
 			return gone, err
 		}
-		return remove(name)
+		return remove(ctx, name)
 	}, nil
 }

@@ -176,3 +176,44 @@ func TestLocalReads(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestLocalWritesAreWhole: a write that has begun is finished although its context ends, as
+// that of a controller does when kube-controller-manager takes over. No other one begins.
+func TestLocalWritesAreWhole(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	client := local.For[*corev1.ConfigMap](openAccess(t), configMaps)
+	if _, err := client.Create(ctx, newConfigMap()); err != nil {
+		t.Fatal(err)
+	}
+	written, err := client.Update(ctx, inDefault, func(c *corev1.ConfigMap) error {
+		stop()
+		c.Data["a"] = "2"
+		return nil
+	})
+	if err != nil || written.Data["a"] != "2" {
+		t.Errorf("the interrupted write: %v, %v", written, err)
+	}
+	remove, err := client.DeleteSome(ctx, inDefault.Namespace, metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": inDefault.Namespace, "name": inDefault.Name}}}
+	for name, write := range map[string]func() error{
+		"create": func() error { _, err := client.Create(ctx, newConfigMap()); return err },
+		"update": func() error {
+			_, err := client.Update(ctx, inDefault, func(*corev1.ConfigMap) error { return nil })
+			return err
+		},
+		"apply":       func() error { _, err := client.Apply(ctx, applied, true); return err },
+		"delete":      func() error { return client.Delete(ctx, inDefault, metav1.DeleteOptions{}) },
+		"delete some": func() error { _, err := remove(inDefault); return err },
+	} {
+		if err := write(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s after the end: %v", name, err)
+		}
+	}
+	if got, err := client.Get(t.Context(), inDefault); err != nil || got.Data["a"] != "2" {
+		t.Errorf("stored %v, %v", got, err)
+	}
+}

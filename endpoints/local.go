@@ -111,7 +111,7 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 // DeleteSome returns what deletes single objects of a collection, as a request that
 // deletes the collection does: with the same admission, and safe for concurrent use.
 // gone is as in Delete.
-func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
+func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {
 		return nil, methodNotAllowed()
@@ -119,7 +119,7 @@ func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options m
 	options.TypeMeta = optionsType("DeleteOptions")
 	asked := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
 	validate := a.config.Admission.Deletion(asked)
-	return func(name types.NamespacedName) (bool, error) {
+	return func(ctx context.Context, name types.NamespacedName) (bool, error) {
 		_, gone, err := s.Delete(ctx, name, validate, options)
 		return gone, err
 	}, nil

@@ -30,7 +30,7 @@ type API interface {
 	Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error)
 	Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error)
 	Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (record *codec.Record, gone bool, err error)
-	DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error)
+	DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error)
 }
 
 // Access is to the resources of one control plane, for one user. It is not changed

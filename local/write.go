@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +16,34 @@ import (
 // The errors of writes are those that clients get: apierrors.IsConflict,
 // IsAlreadyExists, IsInvalid and so on find them. What is returned is shared and
 // must not be changed.
+//
+// A write is not interrupted when ctx ends: it has stopGrace to finish. A controller that is
+// stopped thereby ends between two writes, and knows the outcome of the last one.
+
+// stopGrace is how long a write may take after the end of its context.
+const stopGrace = 5 * time.Second
+
+// uninterrupted returns a context for one write, which ends stopGrace after ctx. It returns the
+// error of ctx if that has ended. The caller calls done after the write.
+func uninterrupted(ctx context.Context) (write context.Context, done func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	write, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var timer *time.Timer
+	stopped := make(chan struct{})
+	unregister := context.AfterFunc(ctx, func() {
+		timer = time.AfterFunc(stopGrace, cancel)
+		close(stopped)
+	})
+	return write, func() {
+		if !unregister() {
+			<-stopped
+			timer.Stop()
+		}
+		cancel()
+	}, nil
+}
 
 // Create creates an object. It is not the caller's any more.
 func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
@@ -23,6 +52,12 @@ func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 		var none T
 		return none, err
 	}
+	ctx, done, err := uninterrupted(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer done()
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	return result[T](resource)(c.access.API.Create(c.context(ctx, "create", name), resource, obj, metav1.CreateOptions{FieldManager: c.access.Manager}))
 }
@@ -36,6 +71,12 @@ func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, chang
 		var none T
 		return none, err
 	}
+	ctx, done, err := uninterrupted(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer done()
 	changed := func(current codec.Object) (codec.Object, error) {
 		obj, ok := current.(T)
 		if !ok {
@@ -58,6 +99,12 @@ func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstr
 		var none T
 		return none, err
 	}
+	ctx, done, err := uninterrupted(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer done()
 	name := types.NamespacedName{Namespace: configuration.GetNamespace(), Name: configuration.GetName()}
 	return result[T](resource)(c.access.API.Apply(c.context(ctx, "patch", name), resource, configuration,
 		metav1.ApplyOptions{FieldManager: c.access.Manager, Force: force}))
@@ -69,6 +116,11 @@ func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, optio
 	if err != nil {
 		return err
 	}
+	ctx, done, err := uninterrupted(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	_, _, err = c.access.API.Delete(c.context(ctx, "delete", name), resource, options)
 	return err
 }
@@ -81,7 +133,19 @@ func (c *Client[T]) DeleteSome(ctx context.Context, namespace string, options me
 	if err != nil {
 		return nil, err
 	}
-	return c.access.API.DeleteSome(c.context(ctx, "deletecollection", types.NamespacedName{Namespace: namespace}), resource, options)
+	ctx = c.context(ctx, "deletecollection", types.NamespacedName{Namespace: namespace})
+	remove, err := c.access.API.DeleteSome(ctx, resource, options)
+	if err != nil {
+		return nil, err
+	}
+	return func(name types.NamespacedName) (bool, error) {
+		ctx, done, err := uninterrupted(ctx)
+		if err != nil {
+			return false, err
+		}
+		defer done()
+		return remove(ctx, name)
+	}, nil
 }
 
 // result reads what a write has returned.
