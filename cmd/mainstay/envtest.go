@@ -79,8 +79,11 @@ func makeAssets(dir string, controllers []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	_, err := os.Lstat(filepath.Join(dir, assetsMark))
-	ours := err == nil
+	mark, err := os.Lstat(filepath.Join(dir, assetsMark))
+	ours := err == nil && mark.Mode().IsRegular()
+	if err == nil && !ours {
+		return fmt.Errorf("%s in %s is not a regular file; choose another folder", assetsMark, dir)
+	}
 	own, err := os.Executable()
 	if err != nil {
 		return err
@@ -97,7 +100,7 @@ func makeAssets(dir string, controllers []string) error {
 			return fmt.Errorf("there is another %s in %s; choose another folder", name, dir)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, assetsMark), []byte(strings.Join(controllers, ",")), 0o644); err != nil {
+	if err := replaceFile(filepath.Join(dir, assetsMark), []byte(strings.Join(controllers, ","))); err != nil {
 		return err
 	}
 	for name, source := range sources {
@@ -110,6 +113,20 @@ func makeAssets(dir string, controllers []string) error {
 		}
 	}
 	return nil
+}
+
+// replaceFile gives a file new content. It never writes to an existing file, so that it does
+// not follow symbolic links.
+func replaceFile(name string, content []byte) error {
+	part, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = part.Write(content)
+	if err := errors.Join(err, part.Chmod(0o644), part.Close()); err != nil {
+		return errors.Join(err, os.Remove(part.Name()))
+	}
+	return os.Rename(part.Name(), name)
 }
 
 // programDir returns the folder that the running program was started from, or "" if the

@@ -96,6 +96,37 @@ func TestKnownCommandLines(t *testing.T) {
 	}
 }
 
+// TestAssetsFollowNoLinks: a symbolic link in the folder does not lead to a file elsewhere
+// that is written.
+func TestAssetsFollowNoLinks(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{assetsMark, withExe(etcdName), withExe(kubeAPIServerName), withExe(etcdName) + ".new"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(elsewhere, []byte("content"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if name != assetsMark {
+				if err := makeAssets(dir, nil); err != nil {
+					t.Fatal(err)
+				}
+				_ = os.Remove(filepath.Join(dir, name))
+			}
+			if err := os.Symlink(elsewhere, filepath.Join(dir, name)); err != nil {
+				t.Skip(err)
+			}
+			err := makeAssets(dir, nil)
+			if refused := err != nil; refused != (name == assetsMark) {
+				t.Errorf("make the folder again: %v", err)
+			}
+			if content, err := os.ReadFile(elsewhere); err != nil || string(content) != "content" {
+				t.Errorf("the file elsewhere contains %q, %v", content, err)
+			}
+		})
+	}
+}
+
 // TestControllersOfAssets tests which controllers the folder's kube-apiserver runs: none,
 // as the real one, unless the folder or the command line selects some.
 func TestControllersOfAssets(t *testing.T) {

@@ -270,7 +270,7 @@ func refusal(resp *http.Response) string {
 	return status.Message
 }
 
-// restoreFile creates a store of a snapshot and checks it.
+// restoreFile creates a store from a snapshot and checks it. After an error there is no store.
 func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (embedded.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -289,7 +289,11 @@ func restoreFile(ctx context.Context, path, dataDir string, shown *progress) (em
 		if err := embedded.Restore(&interrupted{ctx, &counted{Reader: f, progress: shown, total: stat.Size()}}, store); err != nil {
 			return embedded.Report{}, err
 		}
-		return embedded.Check(ctx, store, &embedded.CheckReader{Progress: func(n int64) { shown.show("records checked", n, 0) }})
+		report, err := embedded.Check(ctx, store, &embedded.CheckReader{Progress: func(n int64) { shown.show("records checked", n, 0) }})
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(store)) // there was none before
+		}
+		return report, err
 	}()
 	return report, errors.Join(err, release())
 }

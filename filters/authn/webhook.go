@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -107,7 +107,7 @@ func userOfReview(info *authenticationv1.UserInfo) *request.User {
 // ask returns what the webhook says of a token, or said not long ago. Requests with the
 // same token at the same time share one call.
 func (w *WebhookTokens) ask(ctx context.Context, token string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
-	key := sha256.Sum256([]byte(strings.Join(append([]string{token}, audiences...), "\x00")))
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q", token, audiences)) // quoted: either may contain any byte
 	if known, ok := w.answers.Get(key); ok {
 		if answer := known.(*webhookAnswer); time.Now().Before(answer.until) {
 			return &answer.status, nil

@@ -70,3 +70,27 @@ func TestWebhookTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestWebhookCacheKey: the answer for one token is never that for another token or for other
+// audiences, whatever bytes they contain.
+func TestWebhookCacheKey(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review authenticationv1.TokenReview
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		asked = append(asked, review.Spec.Token)
+		_, _ = w.Write([]byte(`{"status":{}}`))
+	}))
+	t.Cleanup(server.Close)
+	tokens := NewWebhookTokens(WebhookConfig{Client: server.Client(), URL: server.URL, Version: "v1", CacheTTL: time.Hour})
+	for _, call := range []struct {
+		token     string
+		audiences []string
+	}{{"a\x00b", []string{"c"}}, {"a", []string{"b", "c"}}, {"a", []string{"b\x00c"}}, {`a" "b`, []string{"c"}}} {
+		_, _, _ = tokens.For([]string{"api"}).Verify(t.Context(), call.token, call.audiences)
+	}
+	if len(asked) != 4 {
+		t.Errorf("the webhook was asked for %q; want 4 calls", asked)
+	}
+}

@@ -85,7 +85,7 @@ func (d *distributed) expand(ctx context.Context, claims map[string]any) error {
 type source struct{ endpoint, accessToken string }
 
 func (s *source) key() [sha256.Size]byte {
-	return sha256.Sum256([]byte(s.endpoint + "\x00" + s.accessToken))
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q", s.endpoint, s.accessToken))
 }
 
 // source returns where the claim is; nil where a token does not say so. Claims that the

@@ -54,7 +54,7 @@ func newDisk(cfg Config) (*disk, error) {
 	case cfg.InMemory:
 		d.fs = vfs.NewMem()
 	case d.fs == nil:
-		d.fs = vfs.Default
+		d.fs = privateFS{vfs.Default}
 	}
 	if d.dir == "" {
 		if !cfg.InMemory {
@@ -78,7 +78,7 @@ func (d *disk) lock() error {
 	var opening *fs.PathError
 	switch {
 	case err == nil:
-		return nil
+		return d.protect()
 	case isFull(err):
 		return fmt.Errorf("write to data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
 	case errors.As(err, &opening):
@@ -87,6 +87,17 @@ func (d *disk) lock() error {
 		// The file could be opened, and only the lock was refused.
 		return fmt.Errorf("data directory %s is in use by another process", d.dir)
 	}
+}
+
+// protect restricts the files of the locked directory to their user.
+func (d *disk) protect() error {
+	if _, ok := d.fs.(privateFS); !ok {
+		return nil // in memory, or of a test
+	}
+	if err := protect(d.dir); err != nil {
+		return errors.Join(fmt.Errorf("restrict the files of data directory %s to their user: %w", d.dir, err), d.unlock())
+	}
+	return nil
 }
 
 func (d *disk) unlock() error {

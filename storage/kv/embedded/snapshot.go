@@ -11,6 +11,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"math"
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -190,7 +191,12 @@ type snapshotReader struct {
 	sum      hash.Hash
 	count    uint64
 	revision kv.Revision
+	lastKey  string
 }
+
+// maxSnapshotRevision is the greatest revision of a snapshot that can be restored. It
+// leaves room for the revisions of the restored store.
+const maxSnapshotRevision = math.MaxInt64 / 2
 
 // errSnapshot wraps everything that is wrong with a snapshot.
 func errSnapshot(what string, err error) error {
@@ -218,6 +224,9 @@ func newSnapshotReader(r io.Reader) (*snapshotReader, error) {
 	sr.revision = kv.Revision(binary.BigEndian.Uint64(header[12:]))
 	if !bytes.Equal(header, snapshotHeader(sr.revision)) || sr.revision < 0 {
 		return nil, errSnapshot("the header", nil)
+	}
+	if sr.revision > maxSnapshotRevision {
+		return nil, fmt.Errorf("the snapshot has revision %d, and the greatest that a store can be restored from is %d: %w", sr.revision, int64(maxSnapshotRevision), kv.ErrCorrupt)
 	}
 	return sr, nil
 }
@@ -268,6 +277,10 @@ func (sr *snapshotReader) next() (version, bool, error) {
 	if !ok || v.revision > sr.revision {
 		return version{}, false, errSnapshot("a record", nil)
 	}
+	if v.entry.Key <= sr.lastKey {
+		return version{}, false, fmt.Errorf("key %q of the snapshot comes after %q: %w", v.entry.Key, sr.lastKey, kv.ErrCorrupt)
+	}
+	sr.lastKey = v.entry.Key
 	return v, true, nil
 }
 

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -500,6 +503,72 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 	if n := len(entries(t, open(t, Config{Dir: dir}), 0).Entries); n != 3 {
 		t.Errorf("%d entries of 3", n)
+	}
+}
+
+// TestRestoreRefuses: snapshots with valid sums whose content no store can have.
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	record := func(key string) []byte {
+		return appendSnapshotRecord(nil, version{entry: &kv.Entry{Key: key, Value: []byte("v"), Created: 1, Modified: 1}, revision: 1})
+	}
+	for name, test := range map[string]struct {
+		revision kv.Revision
+		keys     []string
+		want     string
+	}{
+		"greatest revision": {math.MaxInt64, []string{"a"}, "greatest that a store can be restored from"},
+		"duplicate key":     {1, []string{"a", "a"}, `key "a" of the snapshot comes after "a"`},
+		"wrong order":       {1, []string{"b", "a"}, `key "a" of the snapshot comes after "b"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var snapshot bytes.Buffer
+			w := newSnapshotWriter(&snapshot, test.revision)
+			for _, key := range test.keys {
+				_ = w.records(record(key))
+			}
+			if err := w.trailer(); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			if err := Restore(&snapshot, dir); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v; want %q", err, test.want)
+			}
+			if err := Restore(bytes.NewReader(smallSnapshot(t)), dir); err != nil {
+				t.Errorf("another restore: %v", err)
+			}
+		})
+	}
+}
+
+// TestFileModes: the files of a store are readable for their user only, also those that an
+// earlier version made with other modes.
+func TestFileModes(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	dir := filled(t)
+	if err := os.Chmod(filepath.Join(dir, "LOCK"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Config{Dir: dir})
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		info, err := file.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file.Name(), info.Mode(), err)
+		}
 	}
 }
 

@@ -1,0 +1,80 @@
+package embedded
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// fileMode is the mode of all files of a store: they contain secrets, unless those are
+// encrypted.
+const fileMode fs.FileMode = 0o600
+
+// privateFS is the operating system's files. Pebble leaves the modes of new files to the
+// umask; privateFS sets them to fileMode.
+type privateFS struct{ vfs.FS }
+
+// Unwrap implements vfs.FS.
+func (p privateFS) Unwrap() vfs.FS { return p.FS }
+
+// Create implements vfs.FS.
+func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := p.FS.Create(name, category)
+	return private(name, f, err)
+}
+
+// ReuseForWrite implements vfs.FS.
+func (p privateFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := p.FS.ReuseForWrite(oldname, newname, category)
+	return private(newname, f, err)
+}
+
+// OpenReadWrite implements vfs.FS.
+func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+	f, err := p.FS.OpenReadWrite(name, category, options...)
+	return private(name, f, err)
+}
+
+func private(name string, f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(name, fileMode); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Lock implements vfs.FS.
+func (p privateFS) Lock(name string) (closer io.Closer, err error) {
+	if closer, err = p.FS.Lock(name); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(name, fileMode); err != nil {
+		return nil, errors.Join(err, closer.Close())
+	}
+	return closer, nil
+}
+
+// protect sets the mode of the files in a directory that were made by a version without
+// privateFS.
+func protect(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() == fileMode {
+			continue
+		}
+		if err := os.Chmod(filepath.Join(dir, entry.Name()), fileMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
