@@ -13,7 +13,6 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/codec/jsontext"
 	"mainstay.dev/mainstay/request"
-	"mainstay.dev/mainstay/rest"
 )
 
 // maxAuditBody bounds a body in an audit event. kube-apiserver holds the longest
@@ -126,16 +125,24 @@ func auditProtobuf(r *http.Request, t target, encode func(target) ([]byte, error
 }
 
 // auditList records a list that is sent as protobuf.
-func (c *call) auditList(list *rest.List, records []*codec.Record) {
-	a := request.AuditFrom(c.r.Context())
-	if !a.WantsResponseBody() {
-		return
+func (c *call) auditList(form *listForm, records []*codec.Record) {
+	body, separator := newAuditedBody(c.r), []byte("[")
+	body.write(form.head)
+	for _, record := range records {
+		item, err := form.item(separator, record)
+		if err != nil {
+			return
+		}
+		if body.write(item); body.audit == nil {
+			return // it is too long
+		}
+		separator = []byte(",")
 	}
-	shown := *list
-	shown.Items = each(records)
-	if body, err := c.appendList(nil, &shown, maxAuditBody); err == nil {
-		recordBody(a, body, a.SetResponseBody)
+	if len(records) == 0 {
+		body.write([]byte("["))
 	}
+	body.write([]byte("]" + foot))
+	body.end()
 }
 
 // auditedBody collects a response that is sent in pieces.

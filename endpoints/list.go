@@ -1,19 +1,18 @@
 package endpoints
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"net/http"
 	"strconv"
-	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/processor"
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/rest"
@@ -55,34 +54,58 @@ func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List,
 	}
 }
 
-// respondList answers with many objects. A list that is not a page streams: it
-// is never held as a whole, however long it is. A page is gathered first, as
-// what follows it stands at its beginning.
+// respondList answers with many objects. The response is written while the list is read, so it
+// is never held as a whole. A page is gathered first: the token for the next page
+// precedes the items, but is known only after the last one.
 func (c *call) respondList(t target, list *rest.List, page bool) error {
 	list.Items = c.inTurns(list.Items)
-	switch t.view {
-	case table:
-		return c.respondTable(t, list)
-	case partialList:
-		return c.respondPartialList(t, list)
-	}
 	// What others convert may fail, and is told before the first byte is sent.
 	asks := c.resource.Kind != nil && c.resource.Kind.Convert != nil
 	if page || asks || t.media == codec.Protobuf {
-		records, err := gather(list)
+		records, err := c.gather(list, asks)
 		if err != nil {
 			return err
 		}
-		if t.media == codec.Protobuf {
-			c.auditList(list, records)
-			return c.respondProtobufList(t, list, records)
-		}
 		list.Items = c.inTurns(each(records))
+		if t.media == codec.Protobuf && t.view != table {
+			return c.respondInProtobuf(t, list, records)
+		}
 	}
-	if t.media == codec.YAML || t.pretty {
-		return c.respondWholeList(t, list)
+	if t.view == table {
+		return c.respondTable(t, list)
 	}
-	return c.streamJSONList(list)
+	form, err := c.listForm(t, list)
+	if err != nil {
+		return err
+	}
+	return c.streamList(t, list, form)
+}
+
+// respondInProtobuf answers with the objects of records, or their metadata.
+func (c *call) respondInProtobuf(t target, list *rest.List, records []*codec.Record) error {
+	if request.AuditFrom(c.r.Context()).WantsResponseBody() {
+		form, err := c.listForm(t, list)
+		if err != nil {
+			return err
+		}
+		c.auditList(form, records)
+	}
+	if t.view == partialList {
+		return c.respondProtobufList(t, metadataList(t, list), records)
+	}
+	return c.respondProtobufList(t, c.wholeList(list), records)
+}
+
+// listForm returns the list of objects, or of their metadata, in JSON.
+func (c *call) listForm(t target, list *rest.List) (*listForm, error) {
+	if t.view == partialList {
+		return partialForm(t, list)
+	}
+	head, err := c.appendListHead(nil, list)
+	if err != nil {
+		return nil, err
+	}
+	return &listForm{head: head, empty: "[]", item: newItemWriter(c.resource.Version).append}, nil
 }
 
 // listTypeName is how kube-apiserver's messages name a list's type.
@@ -103,15 +126,33 @@ func notOfList(t target, resource *rest.Resource) error {
 		"you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)", group, resource.Version.GVK.Kind)
 }
 
-func gather(list *rest.List) ([]*codec.Record, error) {
+// gather returns the records of a list. They take up memory that is charged to the request,
+// unless they are in a cache anyway; converted ones are in none.
+func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) {
 	var records []*codec.Record
+	held := 0
 	for record, err := range list.Items {
 		if err != nil {
 			return nil, err
 		}
 		records = append(records, record)
+		if list.Uncached || converted {
+			held += record.StoredSize()
+			if err := c.holdList(held); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return records, nil
+}
+
+// holdList charges the request for a list, of which so many bytes are held by now.
+func (c *call) holdList(bytes int) error {
+	err := c.held.Body(c.r.Context(), bytes)
+	if errors.Is(err, memory.ErrExhausted) {
+		return apierrors.NewTooManyRequests("the server has no memory for a list of this size at present, please try again later, or list in pages", exhaustedRetryAfter)
+	}
+	return err
 }
 
 func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
@@ -131,18 +172,28 @@ const (
 	someItems = 8
 )
 
-// inTurns has a request have its turn while it goes through many items.
+// inTurns has a request have its turn while it goes through many items. The list ends with the
+// request's context.
 func (c *call) inTurns(items iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		n := 0
 		for record, err := range items {
-			c.takeTurn(n)
+			if ended := c.continueList(n); ended != nil && err == nil {
+				record, err = nil, ended
+			}
 			n++
 			if !yield(record, err) {
 				return
 			}
 		}
 	}
+}
+
+// continueList is called before item n of a list. It takes the request's turn, and returns an
+// error if the request has ended.
+func (c *call) continueList(n int) error {
+	c.takeTurn(n)
+	return c.r.Context().Err()
 }
 
 // takeTurn waits for the turn of a list that is long, or gives way if it lasts; n items
@@ -173,7 +224,7 @@ func listMeta(list *rest.List) metav1.ListMeta {
 	return meta
 }
 
-// appendListHead appends a list's JSON up to its first item.
+// appendListHead appends a list's JSON up to the value of items.
 func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 	meta, err := json.Marshal(listMeta(list))
 	if err != nil {
@@ -186,16 +237,13 @@ func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 		dst, meta = append(dst, `{"continue":"",`...), meta[1:]
 	}
 	dst = append(dst, meta...)
-	return append(dst, `,"items":[`...), nil
+	return append(dst, `,"items":`...), nil
 }
 
-const listFoot = "]}\n"
-
-// itemWriter appends items to a JSON list.
+// itemWriter appends items of a JSON list.
 type itemWriter struct {
 	version *codec.Version
 	head    []byte // what precedes an item's tail
-	count   int
 }
 
 // newItemWriter: items of typed kinds do not repeat their type, as Go clients'
@@ -209,87 +257,5 @@ func newItemWriter(v *codec.Version) *itemWriter {
 }
 
 func (w *itemWriter) append(dst []byte, record *codec.Record) ([]byte, error) {
-	if w.count > 0 {
-		dst = append(dst, ',')
-	}
-	w.count++
 	return record.AppendJSONTail(append(dst, w.head...), w.version)
-}
-
-// chunk is how much of a list is written at a time: large enough to fill TLS
-// records and HTTP/2 frames, small enough to be nothing beside the list.
-const chunk = 128 << 10
-
-//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
-var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunk+chunk/2); return &b }}
-
-// streamJSONList writes items as they come.
-func (c *call) streamJSONList(list *rest.List) error {
-	pooled := chunkPool.Get().(*[]byte)
-	defer func() { chunkPool.Put(pooled) }()
-	buf, err := c.appendListHead((*pooled)[:0], list)
-	if err != nil {
-		return err
-	}
-	out := &bodyWriter{w: c.w, r: c.r, turn: c.turn, mediaType: codec.JSONType, code: http.StatusOK, length: unknownLength, audit: newAuditedBody(c.r)}
-	defer out.release()
-	items := newItemWriter(c.resource.Version)
-	for record, err := range list.Items {
-		if err == nil {
-			buf, err = items.append(buf, record)
-		}
-		if err != nil {
-			return out.fail(err)
-		}
-		if len(buf) >= chunk {
-			if err := out.write(buf); err != nil {
-				return out.fail(err)
-			}
-			buf = buf[:0]
-		}
-	}
-	buf = append(buf, listFoot...)
-	if err := out.finish(buf); err != nil {
-		return out.fail(err)
-	}
-	if cap(buf) <= 4*chunk {
-		*pooled = buf[:0]
-	}
-	return nil
-}
-
-// appendList appends a list as JSON. From limit on no more items are added.
-func (c *call) appendList(dst []byte, list *rest.List, limit int) ([]byte, error) {
-	dst, err := c.appendListHead(dst, list)
-	if err != nil {
-		return nil, err
-	}
-	items := newItemWriter(c.resource.Version)
-	for record, err := range list.Items {
-		if err == nil {
-			dst, err = items.append(dst, record)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(dst) > limit {
-			break
-		}
-	}
-	return append(dst, listFoot...), nil
-}
-
-// respondWholeList is for forms that people read: they need the whole text.
-func (c *call) respondWholeList(t target, list *rest.List) error {
-	buf, err := c.appendList(nil, list, math.MaxInt)
-	if err != nil {
-		return err
-	}
-	if t.media == codec.YAML {
-		if buf, err = yaml.JSONToYAML(bytes.TrimSpace(buf)); err != nil {
-			return fmt.Errorf("encode list as YAML: %w", err)
-		}
-	}
-	writeBody(c.w, c.r, t, http.StatusOK, buf)
-	return nil
 }

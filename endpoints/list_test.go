@@ -1,6 +1,7 @@
 package endpoints_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,9 +18,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/endpoints"
+	"mainstay.dev/mainstay/memory"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -221,7 +225,7 @@ type rows struct {
 }
 
 func (s rows) List(ctx context.Context, _ string, _ rest.ListOptions) (*rest.List, error) {
-	return &rest.List{Revision: 7, Items: func(yield func(*codec.Record, error) bool) {
+	return &rest.List{Revision: 7, Uncached: true, Items: func(yield func(*codec.Record, error) bool) {
 		for i := range s.n {
 			if s.breakAt > 0 && i == s.breakAt {
 				yield(nil, errors.New("disk trouble"))
@@ -248,7 +252,7 @@ func (s *sink) Header() http.Header { return s.header }
 func (s *sink) WriteHeader(int)     {}
 func (s *sink) Write(p []byte) (int, error) {
 	s.bytes += len(p)
-	if s.chunks++; s.chunks%100 == 1 {
+	if s.chunks++; s.chunks%20 == 1 {
 		runtime.GC()
 		s.peak = max(s.peak, heapInUse())
 	}
@@ -266,22 +270,170 @@ func serveRows(w http.ResponseWriter, n, breakAt int) {
 	serve(w, newRequest("GET "+inA+"configmaps", nil), rows{kind, n, breakAt}, endpoints.Config{})
 }
 
-// TestListStreams: a list of 50,000 objects, some 55 MB, is never held as a
-// whole. It looks at the heap of the process, so nothing runs beside it.
+// listFormats are the formats of lists, as the headers Accept and Accept-Encoding and the
+// query that ask for them.
+func listFormats() map[string][3]string {
+	const meta = ";g=meta.k8s.io;v=v1"
+	return map[string][3]string{
+		"JSON":             {"application/json", "", ""},
+		"JSON, compressed": {"application/json", "gzip", ""},
+		"pretty JSON":      {"application/json", "", "?pretty=true"},
+		"YAML":             {"application/yaml", "", ""},
+		"protobuf":         {"application/vnd.kubernetes.protobuf", "", ""},
+		"table":            {"application/json;as=Table" + meta, "", ""},
+		"pretty table":     {"application/json;as=Table" + meta, "", "?pretty=true"},
+		"table of objects": {"application/json;as=Table" + meta, "", "?includeObject=Object"},
+		"YAML table":       {"application/yaml;as=Table" + meta, "", ""},
+		"partial":          {"application/json;as=PartialObjectMetadataList" + meta, "", ""},
+		"pretty partial":   {"application/json;as=PartialObjectMetadataList" + meta, "", "?pretty=true"},
+	}
+}
+
+func serveFormat(w http.ResponseWriter, format [3]string, from rest.Storage) {
+	kind := kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) })
+	if s, ok := from.(rows); ok {
+		s.kind = kind
+		from = s
+	}
+	r := newRequest("GET "+inA+"configmaps"+format[2], nil)
+	r.Header.Set("Accept", format[0])
+	if format[1] != "" {
+		r.Header.Set("Accept-Encoding", format[1])
+	}
+	serve(w, r, from, endpoints.Config{})
+}
+
+// TestListStreams: a list of 50,000 objects, some 55 MB, is never held as a whole, in any
+// format. It looks at the heap of the process, so nothing runs beside it.
 func TestListStreams(t *testing.T) { //nolint:paralleltest // see above
-	length := 50000
-	if testing.Short() {
-		length = 10000
+	for name, format := range listFormats() {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
+			if name == "protobuf" {
+				t.Skip("it holds the records, and is charged for them: see TestHeldListsAreCharged")
+			}
+			length := 10000
+			if name == "JSON" && !testing.Short() {
+				length = 50000
+			}
+			runtime.GC()
+			before := heapInUse()
+			w := &sink{header: http.Header{}}
+			serveFormat(w, format, rows{n: length})
+			if w.peak == 0 {
+				t.Error("nothing was sent")
+			}
+			if grown := int64(w.peak) - int64(before); grown > 4<<20 {
+				t.Errorf("the heap grew by %d KiB while %d MB were sent", grown>>10, w.bytes/1e6)
+			}
+		})
 	}
-	runtime.GC()
-	before := heapInUse()
-	w := &sink{header: http.Header{}}
-	serveRows(w, length, 0)
-	if w.bytes < length*1000 {
-		t.Errorf("%d bytes", w.bytes)
+}
+
+// TestStreamedFormats: a list that is sent in pieces is, byte for byte, what a library makes of
+// the list in JSON as a whole.
+func TestStreamedFormats(t *testing.T) {
+	t.Parallel()
+	formats := listFormats()
+	body := func(name string, n int) []byte {
+		w := httptest.NewRecorder()
+		serveFormat(w, formats[name], rows{n: n})
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s of %d: %d %s", name, n, w.Code, w.Body)
+		}
+		return w.Body.Bytes()
 	}
-	if grown := int64(w.peak) - int64(before); grown > 4<<20 {
-		t.Errorf("the heap grew by %d KiB while %d MB were sent", grown>>10, w.bytes/1e6)
+	for _, n := range []int{0, 1, 2, 100, 300} {
+		for compact, formatted := range map[string]string{"JSON": "pretty JSON", "table": "pretty table", "partial": "pretty partial"} {
+			var want bytes.Buffer
+			if err := json.Indent(&want, body(compact, n), "", "  "); err != nil {
+				t.Fatalf("%s of %d: %v", compact, n, err)
+			}
+			if diff := cmp.Diff(want.String(), string(body(formatted, n))); diff != "" {
+				t.Errorf("%s of %d (-want +got):\n%s", formatted, n, diff)
+			}
+		}
+		for compact, formatted := range map[string]string{"JSON": "YAML", "table": "YAML table"} {
+			// Ages in a table may differ by a second.
+			age := regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:]+Z`)
+			want, err := yaml.JSONToYAML(body(compact, n))
+			if err != nil {
+				t.Fatalf("%s of %d: %v", compact, n, err)
+			}
+			if diff := cmp.Diff(age.ReplaceAllString(string(want), ""), age.ReplaceAllString(string(body(formatted, n)), "")); diff != "" {
+				t.Errorf("%s of %d (-want +got):\n%s", formatted, n, diff)
+			}
+		}
+	}
+}
+
+// TestListEndsWithClient: no format is encoded to its end for a client that has gone.
+func TestListEndsWithClient(t *testing.T) {
+	t.Parallel()
+	for name, format := range listFormats() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, leave := context.WithCancel(t.Context())
+			read := 0
+			store := leaving{rows: rows{n: 100000}, at: 50, leave: leave, read: &read}
+			store.kind = kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) })
+			r := newRequest("GET "+inA+"configmaps"+format[2], nil).WithContext(ctx)
+			r.Header.Set("Accept", format[0])
+			func() {
+				defer func() { _ = recover() }() // http.ErrAbortHandler
+				serve(httptest.NewRecorder(), r, store, endpoints.Config{})
+			}()
+			if read > 100 {
+				t.Errorf("%d records were read of a list whose client left at the 50th", read)
+			}
+		})
+	}
+}
+
+// leaving is a list whose client leaves in the middle.
+type leaving struct {
+	rows
+	at    int
+	leave func()
+	read  *int
+}
+
+func (s leaving) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
+	list, err := s.rows.List(ctx, namespace, options)
+	items := list.Items
+	list.Items = func(yield func(*codec.Record, error) bool) {
+		for record, err := range items {
+			if *s.read++; *s.read == s.at {
+				s.leave()
+			}
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+	return list, err
+}
+
+// TestHeldListsAreCharged: what a list holds in memory as a whole counts against the memory of
+// requests.
+func TestHeldListsAreCharged(t *testing.T) {
+	t.Parallel()
+	budget, err := memory.NewBudget(64<<20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, accept := range map[string]string{
+		"page":     "application/json",
+		"protobuf": "application/vnd.kubernetes.protobuf",
+		"metadata": "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+	} {
+		kind := kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) })
+		r := newRequest("GET "+inA+"configmaps?limit=100000", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		serve(w, r, rows{kind: kind, n: 30000}, endpoints.Config{Memory: budget})
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: %d %.200s", name, w.Code, w.Body)
+		}
 	}
 }
 

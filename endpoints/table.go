@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/codec/jsonplan"
 	"mainstay.dev/mainstay/rest"
 )
 
@@ -109,30 +111,55 @@ func (c *call) respondTable(t target, list *rest.List) error {
 	if err != nil {
 		return err
 	}
+	if arranger, ok := m.convertor.(rest.Arranger); ok {
+		return c.respondArranged(t, list, m, arranger)
+	}
+	table := m.table(listMeta(list), true)
+	head, err := codec.AppendObject(nil, table, codec.JSON)
+	if err != nil {
+		return err
+	}
+	form := &listForm{empty: "null", item: func(dst []byte, record *codec.Record) ([]byte, error) {
+		row, err := m.row(record)
+		if err != nil {
+			return nil, err
+		}
+		return jsonplan.Append(dst, &row)
+	}}
+	if table.Rows != nil {
+		form.empty = "[]"
+	}
+	form.head = bytes.TrimSuffix(head, []byte(form.empty+foot))
+	return c.streamList(t, list, form)
+}
+
+// respondArranged answers with a table whose rows depend on each other, so that it is held as
+// a whole.
+func (c *call) respondArranged(t target, list *rest.List, m *tableMaker, arranger rest.Arranger) error {
 	table := m.table(metav1.ListMeta{}, true)
 	var objects []codec.Object
-	arranger, arranged := m.convertor.(rest.Arranger)
+	held := 0
 	for record, err := range list.Items {
 		if err != nil {
+			return err
+		}
+		held += record.StoredSize()
+		if err := c.holdList(held); err != nil {
 			return err
 		}
 		row, err := m.row(record)
 		if err != nil {
 			return err
 		}
-		table.Rows = append(table.Rows, row)
-		if arranged {
-			obj, err := record.Shared()
-			if err != nil {
-				return err
-			}
-			objects = append(objects, obj)
-		}
-	}
-	if arranged {
-		if table.Rows, err = arrange(arranger, objects, table.Rows); err != nil {
+		obj, err := record.Shared()
+		if err != nil {
 			return err
 		}
+		table.Rows, objects = append(table.Rows, row), append(objects, obj)
+	}
+	var err error
+	if table.Rows, err = arrange(arranger, objects, table.Rows); err != nil {
+		return err
 	}
 	table.ListMeta = listMeta(list)
 	return respondObject(c.w, c.r, t, http.StatusOK, table)
@@ -185,20 +212,22 @@ func encodePartial(t target, record *codec.Record) ([]byte, error) {
 	return codec.AppendObject(nil, partialOf(obj, t.viewVersion), t.media)
 }
 
-func (c *call) respondPartialList(t target, list *rest.List) error {
-	partials := &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{}}
+// partialForm returns the list of the metadata of objects.
+func partialForm(t target, list *rest.List) (*listForm, error) {
+	partials := &metav1.PartialObjectMetadataList{ListMeta: listMeta(list), Items: []metav1.PartialObjectMetadata{}}
 	partials.SetGroupVersionKind(t.viewVersion.WithKind("PartialObjectMetadataList"))
-	for record, err := range list.Items {
-		if err != nil {
-			return err
-		}
-		obj, err := record.Shared()
-		if err != nil {
-			return fmt.Errorf("read %s: %w", record.Name(), err)
-		}
-		item := *partialOf(obj, t.viewVersion)
-		partials.Items = append(partials.Items, item)
+	head, err := codec.AppendObject(nil, partials, codec.JSON)
+	if err != nil {
+		return nil, err
 	}
-	partials.ListMeta = listMeta(list)
-	return respondObject(c.w, c.r, t, http.StatusOK, partials)
+	return &listForm{
+		head: bytes.TrimSuffix(head, []byte("[]"+foot)), empty: "[]",
+		item: func(dst []byte, record *codec.Record) ([]byte, error) {
+			obj, err := record.Shared()
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", record.Name(), err)
+			}
+			return jsonplan.Append(dst, partialOf(obj, t.viewVersion))
+		},
+	}, nil
 }

@@ -211,6 +211,8 @@ type List struct {
 	// limit cut the list short. Remaining is nil where it is not known.
 	Continue  string
 	Remaining *int64
+	// Uncached: the records were read for this list, and are in no cache.
+	Uncached bool
 }
 
 // Event is an event of a watch.

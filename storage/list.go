@@ -45,7 +45,7 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 			return nil, err
 		}
 	}
-	list := &rest.List{Revision: int64(r.at)}
+	list := &rest.List{Revision: int64(r.at), Uncached: true}
 	total := r.chunk.Count
 	if plan.Namespaces != nil {
 		total = -1 // that of the first range alone
