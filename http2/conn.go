@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -201,12 +202,7 @@ func (c *conn) closeWithError(code h2.ErrCode, why string) {
 	c.mu.Unlock()
 	_ = c.net.SetDeadline(time.Now().Add(lingerTimeout)) // whether it reads or not
 	c.closeWrites()
-	var rest [4 << 10]byte
-	for { // until the deadline
-		if _, err := c.net.Read(rest[:]); err != nil {
-			return
-		}
-	}
+	_, _ = io.CopyN(io.Discard, c.net, lingerBytes) // or until the deadline
 }
 
 // teardown releases everything.

@@ -16,6 +16,9 @@ const (
 	// response is complete, so that it reads what we sent before TCP or the stream
 	// is reset.
 	lingerTimeout = time.Second
+	// lingerBytes is how much is read and dropped meanwhile of a client that has violated
+	// the protocol: what a client that waits for no window may have sent.
+	lingerBytes = 1 << 20
 
 	// The rest of a body that is still coming when the response is complete is read
 	// and dropped, up to drainBytes and for drainTimeout. drainBytes is more than

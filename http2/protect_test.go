@@ -173,6 +173,23 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
+// TestViolatorIsReadLittle: of a client that has violated the protocol little more is read.
+func TestViolatorIsReadLittle(t *testing.T) {
+	t.Parallel()
+	r := connect(t, func(http.ResponseWriter, *http.Request) {}, nil)
+	r.ok(r.frames.WriteData(0, false, []byte("on no stream")))
+	block, written := make([]byte, 64<<10), 0
+	for {
+		n, err := r.net.Write(block)
+		if written += n; err != nil {
+			break
+		}
+	}
+	if written > lingerBytes+len(block) {
+		t.Errorf("%d bytes were read after the violation; the limit is %d", written, lingerBytes)
+	}
+}
+
 // TestBrokenStreams: what ends one stream and leaves others alone.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
