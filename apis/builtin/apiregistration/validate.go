@@ -20,10 +20,12 @@ const (
 )
 
 // permitAPIService rejects a registration that gives a built-in group version to another
-// server, which could then read and answer requests for it.
+// server, which could then receive its requests. A registration under another name is invalid
+// and has no effect.
 func permitAPIService(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
-	if service.Spec.Service != nil && op.Env.Own != nil && op.Env.Own(gv) {
+	named := service.Name == gv.Version+"."+gv.Group
+	if service.Spec.Service != nil && named && op.Env.Own != nil && op.Env.Own(gv) {
 		f.Child("spec").Child("service").Forbidden("this server serves the group version itself")
 	}
 }
