@@ -25,6 +25,7 @@ import (
 	"mainstay.dev/mainstay/processor"
 	"mainstay.dev/mainstay/registry"
 	"mainstay.dev/mainstay/simulation"
+	"mainstay.dev/mainstay/storage/kv/embedded"
 )
 
 // Defaults of a Config, as kube-apiserver's unless said.
@@ -170,6 +171,9 @@ type Config struct {
 	// HistoryRetention is how long old revisions are kept, from which watches can
 	// start. 0: 5m; less: for ever.
 	HistoryRetention time.Duration
+	// StorageQuota is the size in bytes from which the store in DataDir accepts deletions
+	// only. 0 or NoLimit: no limit.
+	StorageQuota int64
 
 	ShutdownDelay      time.Duration
 	ShutdownRetryAfter bool
@@ -318,6 +322,12 @@ func (c Config) check() error {
 	}
 	if c.MemoryLimit != 0 && c.MemoryLimit < memory.MinLimit {
 		problem("--memory-limit is %d bytes; the least is %dMi", c.MemoryLimit, memory.MinLimit>>20)
+	}
+	if c.StorageQuota > 0 && c.StorageQuota < embedded.MinQuota {
+		problem("--storage-quota is %d bytes; the minimum is %dMi", c.StorageQuota, embedded.MinQuota>>20)
+	}
+	if c.StorageQuota > 0 && len(c.EtcdServers) > 0 {
+		problem("--storage-quota limits the store in --data-dir, and cannot be set with --etcd-servers; set --quota-backend-bytes of etcd instead")
 	}
 	if c.CacheMemoryLimit < NoLimit {
 		problem("--cache-memory-limit is %d; it cannot be negative", c.CacheMemoryLimit)

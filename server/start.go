@@ -53,6 +53,7 @@ func (h *Host) openStorage(ctx context.Context) error {
 	config := embedded.Config{
 		InMemory:         h.config.InMemory,
 		Retention:        h.config.HistoryRetention,
+		Quota:            max(h.config.StorageQuota, 0),
 		AcceptLostWrites: h.config.AcceptLostWrites,
 		Logger:           h.logger,
 		Registerer:       h.registry,

@@ -108,6 +108,7 @@ func (f *serveFlags) storage(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.NewStore, "new-store", false, "make an empty store where --data-dir has keys but no store, or holds files that are not this server's; what is there is left alone")
 	flags.BoolVar(&c.AcceptLostWrites, "accept-lost-writes", false, "start on a store whose newest writes are missing, and go on at a resourceVersion greater than any that clients have seen, so that they list anew")
 	flags.DurationVar(&c.HistoryRetention, "history-retention", 5*time.Minute, "how long replaced and deleted objects can still be watched from in the store in --data-dir; less than 0 keeps them for ever")
+	flags.Var(&bytesOrNoLimit{&c.StorageQuota, "0"}, "storage-quota", "size of the store in --data-dir, as 512Mi or 2Gi, from which it accepts deletions only; 0 is no limit")
 	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, comma-separated, that keeps the objects instead of a store in --data-dir")
 	flags.StringSliceVar(&c.EtcdServersOverrides, "etcd-servers-overrides", nil, "etcd clusters that keep single built-in resources, comma-separated, each as group/resource#URL;URL: /events#https://10.0.0.9:2379; services, ipaddresses and resourcequotas cannot be kept apart")
 	flags.StringVar(&c.EtcdTLS.CAFile, "etcd-cafile", "", "authorities that sign etcd's certificates (default: the operating system's)")

@@ -208,15 +208,15 @@ func TestFlagsReachTheConfig(t *testing.T) {
 		"--data-dir=/d", "--bind-address=::1", "--secure-port=7", "--max-requests-inflight=0", "--max-mutating-requests-inflight=5",
 		"--min-request-timeout=60", "--anonymous-auth=false", "--allow-privileged=false", "--profiling=false", "--watch-cache=false", "--service-cluster-ip-range=10.96.0.0/12,fd00::/108",
 		"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "--tls-curve-preferences=29,4588", "--tls-sni-cert-key=c,k:a,*.b", "--tls-sni-cert-key=d,l",
-		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h", "--cache-memory-limit=1Gi", "--http2-server=net/http",
+		"--enable-priority-and-fairness=false", "--storage-media-type=application/vnd.kubernetes.protobuf", "-v=4", "--history-retention=1h", "--cache-memory-limit=1Gi", "--storage-quota=1Gi", "--http2-server=net/http",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := flags.config
 	got := fmt.Sprint(c.DataDir, c.BindAddress, c.SecurePort, c.MaxRequestsInFlight, c.MaxMutatingInFlight, c.WithoutPriorityAndFairness, c.MinRequestTimeout, c.ClosedToPublic, c.DenyPrivileged,
-		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.CurvePreferences, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.HTTP2Server)
-	want := "/d::1 7 -1 5 true 1m0s true true true true [10.96.0.0/12 fd00::/108] 772 [49199 52392] [X25519 X25519MLKEM768] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824net/http"
+		c.WithoutProfiling, c.WithoutWatchCache, c.ServiceClusterIPRange, c.TLS.MinVersion, c.TLS.CipherSuites, c.TLS.CurvePreferences, c.TLS.SNI, flags.log.Verbosity, c.HistoryRetention, c.CacheMemoryLimit, c.StorageQuota, c.HTTP2Server)
+	want := "/d::1 7 -1 5 true 1m0s true true true true [10.96.0.0/12 fd00::/108] 772 [49199 52392] [X25519 X25519MLKEM768] [{c k [a *.b]} {d l []}] 4 1h0m0s 1073741824 1073741824net/http"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -383,10 +383,12 @@ func (s *Store) sync(g *group) error {
 	defer s.release()
 	began := time.Now()
 	s.stall.begin(began)
+	size := g.batch.Len()
 	err = e.apply(g.batch)
 	took := time.Since(began)
 	if err == nil {
 		s.acks.record(g.last)
+		s.checkSpaceAfter(e, size)
 	}
 	s.stall.end(took)
 	s.metrics.observeGroup(len(g.events), took)

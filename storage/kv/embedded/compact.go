@@ -159,8 +159,8 @@ func (s *Store) Purge(ctx context.Context) error {
 	if err := e.db.Flush(); err != nil {
 		return e.explain("purge", err)
 	}
-	if err := e.db.Compact(ctx, []byte{0}, []byte{0xff}, false); err != nil {
-		return e.explain("purge", err)
+	if err := e.compactRange(ctx, []byte{0}, []byte{0xff}); err != nil {
+		return fmt.Errorf("purge: %w", err)
 	}
 	if err := e.guard.failure(); err != nil {
 		return fmt.Errorf("purge: %w: %w", kv.ErrUnavailable, err)

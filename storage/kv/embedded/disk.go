@@ -115,6 +115,10 @@ type engine struct {
 	disk  *disk
 	// readOnly: nothing can be written, nor is.
 	readOnly  bool
+	scheduler *scheduler
+	// unchecked is the number of bytes written since the last checkSpace; of the goroutine
+	// that writes groups.
+	unchecked int64
 	iterators iteratorPool
 }
 
@@ -125,7 +129,7 @@ func (d *disk) options(e *engine) *pebble.Options {
 		Lock:               d.held,
 		Comparer:           newComparer(),
 		FormatMajorVersion: pebbleFormat,
-		MemTableSize:       memTableBytes,
+		MemTableSize:       uint64(d.memTable()),
 		CacheSize:          blockCacheBytes,
 		// Writers wait for flushes when this many memtables are full.
 		// As many log files are kept for reuse.
@@ -155,7 +159,7 @@ func (d *disk) options(e *engine) *pebble.Options {
 			},
 		},
 	}
-	o.Experimental.CompactionScheduler = newScheduler()
+	o.Experimental.CompactionScheduler = e.scheduler
 	// Pebble would put the values of older versions into blocks of their own,
 	// each in a buffer of 32 KiB until the table is written: under a load of
 	// updates that was a third of all memory allocated.
@@ -272,6 +276,7 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 		}
 	} else {
 		e = d.newEngine()
+		e.scheduler.setPaused(true) // until checkSpace
 		if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
 			return nil, d.explainOpen(e.guard, err)
 		}
@@ -310,7 +315,7 @@ func (d *disk) newEngine() *engine {
 	g.slow = func(name string) {
 		d.log.Warn("the sync of a file of the store does not end", "file", name, "after", stallAfter)
 	}
-	return &engine{dir: d.dir, guard: g, disk: d}
+	return &engine{dir: d.dir, guard: g, disk: d, scheduler: newScheduler()}
 }
 
 // openNew makes a database, with its syncs put off. A write that fails from then

@@ -46,6 +46,8 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		gauge("holds", "Revisions held for readers, whatever the retention.", func() float64 { n, _ := s.holds.Oldest(); return float64(n) }),
 		gauge("oldest_hold_seconds", "Age of the oldest of them.", func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),
 		gauge("writable", "1 while the store takes writes.", func() float64 { return s.writable() }),
+		gauge("quota_bytes", "Size from which the store accepts deletions only; 0 for no limit.", func() float64 { return float64(s.quota) }),
+		gauge("space_alarm", "1 while the store accepts deletions only, because the disk is full or the quota is reached.", func() float64 { return s.alarm() }),
 		gauge("disk_bytes", "Size of the store on disk.", func() float64 { return s.diskBytes() }),
 	}
 	if r == nil {
@@ -82,6 +84,15 @@ func (s *Store) writable() float64 {
 		return 0
 	}
 	return 1
+}
+
+func (s *Store) alarm() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.full != nil {
+		return 1
+	}
+	return 0
 }
 
 func (s *Store) diskBytes() float64 {

@@ -11,12 +11,10 @@ import (
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// Repair: how long to wait between looks at the disk, and how much must fit on
-// it before the store is opened again.
+// Repair: the shortest and the longest wait between checks of the disk.
 const (
 	repairFirst = 100 * time.Millisecond
 	repairLast  = 5 * time.Second
-	probeBytes  = 2 * memTableBytes
 )
 
 // fail is called, once per engine, when a write to disk failed. It must not
@@ -79,7 +77,7 @@ func (s *Store) repair() {
 	}
 }
 
-// probe finds out whether the directory takes writes.
+// probe reports whether the directory accepts writes of as much as two memtables.
 func (d *disk) probe() (err error) {
 	name := filepath.Join(d.dir, "PROBE")
 	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)
@@ -87,7 +85,7 @@ func (d *disk) probe() (err error) {
 		return fmt.Errorf("probe the disk: %w", err)
 	}
 	block := make([]byte, 64<<10)
-	for n := 0; n < probeBytes && err == nil; n += len(block) {
+	for n := int64(0); n < 2*d.memTable() && err == nil; n += int64(len(block)) {
 		_, err = f.Write(block)
 	}
 	if err == nil {

@@ -5,18 +5,15 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/storage/kv"
 )
 
-// The reserve is a file that takes up space and holds nothing. When the disk is
-// full, it is removed: the space is then for deletions and for what makes room,
-// until it can be set aside again. Its size follows from that of the disk,
-// within these bounds; the greater one is what a compaction may need before it frees
-// anything: twelve sublevels of L0 and the level below (disk.options).
+// The reserve is a file that takes up space and holds nothing. When little space is left, it
+// is removed: the space is then for deletions and for compactions, until it can be
+// set aside again. Its size is a share of the disk, within these bounds, in bytes.
 const (
 	reserveFile  = "RESERVE"
 	reserveLeast = 16 << 20
@@ -36,10 +33,10 @@ type reserve struct {
 	}
 }
 
-// size is how much is set aside, 0 where it is not known how large the disk is.
+// size returns the size of the reserve in bytes, 0 if the size of the disk is not known.
 func (r *reserve) size() int64 {
-	usage, err := r.disk.fs.GetDiskUsage(r.disk.dir)
-	if err != nil {
+	usage, known := r.disk.usage()
+	if !known {
 		return 0
 	}
 	return min(max(int64(usage.TotalBytes/reserveShare), reserveLeast), reserveMost)
@@ -91,53 +88,6 @@ func (r *reserve) isHeld() bool {
 }
 
 func (r *reserve) name() string { return filepath.Join(r.disk.dir, reserveFile) }
-
-// limitLocked has puts refused while the reserve is used up, and sees to its
-// being set aside again.
-func (s *Store) limitLocked() {
-	if s.disk.reserve.isHeld() {
-		return
-	}
-	s.mu.full = errFull
-	if !s.mu.regaining && !s.mu.closed {
-		s.mu.regaining = true
-		s.log.Error("the disk is full: the store takes deletions only, until there is room", "dir", s.disk.dir)
-		s.tasks.Go(s.regain)
-	}
-}
-
-// regain waits until there is room for the reserve, and some more, and takes
-// puts again.
-func (s *Store) regain() {
-	for wait := repairFirst; ; wait = min(2*wait, repairLast) {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		if s.disk.reserve.take() != nil {
-			continue
-		}
-		if s.disk.probe() != nil {
-			s.disk.reserve.release()
-			continue
-		}
-		if s.unlimit() {
-			s.log.Info("the store takes all writes again", "dir", s.disk.dir)
-			return
-		}
-	}
-}
-
-func (s *Store) unlimit() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.broken != nil || !s.disk.reserve.isHeld() {
-		return false // repair does it
-	}
-	s.mu.full, s.mu.regaining = nil, false
-	return true
-}
 
 // needsSpace reports whether a transaction is refused while the store takes
 // deletions only.

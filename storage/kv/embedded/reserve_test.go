@@ -73,7 +73,8 @@ func (q *quotaFS) Remove(name string) error {
 }
 
 func (q *quotaFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	return vfs.DiskUsage{TotalBytes: uint64(q.size.Load())}, nil
+	free := uint64(max(q.free(), 0))
+	return vfs.DiskUsage{TotalBytes: uint64(q.size.Load()), AvailBytes: free}, nil
 }
 
 type quotaFile struct {

@@ -12,14 +12,15 @@ import (
 // that has changed, which at rest costs more than all else the store does.
 //
 // Nothing is missed without asking: what may run changes when a compaction
-// ends, which is when Done is called, and Pebble looks for compactions itself
-// after each flush and after each Done.
+// ends, which is when Done is called, or a pause ends, and Pebble looks for compactions
+// itself after each flush and after each Done.
 type scheduler struct {
 	db   pebble.DBForCompaction
 	idle sync.Cond // granting has become false
 	mu   struct {
 		sync.Mutex
 		running bool
+		paused  bool // no compaction starts, because its output might not fit on the disk
 		// granting: db is being asked, without the lock, whether it wants to
 		// run what may run now.
 		granting     bool
@@ -56,7 +57,7 @@ func (s *scheduler) Unregister() {
 func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.running || s.mu.granting || s.mu.unregistered {
+	if s.mu.running || s.mu.paused || s.mu.granting || s.mu.unregistered {
 		return false, nil
 	}
 	s.mu.running = true
@@ -67,18 +68,40 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 // compaction may always run, and no more.
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {}
 
-// Done implements pebble.CompactionGrantHandle: the compaction has ended, and
-// one that waits may begin.
+// setPaused stops new compactions, or starts them again.
+func (s *scheduler) setPaused(paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.mu.paused
+	s.mu.paused = paused
+	if was && !paused && s.db != nil {
+		s.grantLocked()
+	}
+}
+
+func (s *scheduler) isPaused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.paused
+}
+
+// Done implements pebble.CompactionGrantHandle: the compaction has ended, and a waiting one
+// may start.
 func (s *scheduler) Done() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.running = false
+	s.grantLocked()
+}
+
+// grantLocked starts the next compaction, if one is waiting. The lock is released meanwhile.
+func (s *scheduler) grantLocked() {
 	if s.mu.granting {
-		return // the loop below, in another goroutine, goes on
+		return // the loop below, in another goroutine, continues
 	}
 	// A compaction that is granted may have ended, and the next one been refused,
-	// before the loop looks again.
-	for more := true; more && !s.mu.running && !s.mu.unregistered; {
+	// before the loop checks again.
+	for more := true; more && !s.mu.running && !s.mu.paused && !s.mu.unregistered; {
 		s.mu.granting, s.mu.running = true, true
 		s.mu.Unlock()
 		waiting, _ := s.db.GetWaitingCompaction()

@@ -33,6 +33,10 @@ type Config struct {
 	// watched from, in time that the store is open; 0 means DefaultRetention, and
 	// less than that keeps history until Compact is called.
 	Retention time.Duration
+	// Quota is the size in bytes from which the store accepts deletions only, until it is
+	// smaller again; 0: no limit. It may be exceeded by a few MiB. Quotas less than
+	// MinQuota leave little space between logs and history.
+	Quota int64
 	// AcceptLostWrites opens a store whose newest writes are missing, instead of
 	// returning ErrLostWrites. It goes on at a revision greater than any that
 	// clients have seen; history starts there.
@@ -77,6 +81,7 @@ type Store struct {
 	ring      ring
 	counts    counts
 	retention time.Duration
+	quota     int64 // bytes; 0: no limit
 	// holds bound how far compaction may go; marks and elapsed, how far it goes
 	// by itself.
 	holds   *history.Holds
@@ -138,7 +143,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, acceptLost: cfg.AcceptLostWrites, world: cfg.World}
+	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, quota: cfg.Quota, acceptLost: cfg.AcceptLostWrites, world: cfg.World}
 	if s.retention == 0 {
 		s.retention = DefaultRetention
 	}
@@ -154,6 +159,10 @@ func Open(cfg Config) (*Store, error) {
 	if err := s.disk.lock(); err != nil {
 		s.cancel()
 		return nil, err
+	}
+	if err := d.checkVolume(); err != nil {
+		s.cancel()
+		return nil, errors.Join(err, s.disk.unlock())
 	}
 	_ = d.reserve.take() // openEngine asks whether it is held
 	refusal, err := s.openEngine()
@@ -215,14 +224,14 @@ func (s *Store) openEngine() (refusal, err error) {
 	}
 	s.expiries.wake(st.firstExpiry)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.mu.db = e.db
 	s.mu.assigned = st.revision
 	s.mu.recent = newRecent(st.revision)
 	s.counts.reset(st.revision)
 	s.ring.reset(st.revision)
+	s.mu.Unlock()
 	if refusal == nil {
-		s.limitLocked()
+		s.checkSpace(e)
 	}
 	return refusal, nil
 }
