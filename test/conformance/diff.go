@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -191,6 +192,10 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 	}
 	same := false
 	switch {
+	case clusterIP.MatchString(path) && want != "" && want != "None" && !c.Memory.Chosen(want):
+		_, err := netip.ParseAddr(got)
+		same = err == nil
+		c.Memory.Learn(want, got)
 	case strings.HasSuffix(path, ".continue"):
 		same = (want == "") == (got == "")
 		c.Memory.Learn(want, got)
@@ -201,6 +206,9 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 		c.note(path, "want %s, got %s", short(want), short(got))
 	}
 }
+
+// clusterIP matches the fields of addresses that the server assigns.
+var clusterIP = regexp.MustCompile(`\.clusterIPs?(\[\d+\])?$`)
 
 var nodePort = regexp.MustCompile(`(\.nodePort|\.healthCheckNodePort)$`)
 

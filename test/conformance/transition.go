@@ -1,0 +1,105 @@
+package conformance
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+)
+
+// compareTransition compares what rules decide about a change. A refusal was recorded in a short form: it is compared by
+// its code and by the fields and reasons of its causes. An acceptance is compared by the object.
+func compareTransition(c *Comparison, step Step, got answer) {
+	c.Partial = true
+	want := step.Response
+	serverFault := want.Status == 0 || want.Status == http.StatusInternalServerError // such a request is refused, in words of our own
+	switch {
+	case want.Status < http.StatusBadRequest && !serverFault && got.status < http.StatusBadRequest:
+		c.compareObjects(want, got)
+	case want.Status < http.StatusBadRequest && !serverFault:
+		c.note("status", "want %d, got %d: %s", want.Status, got.status, statusMessage(got.body))
+	case got.status < http.StatusBadRequest || serverFault:
+		compareStatus(c, want, got.status)
+	default:
+		compareShortRefusals(c, want, got)
+	}
+}
+
+// compareObjects compares the code and the object of two responses.
+func (c *Comparison) compareObjects(want Response, got answer) {
+	if want.Status != got.status {
+		c.note("status", "want %d, got %d", want.Status, got.status)
+	}
+	if len(want.Body) == 0 {
+		return
+	}
+	wantBody, err := decodeJSON(want.Body)
+	if err != nil {
+		c.note("recording", "%v", err)
+		return
+	}
+	gotBody, err := decodeJSON(got.body)
+	if err != nil {
+		c.note("body", "%v", err)
+		return
+	}
+	if status, _ := wantBody.(map[string]any); status["kind"] == "Status" {
+		return // of a deletion, and kept in the short form
+	}
+	c.Values("", wantBody, gotBody)
+}
+
+// shortRefusal is a refusal as the recordings of transitions keep it.
+type shortRefusal struct {
+	Code   int
+	Reason string
+	Causes []struct{ Reason, Message, Field string }
+}
+
+func compareShortRefusals(c *Comparison, recorded Response, live answer) {
+	var short shortRefusal
+	if err := json.Unmarshal(recorded.Body, &short); err != nil {
+		c.note("recording", "%v", err)
+		return
+	}
+	want := refusal{Code: short.Code, Reason: short.Reason}
+	want.Details.Causes = short.Causes
+	var got refusal
+	if err := json.Unmarshal(live.body, &got); err != nil {
+		c.note("body", "%v", err)
+		return
+	}
+	if want.Code != got.Code || want.Reason != got.Reason {
+		c.note("status", "want %d %s, got %d %s: %s", want.Code, want.Reason, got.Code, got.Reason, got.Message)
+		return
+	}
+	wanted, gotten := fieldsAndReasons(inWordsOf137(want.causes(c.Memory))), fieldsAndReasons(got.causes(NewMemory()))
+	for cause, text := range wanted {
+		if _, ok := gotten[cause]; !ok {
+			c.note("cause missing", "%s", text)
+		}
+	}
+	for cause, text := range gotten {
+		if _, ok := wanted[cause]; !ok {
+			c.note("cause not wanted", "%s", text)
+		}
+	}
+	slices.Sort(c.Differences)
+}
+
+// fieldsAndReasons returns the causes by field and reason, without the message.
+func fieldsAndReasons(causes []string) map[string]string {
+	short := make(map[string]string, len(causes))
+	for _, cause := range causes {
+		key, colons := cause, 0
+		for i := range cause {
+			if cause[i] == ':' {
+				if colons++; colons == 2 {
+					key = cause[:i]
+					break
+				}
+			}
+		}
+		short[key] = cause
+	}
+	return short
+}
