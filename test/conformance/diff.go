@@ -192,7 +192,7 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 	}
 	same := false
 	switch {
-	case clusterIP.MatchString(path) && want != "" && want != "None" && !c.Memory.Chosen(want):
+	case assignedIP.MatchString(path) && want != "" && want != "None" && !c.Memory.Chosen(want):
 		_, err := netip.ParseAddr(got)
 		same = err == nil
 		c.Memory.Learn(want, got)
@@ -207,8 +207,8 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 	}
 }
 
-// clusterIP matches the fields of addresses that the server assigns.
-var clusterIP = regexp.MustCompile(`\.clusterIPs?(\[\d+\])?$`)
+// assignedIP matches the fields of addresses that the server assigns.
+var assignedIP = regexp.MustCompile(`\.clusterIPs?(\[\d+\])?$`)
 
 var nodePort = regexp.MustCompile(`(\.nodePort|\.healthCheckNodePort)$`)
 
