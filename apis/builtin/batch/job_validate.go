@@ -2,10 +2,7 @@ package batch
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -70,8 +67,11 @@ func validateGeneratedSelector(f validation.Field, job *batchv1.Job) {
 		{legacyControllerUIDLabel, string(job.UID)}, {batchv1.ControllerUidLabel, string(job.UID)},
 		{legacyJobNameLabel, job.Name}, {batchv1.JobNameLabel, job.Name},
 	} {
-		if job.Spec.Template.Labels[label.key] != label.value {
+		switch value, found := job.Spec.Template.Labels[label.key]; {
+		case !found:
 			labels.Key(label.key).Required("must be '" + label.value + "'")
+		case value != label.value:
+			labels.Key(label.key).Invalid(job.Spec.Template.Labels, "must be '"+label.value+"'")
 		}
 	}
 	selector := job.Spec.Selector
@@ -194,47 +194,6 @@ func validateReplacement(f validation.Field, spec *batchv1.JobSpec) {
 	validation.OneOf(f, *policy, batchv1.Failed, batchv1.TerminatingOrFailed)
 }
 
-// indexes parses a list of numbers and ranges, "0,2-3", and returns how many there
-// are. They grow, and are below the completions.
-func indexes(list string, completions int32) (int, error) {
-	if list == "" {
-		return 0, nil
-	}
-	total, last := 0, -1
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, ranged := strings.Cut(part, "-")
-		first, err := index(from, completions)
-		if err != nil {
-			return 0, err
-		}
-		if first <= last {
-			return 0, fmt.Errorf("non-increasing order, previous: %d, current: %d", last, first)
-		}
-		last = first
-		if ranged {
-			if last, err = index(to, completions); err != nil {
-				return 0, err
-			}
-			if last <= first {
-				return 0, fmt.Errorf("non-increasing order, previous: %d, current: %d", first, last)
-			}
-		}
-		total += last - first + 1
-	}
-	return total, nil
-}
-
-func index(text string, completions int32) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, fmt.Errorf("cannot convert string to integer for index: %q", text)
-	}
-	if n >= int(completions) {
-		return 0, fmt.Errorf("too large index: %q", text)
-	}
-	return n, nil
-}
-
 // validateJobUpdate: what decides about a job's pods does not change, but for how
 // many there are, and what suspended jobs may still choose.
 func validateJobUpdate(f validation.Field, spec, old *batchv1.JobSpec) {
@@ -301,37 +260,6 @@ func validateCompletionsUpdate(f validation.Field, spec, old *batchv1.JobSpec) {
 	}
 	if spec.Parallelism == nil || *spec.Parallelism != *spec.Completions {
 		f.Invalid(*spec.Completions, "can only be modified in tandem with spec.parallelism")
-	}
-}
-
-func validateJobStatus(f validation.Field, job, _ *batchv1.Job) {
-	f, s := f.Child("status"), &job.Status
-	f.Child("active").NonNegative(int64(s.Active))
-	f.Child("succeeded").NonNegative(int64(s.Succeeded))
-	f.Child("failed").NonNegative(int64(s.Failed))
-	if s.Ready != nil {
-		f.Child("ready").NonNegative(int64(*s.Ready))
-		if *s.Ready > s.Active {
-			f.Child("ready").Invalid(*s.Ready, "cannot set more ready pods than active")
-		}
-	}
-	if s.Terminating != nil {
-		f.Child("terminating").NonNegative(int64(*s.Terminating))
-	}
-	completions := int32(math.MaxInt32)
-	if job.Spec.Completions != nil {
-		completions = *job.Spec.Completions
-	}
-	if _, err := indexes(s.CompletedIndexes, completions); err != nil {
-		f.Child("completedIndexes").Invalid(s.CompletedIndexes, "error parsing completedIndexes: "+err.Error())
-	}
-	if s.FailedIndexes != nil {
-		if _, err := indexes(*s.FailedIndexes, completions); err != nil {
-			f.Child("failedIndexes").Invalid(*s.FailedIndexes, "error parsing failedIndexes: "+err.Error())
-		}
-	}
-	if s.CompletionTime != nil && !hasCondition(job, batchv1.JobComplete) {
-		f.Child("completionTime").Invalid(s.CompletionTime, "cannot set completionTime when there is no Complete=True condition")
 	}
 }
 

@@ -140,7 +140,7 @@ func validateSuccessRule(f validation.Field, spec *batchv1.JobSpec, rule *batchv
 	if list := rule.SucceededIndexes; list != nil {
 		at := f.Child("succeededIndexes")
 		var err error
-		if total, err = indexes(*list, completions); err != nil {
+		if total, err = countIndexes(*list, completions); err != nil {
 			at.Invalid(*list, "error parsing succeededIndexes: "+err.Error())
 		}
 		if len(*list) > maxIndexesLength {
