@@ -41,7 +41,7 @@ func validateJob(f validation.Field, job, old *batchv1.Job) {
 		podspec.ValidateSelected(f.Child("template"), selector, &spec.Template)
 	}
 	if old != nil {
-		validateJobUpdate(f, spec, &old.Spec)
+		validateJobUpdate(f, spec, old)
 	}
 }
 
@@ -194,17 +194,16 @@ func validateReplacement(f validation.Field, spec *batchv1.JobSpec) {
 	validation.OneOf(f, *policy, batchv1.Failed, batchv1.TerminatingOrFailed)
 }
 
-// validateJobUpdate: what decides about a job's pods does not change, but for how
-// many there are, and what suspended jobs may still choose.
-func validateJobUpdate(f validation.Field, spec, old *batchv1.JobSpec) {
+// validateJobUpdate checks that the fields that determine a job's pods do not change, except
+// their number and, while no pods run, scheduling directives and resources.
+func validateJobUpdate(f validation.Field, spec *batchv1.JobSpec, oldJob *batchv1.Job) {
+	old, mutable := &oldJob.Spec, hasMutableTemplate(oldJob)
 	validateCompletionsUpdate(f.Child("completions"), spec, old)
 	validation.Immutable(f.Child("selector"), spec.Selector, old.Selector)
-	if validation.Changed(withoutPlacement(spec, old), &old.Template.Spec) || !isSuspended(old) && validation.Changed(spec.Template.ObjectMeta, old.Template.ObjectMeta) {
-		if isSuspended(old) {
-			f.Child("template").Child("spec").Invalid(spec.Template.Spec, "field is immutable")
-		} else {
-			f.Child("template").Invalid(spec.Template, "field is immutable")
-		}
+	if !mutable {
+		validation.Immutable(f.Child("template"), spec.Template, old.Template)
+	} else if validation.Changed(withoutPlacement(spec, old), &old.Template.Spec) {
+		f.Child("template").Child("spec").Invalid(spec.Template.Spec, "field is immutable")
 	}
 	validation.Immutable(f.Child("completionMode"), spec.CompletionMode, old.CompletionMode)
 	validation.Immutable(f.Child("podFailurePolicy"), spec.PodFailurePolicy, old.PodFailurePolicy)
@@ -215,12 +214,15 @@ func validateJobUpdate(f validation.Field, spec, old *batchv1.JobSpec) {
 
 func isSuspended(spec *batchv1.JobSpec) bool { return spec.Suspend != nil && *spec.Suspend }
 
-// withoutPlacement returns the specification of the pods with what a suspended job
-// may change about where they run as it was.
+// hasMutableTemplate reports whether a job is suspended and has no pods: it was never started, or
+// the job controller has stopped it (KEP-2926, KEP-5440).
+func hasMutableTemplate(job *batchv1.Job) bool {
+	return isSuspended(&job.Spec) && (job.Status.StartTime == nil || hasCondition(job, batchv1.JobSuspended))
+}
+
+// withoutPlacement returns the specification of the pods with the fields that a suspended job
+// may change taken from the old one.
 func withoutPlacement(spec, old *batchv1.JobSpec) *corev1.PodSpec {
-	if !isSuspended(old) {
-		return &spec.Template.Spec
-	}
 	pods, before := spec.Template.Spec, &old.Template.Spec // a copy
 	pods.NodeSelector, pods.Tolerations, pods.SchedulingGates = before.NodeSelector, before.Tolerations, before.SchedulingGates
 	affinity := corev1.Affinity{}
