@@ -20,12 +20,17 @@ func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 		f.Child("qosClass").Invalid(s.QOSClass, "field is immutable")
 	}
 	for i := range s.Conditions {
-		f.Child("conditions").Index(i).Child("Type").QualifiedName(string(s.Conditions[i].Type)) // as kube-apiserver spells it
+		at := f.Child("conditions").Index(i)
+		at.Child("Type").QualifiedName(string(s.Conditions[i].Type)) // as kube-apiserver spells it
+		validateObservedGeneration(at, s.Conditions[i].ObservedGeneration)
 	}
 	if name := s.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
 		f.Child("nominatedNodeName").DNSSubdomain(name)
+		if pod.Spec.NodeName != "" {
+			f.Child("nominatedNodeName").Forbidden("may not be set on pods that are already bound to a node")
+		}
 	}
-	f.Child("observedGeneration").NonNegative(s.ObservedGeneration)
+	validateObservedGeneration(f, s.ObservedGeneration)
 	validatePodIPs(f.Child("podIPs"), s.PodIPs, old.Status.PodIPs)
 	validateHostIPs(f.Child("hostIPs"), s, &old.Status)
 	validateContainerStatuses(f, pod, &old.Status)
@@ -33,6 +38,13 @@ func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	validateExtendedClaim(f.Child("extendedResourceClaimStatus"), s.ExtendedResourceClaimStatus, &pod.Spec)
 	if len(s.VolumeHealth)+len(s.NodeAllocatableResourceClaimStatuses) > 0 {
 		validation.Declared(f, declared.Validate_PodStatus, s, &old.Status, "status")
+	}
+}
+
+// validateObservedGeneration validates the field observedGeneration of an object at f.
+func validateObservedGeneration(f validation.Field, generation int64) {
+	if generation < 0 {
+		f.Child("observedGeneration").Invalid(generation, "must be a non-negative integer")
 	}
 }
 
@@ -50,8 +62,17 @@ func validatePodIPs(f validation.Field, ips, old []corev1.PodIP) {
 		again = families.Again(isIPv6(ips[i].IP)) || again
 	}
 	if valid && again {
-		f.Invalid(ips, oneForEachFamily)
+		f.Invalid(internalIPs(ips), oneForEachFamily)
 	}
+}
+
+// internalIPs returns addresses as kube-apiserver quotes them, with the field name of its internal type.
+func internalIPs(ips []corev1.PodIP) []struct{ IP string } {
+	quoted := make([]struct{ IP string }, len(ips))
+	for i := range ips {
+		quoted[i].IP = ips[i].IP
+	}
+	return quoted
 }
 
 // validateHostIPs: hostIP is the first of hostIPs.
@@ -94,7 +115,7 @@ func validateContainerStatuses(f validation.Field, pod *corev1.Pod, old *corev1.
 		at := f.Child(list.name)
 		for i := range list.now {
 			list.validateHealth(at.Index(i).Child("allocatedResourcesStatus"), &list.now[i])
-			validateStatusUser(at.Index(i).Child("linux"), list.now[i].User, spec.OS)
+			validateStatusUser(at.Index(i).Child("user").Child("linux"), list.now[i].User, spec.OS)
 		}
 		restarts.validate(at, &list)
 	}
@@ -163,7 +184,11 @@ func (l *statusList) validateHealth(f validation.Field, status *corev1.Container
 	}
 	for i := range status.AllocatedResourcesStatus {
 		resource, at := &status.AllocatedResourcesStatus[i], f.Index(i)
-		if !strings.HasPrefix(string(resource.Name), "claim:") && !hasResource(l.containers, status.Name, resource.Name) {
+		claim, ofClaim := strings.CutPrefix(string(resource.Name), "claim:")
+		switch c := findContainer(l.containers, status.Name); {
+		case ofClaim && !hasClaim(c, claim):
+			at.Child("name").Invalid(resource.Name, "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty")
+		case !ofClaim && !hasResource(c, resource.Name):
 			at.Child("name").Invalid(resource.Name, "must match one of the container's resource requests")
 		}
 		ids := validation.NewSeen[corev1.ResourceID](len(resource.Resources))
@@ -178,15 +203,35 @@ func (l *statusList) validateHealth(f validation.Field, status *corev1.Container
 	}
 }
 
-func hasResource(containers []corev1.Container, container string, name corev1.ResourceName) bool {
+// findContainer returns the container with a name; nil if there is none.
+func findContainer(containers []corev1.Container, name string) *corev1.Container {
 	for i := range containers {
-		if containers[i].Name == container {
-			_, requested := containers[i].Resources.Requests[name]
-			_, limited := containers[i].Resources.Limits[name]
-			return requested || limited
+		if containers[i].Name == name {
+			return &containers[i]
 		}
 	}
-	return false
+	return nil
+}
+
+// hasResource reports whether a container, which may be nil, requests a resource.
+func hasResource(c *corev1.Container, name corev1.ResourceName) bool {
+	if c == nil {
+		return false
+	}
+	_, requested := c.Resources.Requests[name]
+	_, limited := c.Resources.Limits[name]
+	return requested || limited
+}
+
+// hasClaim reports whether a container, which may be nil, uses a claim or a request of it, as
+// "claim" or "claim/request".
+func hasClaim(c *corev1.Container, name string) bool {
+	return c != nil && slices.ContainsFunc(c.Resources.Claims, func(claim corev1.ResourceClaim) bool {
+		if claim.Request != "" {
+			return name == claim.Name+"/"+claim.Request
+		}
+		return name == claim.Name
+	})
 }
 
 // validateStatusUser: who the processes of a container are, as its kubelet has it.
@@ -205,8 +250,7 @@ func validateStatusUser(f validation.Field, user *corev1.ContainerUser, os *core
 	}
 }
 
-// validateClaimStatuses: each is of one of the claims of the pod. Faults of the name
-// of the claim made for it are said of the name, as kube-apiserver does.
+// validateClaimStatuses checks that each status belongs to one of the pod's claims.
 func validateClaimStatuses(f validation.Field, statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim) {
 	known, seen := validation.NewSeen[string](len(claims)), validation.NewSeen[string](len(statuses))
 	for i := range claims {
@@ -221,7 +265,7 @@ func validateClaimStatuses(f validation.Field, statuses []corev1.PodResourceClai
 			at.Duplicate(status.Name)
 		}
 		if name := status.ResourceClaimName; name != nil {
-			at.DNSSubdomain(*name)
+			f.Index(i).Child("resourceClaimName").DNSSubdomain(*name)
 		}
 	}
 }
@@ -246,10 +290,25 @@ func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourc
 		if !names.Has(mapping.ContainerName) {
 			at.Child("containerName").Invalid(mapping.ContainerName, "must match the name of an entry in spec.initContainers.name or spec.containers.name")
 		}
-		if mapping.ResourceName == "" {
+		switch {
+		case mapping.ResourceName == "":
 			at.Child("resourceName").Required("")
+		case !requestsExtended(spec, corev1.ResourceName(mapping.ResourceName)):
+			at.Child("resourceName").Invalid(mapping.ResourceName, "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests")
 		}
-		at.Child("requestName").DNSLabel(mapping.RequestName)
+		f.Child("requestName").DNSLabel(mapping.RequestName) // as kube-apiserver names it, without the mapping
 	}
 	f.Child("resourceClaimName").DNSSubdomain(status.ResourceClaimName)
+}
+
+// requestsExtended reports whether a container of a pod requests a resource.
+func requestsExtended(spec *corev1.PodSpec, name corev1.ResourceName) bool {
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			if _, requested := containers[i].Resources.Requests[name]; requested {
+				return true
+			}
+		}
+	}
+	return false
 }
