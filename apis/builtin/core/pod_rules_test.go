@@ -195,7 +195,7 @@ func TestPodStatusRules(t *testing.T) {
 		"users": {
 			now: func(s *corev1.PodStatus) {
 				s.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", User: &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: -1}}}}
-			}, want: "status.containerStatuses[0].linux.uid: Invalid value: -1",
+			}, want: "status.containerStatuses[0].user.linux.uid: Invalid value: -1",
 		},
 		"health of an ephemeral container": {
 			now: func(s *corev1.PodStatus) {
@@ -216,6 +216,20 @@ func TestPodStatusRules(t *testing.T) {
 			now: func(s *corev1.PodStatus) {
 				s.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "a", ResourceClaimName: ptr("a")}, {Name: "a"}}
 			}, want: `status.resourceClaimStatuses[1].name: Duplicate value: "a"`,
+		},
+		"a claim that the container does not use": {
+			now: func(s *corev1.PodStatus) {
+				s.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "claim:b"}}}}
+			}, want: "must match one of the container's resource claims",
+		},
+		"a nominated node of a bound pod": {
+			now:  func(s *corev1.PodStatus) { s.NominatedNodeName = "m" },
+			want: "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node",
+		},
+		"generation of a condition": {
+			now: func(s *corev1.PodStatus) {
+				s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, ObservedGeneration: -1}}
+			}, want: "status.conditions[0].observedGeneration: Invalid value: -1: must be a non-negative integer",
 		},
 		"extended resources": {
 			now: func(s *corev1.PodStatus) {
@@ -264,7 +278,10 @@ func TestStatusOfGates(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := newAPIWith(t, gates)
-		a.create("v1 pods", newPod("p", "n"))
+		pod := newPod("p", "n")
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "a", ResourceClaimName: ptr("a")}}
+		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "a"}}
+		a.create("v1 pods", pod)
 		s := mustUpdate(a, "v1 pods/status", in("ns", "p"), write).Status
 		for field, kept := range map[string]bool{
 			"allocatedResources": s.AllocatedResources != nil, "volumeHealth": s.VolumeHealth != nil,

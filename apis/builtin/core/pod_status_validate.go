@@ -293,7 +293,7 @@ func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourc
 		switch {
 		case mapping.ResourceName == "":
 			at.Child("resourceName").Required("")
-		case !requestsExtended(spec, corev1.ResourceName(mapping.ResourceName)):
+		case names.Has(mapping.ContainerName) && !requestsExtended(spec, corev1.ResourceName(mapping.ResourceName)):
 			at.Child("resourceName").Invalid(mapping.ResourceName, "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests")
 		}
 		f.Child("requestName").DNSLabel(mapping.RequestName) // as kube-apiserver names it, without the mapping

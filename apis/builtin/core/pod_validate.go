@@ -63,7 +63,11 @@ func validatePodUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 		f.Child("initContainers").Forbidden("pod updates may not add or remove containers")
 		return
 	}
+	faults := f.Faults()
 	validateDeadlineUpdate(f.Child("activeDeadlineSeconds"), spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds)
+	if f.Faults() > faults {
+		return
+	}
 	validateGateUpdate(f.Child("schedulingGates"), spec, old)
 	validateAddedTolerations(f.Child("tolerations"), spec.Tolerations, old.Tolerations)
 	if len(old.SchedulingGates) > 0 {
@@ -138,14 +142,16 @@ func validateDeadlineUpdate(f validation.Field, seconds, old *int64) {
 	}
 }
 
-// validateGateUpdate: gates go, and none comes.
+// validateGateUpdate checks that no gate is added. A new name is reported once, at its last place.
 func validateGateUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	before := validation.NewSeen[string](len(old.SchedulingGates))
 	for i := range old.SchedulingGates {
 		before.Again(old.SchedulingGates[i].Name)
 	}
 	for i := range spec.SchedulingGates {
-		if name := spec.SchedulingGates[i].Name; !before.Has(name) {
+		name := spec.SchedulingGates[i].Name
+		again := slices.ContainsFunc(spec.SchedulingGates[i+1:], func(g corev1.PodSchedulingGate) bool { return g.Name == name })
+		if !before.Has(name) && !again {
 			f.Index(i).Child("name").Forbidden(fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", name))
 		}
 	}

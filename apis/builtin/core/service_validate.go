@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,6 +25,13 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 		before = &old.Spec
 	}
 	f = f.Child("spec")
+	if spec.Type != corev1.ServiceTypeExternalName {
+		faults := f.Faults()
+		validateAddresses(f, spec, before)
+		if f.Faults() > faults {
+			return // kube-apiserver allocates addresses before it validates the rest
+		}
+	}
 	validateServiceType(f, spec)
 	validateServicePorts(f.Child("ports"), spec, old == nil)
 	f.Child("selector").Labels(spec.Selector)
@@ -35,22 +41,23 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 	validateLoadBalancer(f, spec, before)
 	if spec.Type == corev1.ServiceTypeExternalName {
 		validateExternalName(f, spec)
-	} else {
-		faults := f.Faults()
-		validateClusterIPs(f, spec, before)
-		validateIPFamilies(f, spec)
-		if f.Faults() == faults {
-			validateFamiliesOfIPs(f.Child("clusterIPs"), spec)
-			validateSingleStack(f.Child("ipFamilyPolicy"), spec)
-		}
-		if f.Faults() == faults && old != nil {
-			validateReleasedFamily(f.Child("ipFamilyPolicy"), spec, before)
-			validateClusterIPsUpdate(f.Child("clusterIPs"), service, old)
-			validateIPFamiliesUpdate(f.Child("ipFamilies").Index(0), service, old)
-		}
 	}
 	if old != nil {
 		validateServiceUpdate(f, service, old)
+	}
+}
+
+// validateAddresses validates the addresses and families of a service that has any.
+func validateAddresses(f validation.Field, spec, before *corev1.ServiceSpec) {
+	faults := f.Faults()
+	valid := validateClusterIPs(f, spec, before)
+	validateIPFamilies(f, spec)
+	if valid {
+		validateFamiliesOfIPs(f.Child("clusterIPs"), spec)
+	}
+	if f.Faults() == faults {
+		validateSingleStack(f.Child("ipFamilyPolicy"), spec)
+		validateReleasedFamily(f.Child("ipFamilyPolicy"), spec, before)
 	}
 }
 
@@ -213,7 +220,9 @@ func validateLoadBalancer(f validation.Field, spec, before *corev1.ServiceSpec) 
 		if spec.Type != corev1.ServiceTypeLoadBalancer {
 			f.Child("loadBalancerClass").Forbidden(onlyForLoadBalancers)
 		}
-		f.Child("loadBalancerClass").QualifiedName(*class)
+		if spec.Type == corev1.ServiceTypeLoadBalancer {
+			f.Child("loadBalancerClass").QualifiedName(*class)
+		}
 	}
 }
 
@@ -237,9 +246,9 @@ func validateExternalName(f validation.Field, spec *corev1.ServiceSpec) {
 	f.Child("externalName").DNSSubdomain(name)
 }
 
-// validateClusterIPs: clusterIP is the first of clusterIPs, of which there is one
-// for each family at most.
-func validateClusterIPs(f validation.Field, spec, before *corev1.ServiceSpec) {
+// validateClusterIPs checks that clusterIP is the first of clusterIPs, which has at most one
+// address for each family. It reports whether each address is valid by itself.
+func validateClusterIPs(f validation.Field, spec, before *corev1.ServiceSpec) (valid bool) {
 	ips, at := spec.ClusterIPs, f.Child("clusterIPs")
 	switch {
 	case spec.ClusterIP == "":
@@ -251,13 +260,13 @@ func validateClusterIPs(f validation.Field, spec, before *corev1.ServiceSpec) {
 	case ips[0] != spec.ClusterIP:
 		at.Invalid(ips, "first value must match `clusterIP`")
 	}
-	if len(ips) > 1 && slices.Contains(ips, corev1.ClusterIPNone) {
+	if len(ips) > 1 && ips[0] == corev1.ClusterIPNone {
 		at.Invalid(ips, "'None' must be the first and only value")
-		return
+		return false
 	}
-	valid := true
+	valid = true
 	for i, ip := range ips {
-		if ip != corev1.ClusterIPNone {
+		if i > 0 || ip != corev1.ClusterIPNone {
 			faults := f.Faults()
 			at.Index(i).IP(ip, before.ClusterIPs...)
 			valid = valid && f.Faults() == faults
@@ -268,6 +277,7 @@ func validateClusterIPs(f validation.Field, spec, before *corev1.ServiceSpec) {
 	} else if valid && len(ips) == 2 && isIPv6(ips[0]) == isIPv6(ips[1]) {
 		at.Invalid(ips, "may specify no more than one IP for each IP family")
 	}
+	return valid
 }
 
 func isIPv6(ip string) bool {
@@ -356,6 +366,8 @@ func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
 	if needsHealthCheckPort(service) && needsHealthCheckPort(old) && service.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		f.Child("healthCheckNodePort").Forbidden("field is immutable")
 	}
+	validateClusterIPsUpdate(f.Child("clusterIPs"), service, old)
+	validateIPFamiliesUpdate(f.Child("ipFamilies").Index(0), service, old)
 	if isLoadBalancer(service) && isLoadBalancer(old) && validation.Changed(service.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		f.Child("loadBalancerClass").Invalid(service.Spec.LoadBalancerClass, "may not change once set")
 	}
@@ -363,7 +375,7 @@ func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
 
 // validateClusterIPsUpdate: addresses stay, as long as the service has any.
 func validateClusterIPsUpdate(f validation.Field, service, old *corev1.Service) {
-	if !needsClusterIP(service) || !needsClusterIP(old) || old.Spec.ClusterIP == "" {
+	if service.Spec.Type == corev1.ServiceTypeExternalName || !needsClusterIP(old) || old.Spec.ClusterIP == "" {
 		return
 	}
 	ips := service.Spec.ClusterIPs
@@ -376,6 +388,10 @@ func validateClusterIPsUpdate(f validation.Field, service, old *corev1.Service) 
 
 func validateServiceStatus(f validation.Field, service, old *corev1.Service) {
 	f = f.Child("status").Child("loadBalancer").Child("ingress")
+	if len(service.Status.LoadBalancer.Ingress) > 0 && !isLoadBalancer(service) {
+		f.Forbidden("may only be used when `spec.type` is 'LoadBalancer'")
+		return
+	}
 	var before []string
 	for i := range old.Status.LoadBalancer.Ingress {
 		before = append(before, old.Status.LoadBalancer.Ingress[i].IP)

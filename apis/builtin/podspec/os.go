@@ -51,13 +51,17 @@ func forbidSet(f validation.Field, fields ...setField) {
 
 func (p *pod) validateWindows(f validation.Field) {
 	spec := p.spec
-	forbidSet(f, setField{"hostUsers", spec.HostUsers != nil}, setField{"hostPID", spec.HostPID}, setField{"hostIPC", spec.HostIPC})
+	forbidSet(f, setField{"hostUsers", spec.HostUsers != nil}, setField{"hostPID", spec.HostPID}, setField{"hostIPC", spec.HostIPC},
+		setField{"shareProcessNamespace", spec.ShareProcessNamespace != nil})
+	if spec.Resources != nil {
+		f.Child("resources").Forbidden("may not be set for a windows pod")
+	}
 	if sc := spec.SecurityContext; sc != nil {
 		forbidSet(f.Child("securityContext"),
 			setField{"appArmorProfile", sc.AppArmorProfile != nil}, setField{"seLinuxOptions", sc.SELinuxOptions != nil},
 			setField{"seccompProfile", sc.SeccompProfile != nil}, setField{"fsGroup", sc.FSGroup != nil},
 			setField{"fsGroupChangePolicy", sc.FSGroupChangePolicy != nil}, setField{"sysctls", len(sc.Sysctls) > 0},
-			setField{"shareProcessNamespace", spec.ShareProcessNamespace != nil}, setField{"runAsUser", sc.RunAsUser != nil},
+			setField{"runAsUser", sc.RunAsUser != nil},
 			setField{"runAsGroup", sc.RunAsGroup != nil}, setField{"supplementalGroups", sc.SupplementalGroups != nil},
 			setField{"supplementalGroupsPolicy", sc.SupplementalGroupsPolicy != nil},
 			setField{"seLinuxChangePolicy", sc.SELinuxChangePolicy != nil},

@@ -23,8 +23,9 @@ type persistentSource struct {
 }
 
 // validatePersistentSources validates the first source of a volume, in an order that is
-// kube-apiserver's, and refuses those after it. A flexVolume is never one too many.
-func validatePersistentSources(f validation.Field, v persistentVolume) {
+// kube-apiserver's, and rejects the others, except a flexVolume. It returns the name of the
+// first source.
+func validatePersistentSources(f validation.Field, v persistentVolume) (first string) {
 	n := 0
 	for _, s := range [...]persistentSource{
 		{"hostPath", "", v.spec.HostPath != nil, func(f validation.Field, v persistentVolume) { ValidateHostPath(f, v.spec.HostPath) }},
@@ -57,6 +58,9 @@ func validatePersistentSources(f validation.Field, v persistentVolume) {
 			f.Child(s.name).Forbidden("may not specify more than 1 volume type")
 			continue
 		}
+		if first == "" {
+			first = s.name
+		}
 		if s.path == "" {
 			s.path = s.name
 		}
@@ -65,6 +69,7 @@ func validatePersistentSources(f validation.Field, v persistentVolume) {
 	if n == 0 {
 		f.Required("must specify a volume type")
 	}
+	return first
 }
 
 func validatePersistentGlusterfs(f validation.Field, v persistentVolume) {

@@ -57,8 +57,7 @@ func validateVolumeSpec(f validation.Field, name string, spec *corev1.Persistent
 		f.Child("accessModes").Required("")
 	}
 	validateAccessModes(f.Child("accessModes"), spec.AccessModes)
-	validatePersistentSources(f, persistentVolume{name, spec})
-	if spec.Local != nil && spec.NodeAffinity == nil {
+	if validatePersistentSources(f, persistentVolume{name, spec}) == "local" && spec.NodeAffinity == nil {
 		f.Child("nodeAffinity").Required("Local volume requires node affinity")
 	}
 	if s := spec.HostPath; s != nil && path.Clean(s.Path) == "/" && spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {

@@ -88,7 +88,9 @@ func (p *pod) validateNames(f validation.Field) {
 	if class := p.spec.RuntimeClassName; class != nil {
 		f.Child("runtimeClassName").DNSSubdomain(*class)
 	}
-	if policy := p.spec.PreemptionPolicy; policy != nil {
+	if policy := p.spec.PreemptionPolicy; policy != nil && *policy == "" {
+		f.Child("preemptionPolicy").Required("")
+	} else if policy != nil {
 		validation.OneOf(f.Child("preemptionPolicy"), *policy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
 	p.validateHostname(f)

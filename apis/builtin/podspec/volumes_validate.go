@@ -22,7 +22,7 @@ func (p *pod) validateVolumes(f validation.Field) {
 			at.Child("name").Required("")
 		} else {
 			at.Child("name").DNSLabel(volume.Name)
-			if names.Again(volume.Name) {
+			if names.Has(volume.Name) {
 				at.Child("name").Duplicate(volume.Name)
 			}
 		}
@@ -33,7 +33,9 @@ func (p *pod) validateVolumes(f validation.Field) {
 				faulty = make(map[int]bool)
 			}
 			faulty[i] = true
+			continue
 		}
+		names.Again(volume.Name)
 	}
 	p.volumes = indexVolumes(p.spec.Volumes, faulty)
 }
