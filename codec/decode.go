@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,7 +88,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	if v.Accept != nil && ok {
 		return obj, err // looks at the type as well
 	}
-	if !ok || *gvk != v.GVK {
+	if !ok || !v.accepts(*gvk) {
 		return nil, &MismatchError{Got: *gvk, Want: v.GVK}
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
@@ -176,7 +177,7 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 // claim accepts an object whose type is v's or unsaid, and sets its type.
 func (v *Version) claim(obj Object) bool {
 	kind := obj.GetObjectKind()
-	if got := kind.GroupVersionKind(); !got.Empty() && got != v.GVK {
+	if got := kind.GroupVersionKind(); !got.Empty() && !v.accepts(got) {
 		return false
 	}
 	kind.SetGroupVersionKind(v.GVK)
@@ -200,7 +201,7 @@ func (v *Version) serializer(media Media, strict bool) serializer {
 type versionTypes struct{ v *Version }
 
 func (t versionTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	if gvk != t.v.GVK {
+	if !t.v.accepts(gvk) {
 		return nil, &MismatchError{Got: gvk, Want: t.v.GVK}
 	}
 	return t.v.New(), nil
@@ -213,7 +214,12 @@ func (t versionTypes) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind
 	return []schema.GroupVersionKind{t.v.GVK}, false, nil
 }
 
-func (t versionTypes) Recognizes(gvk schema.GroupVersionKind) bool { return gvk == t.v.GVK }
+func (t versionTypes) Recognizes(gvk schema.GroupVersionKind) bool { return t.v.accepts(gvk) }
+
+// accepts reports whether an object of a type can be decoded as one of this version.
+func (v *Version) accepts(gvk schema.GroupVersionKind) bool {
+	return gvk == v.GVK || slices.Contains(v.Also, gvk)
+}
 
 // MismatchError reports that a body holds another kind than its path serves.
 type MismatchError struct{ Got, Want schema.GroupVersionKind }

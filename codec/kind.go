@@ -26,6 +26,8 @@ type Object interface {
 // Version is one kind in one API version. It is immutable.
 type Version struct {
 	GVK schema.GroupVersionKind
+	// Also are older types with the same fields, which are decoded as objects of this version.
+	Also []schema.GroupVersionKind
 	// New returns an empty object; its TypeMeta may be empty.
 	New func() Object
 	// Default fills the fields that clients may leave out; nil where there are

@@ -6,7 +6,9 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -104,6 +106,18 @@ func (s *Scale) Update(ctx context.Context, name types.NamespacedName, update re
 	return shown, false, err
 }
 
+// validateScale returns the faults of a Scale that a client sent. Its labels and annotations are
+// checked although they are not stored.
+func validateScale(scale *autoscalingv1.Scale) field.ErrorList {
+	metadata := field.NewPath("metadata")
+	errs := metav1validation.ValidateLabels(scale.Labels, metadata.Child("labels"))
+	errs = append(errs, validation.ValidateAnnotations(scale.Annotations, metadata.Child("annotations"))...)
+	if replicas := scale.Spec.Replicas; replicas < 0 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "replicas"), replicas, "must be greater than or equal to 0"))
+	}
+	return errs
+}
+
 // rescale returns the object with the number of replicas, and the managed fields,
 // of the Scale that update returns.
 func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Object, update rest.UpdateFunc) (codec.Object, error) {
@@ -120,10 +134,8 @@ func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Ob
 		return nil, err
 	}
 	scale := updated.(*autoscalingv1.Scale)
-	if scale.Spec.Replicas < 0 {
-		return nil, apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), scale.Name, field.ErrorList{
-			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0"),
-		})
+	if errs := validateScale(scale); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(s.Kind.Hub.GVK.GroupKind(), scale.Name, errs)
 	}
 	entries, err := managers.ToParent(scale.ManagedFields)
 	if err != nil {

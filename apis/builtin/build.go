@@ -135,6 +135,8 @@ func (k *kindRow) storage(store *registry.Store) rest.Storage {
 		return orphanWarner{store, k.OrphanWarning}
 	case k.NoDependents:
 		return childless{store}
+	case k.Undeletable != nil:
+		return undeletable{store, k.Undeletable}
 	}
 	return store
 }

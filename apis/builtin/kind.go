@@ -57,7 +57,7 @@ func Resource[T any, P object[T]](row Row[T]) Entry {
 			ReturnDeleted: row.ReturnDeleted, AnyFinalizer: row.AnyFinalizer, Without: row.Without, Warning: row.Warning, Deprecated: row.Deprecated,
 			Expensive: row.Expensive, ValidateName: row.ValidateName,
 			StatusKeeps: row.StatusKeeps, Resets: row.Resets, StatusResets: row.StatusResets, OrphanByDefault: row.OrphanByDefault,
-			ExactGenerateName: row.ExactGenerateName, NoDependents: row.NoDependents, OrphanWarning: row.OrphanWarning, SelectableFields: row.SelectableFields,
+			ExactGenerateName: row.ExactGenerateName, NoDependents: row.NoDependents, Undeletable: row.Undeletable, OrphanWarning: row.OrphanWarning, SelectableFields: row.SelectableFields,
 			FieldLabel: row.FieldLabel, IndexFields: row.IndexFields, Also: row.Also, Subresources: row.Subresources,
 		},
 		goType: reflect.TypeFor[T](), hub: func() codec.Object { return P(new(T)) },

@@ -283,6 +283,9 @@ type Row[T any] struct {
 	// NoDependents says that the kind owns nothing: what a deletion says of
 	// dependents is ignored.
 	NoDependents bool
+	// Undeletable returns why the object with a name must not be deleted, "" if it may be.
+	// nil: all may be.
+	Undeletable func(name string) string
 	// OrphanWarning is told to who deletes without saying what is to become of
 	// dependents.
 	OrphanWarning string

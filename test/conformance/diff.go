@@ -192,15 +192,11 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 	}
 	same := false
 	switch {
-	case assignedIP.MatchString(path) && want != "" && want != "None" && !c.Memory.Chosen(want):
-		_, err := netip.ParseAddr(got)
-		same = err == nil
-		c.Memory.Learn(want, got)
 	case strings.HasSuffix(path, ".continue"):
 		same = (want == "") == (got == "")
 		c.Memory.Learn(want, got)
 	default:
-		same = c.Memory.SameText(want, got)
+		same = c.Memory.SameText(want, got) || assignedIP.MatchString(path) && c.sameAssignedIP(want, got)
 	}
 	if !same {
 		c.note(path, "want %s, got %s", short(want), short(got))
@@ -209,6 +205,16 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 
 // assignedIP matches the fields of addresses that the server assigns.
 var assignedIP = regexp.MustCompile(`\.clusterIPs?(\[\d+\])?$`)
+
+// sameAssignedIP reports whether the server chose both addresses, and pairs them.
+func (c *Comparison) sameAssignedIP(want, got string) bool {
+	_, err := netip.ParseAddr(got)
+	if want == "" || want == "None" || err != nil || c.Memory.Chosen(want) {
+		return false
+	}
+	c.Memory.Learn(want, got)
+	return true
+}
 
 var nodePort = regexp.MustCompile(`(\.nodePort|\.healthCheckNodePort)$`)
 

@@ -37,8 +37,8 @@ func validateBundle(f validation.Field, bundle, old *certificatesv1.ClusterTrust
 // validateBundleName ties the name to the signer: without one it is a DNS
 // subdomain, with one it begins with the signer's name.
 func validateBundleName(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
-	if old != nil {
-		return // names do not change
+	if old != nil && bundle.Spec.SignerName == old.Spec.SignerName {
+		return
 	}
 	metadata := f.Child("metadata")
 	if name := bundle.GenerateName; name != "" {

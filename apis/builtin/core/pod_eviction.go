@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,9 +21,10 @@ import (
 
 // podEviction deletes a pod if its disruption budget allows.
 func podEviction() builtin.Subresource {
+	version := builtin.VirtualVersion[policyv1.Eviction](policyv1.SchemeGroupVersion.WithKind("Eviction"))
+	version.Also = []schema.GroupVersionKind{{Group: policyv1.GroupName, Version: "v1beta1", Kind: "Eviction"}}
 	return builtin.Subresource{
-		Name:    "eviction",
-		Version: builtin.VirtualVersion[policyv1.Eviction](policyv1.SchemeGroupVersion.WithKind("Eviction")),
+		Name: "eviction", Version: version,
 		Storage: func(env *builtin.Env, store *registry.Store) rest.Storage {
 			return &evicter{env: env, pods: store}
 		},
@@ -149,6 +151,9 @@ func (e *evicter) removeUnchanged(ctx context.Context, pod *corev1.Pod, deletion
 
 // remove marks the pod as a target of disruption and deletes it.
 func (e *evicter) remove(ctx context.Context, name types.NamespacedName, deletion metav1.DeleteOptions) error {
+	if errs := metav1validation.ValidateDeleteOptions(&deletion); len(errs) > 0 {
+		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("DeleteOptions").GroupKind(), "", errs)
+	}
 	if len(deletion.DryRun) == 0 {
 		marked, err := e.mark(ctx, name, deletion.Preconditions)
 		if err != nil {

@@ -71,8 +71,20 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 		spec.Forbidden("resources for non-sidecar init containers are immutable")
 	}
 	spec.Add(validateResources(pod, old, spec.Path())...)
-	if validation.Changed(withoutResizable(&pod.Spec), withoutResizable(&old.Spec)) {
-		spec.Forbidden("only cpu and memory resources are mutable")
+	validateRest(spec, withoutResizable(&pod.Spec), withoutResizable(&old.Spec))
+}
+
+// validateRest checks that nothing but resizable resources has changed. The arguments are
+// without these.
+func validateRest(f validation.Field, spec, old *corev1.PodSpec) {
+	for i := range old.InitContainers {
+		if validation.Changed(&spec.InitContainers[i], &old.InitContainers[i]) {
+			f.Child("initContainers").Index(i).Forbidden("only cpu and memory resources for init or sidecar containers are mutable")
+		}
+		spec.InitContainers[i] = old.InitContainers[i]
+	}
+	if validation.Changed(spec, old) {
+		f.Forbidden("only cpu and memory resources are mutable")
 	}
 }
 
@@ -165,7 +177,6 @@ func withoutResizable(spec *corev1.PodSpec) *corev1.PodSpec {
 	for _, containers := range [][]corev1.Container{rest.Containers, rest.InitContainers} {
 		for i := range containers {
 			dropResizable(&containers[i].Resources)
-			containers[i].ResizePolicy = nil
 		}
 	}
 	if rest.Resources != nil {

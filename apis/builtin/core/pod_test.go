@@ -311,7 +311,7 @@ func TestResize(t *testing.T) {
 		"memory down": {func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = resources("200m", "100Mi") }, ""},
 		"policy": {func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
-		}, ""},
+		}, `Pod "p" is invalid: spec: Forbidden: only cpu and memory resources are mutable`},
 		"image is ignored": {func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "other" }, ""},
 		"class": {func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].Resources.Requests = pod.Spec.Containers[0].Resources.Limits

@@ -66,7 +66,7 @@ func TestServiceUpdate(t *testing.T) {
 				spec.Type, spec.Ports, spec.ExternalName = corev1.ServiceTypeExternalName, nil, "a.b"
 			},
 			func(spec *corev1.ServiceSpec) {
-				*spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "a.b", InternalTrafficPolicy: ptr(corev1.ServiceInternalTrafficPolicyCluster)}
+				*spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "a.b"}
 			},
 		},
 		"from balancer to cluster": {

@@ -136,6 +136,7 @@ func dropForType(service, old *corev1.Service) {
 			spec.IPFamilies = nil
 		}
 		spec.IPFamilyPolicy = unlessSame(spec.IPFamilyPolicy, before.IPFamilyPolicy)
+		spec.InternalTrafficPolicy = unlessSame(spec.InternalTrafficPolicy, before.InternalTrafficPolicy)
 	}
 	if hasNodePorts(before) && !hasNodePorts(spec) && slices.Equal(nodePorts(service), nodePorts(old)) {
 		for i := range spec.Ports {

@@ -22,7 +22,7 @@ func V1() builtin.Group {
 	return builtin.Group{GroupVersion: schedulingv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[schedulingv1.PriorityClass]{
 			Name: "priorityclasses", Kind: "PriorityClass", ShortNames: []string{"pc"},
-			Generation: true, SpecChanged: never,
+			Generation: true, SpecChanged: never, Undeletable: undeletableClass,
 			Default: defaultPriorityClass, Validate: validatePriorityClass, Columns: priorityClassColumns(),
 		}),
 	}}

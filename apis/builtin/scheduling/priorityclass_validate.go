@@ -42,11 +42,22 @@ func validatePreemption(f validation.Field, policy corev1.PreemptionPolicy) {
 	}
 }
 
-// validateSystemClass: there are two system classes, which apis/bootstrap declares, and
-// one that is gone can be created as it was.
+// systemClasses returns the values of the two system classes, which apis/bootstrap declares.
+func systemClasses() map[string]int32 {
+	return map[string]int32{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+}
+
+// undeletableClass returns why a class must not be deleted, "" if it may be.
+func undeletableClass(name string) string {
+	if _, ok := systemClasses()[name]; ok {
+		return "this is a system priority class and cannot be deleted"
+	}
+	return ""
+}
+
+// validateSystemClass checks a new class with a reserved name.
 func validateSystemClass(f validation.Field, class *schedulingv1.PriorityClass) {
-	known := map[string]int32{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
-	value, ok := known[class.Name]
+	value, ok := systemClasses()[class.Name]
 	problem := ""
 	switch {
 	case !ok:

@@ -17,13 +17,12 @@ const (
 
 func validateAttachment(f validation.Field, attachment, old *storagev1.VolumeAttachment) {
 	f, spec := f.Child("spec"), &attachment.Spec
-	if old != nil {
-		if spec.Attacher == "" {
-			f.Child("attacher").Required("")
-		}
-		validation.Immutable(f, *spec, old.Spec)
-	} else { // objects from before v1 name attachers that are no CSI drivers
+	// Stored objects may name attachers that are not CSI drivers, which versions before v1 accepted.
+	if old == nil || spec.Attacher != old.Spec.Attacher {
 		podspec.ValidateCSIDriverName(f.Child("attacher"), spec.Attacher)
+	}
+	if old != nil {
+		validation.Immutable(f, *spec, old.Spec)
 	}
 	f.Child("nodeName").DNSSubdomain(spec.NodeName)
 	validateSource(f.Child("source"), &spec.Source, old == nil)
