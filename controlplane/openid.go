@@ -47,8 +47,8 @@ func (i *instance) installOpenID() {
 			Issuer: issuer, KeysURI: uri, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"}, Algorithms: keys.Algorithms(),
 		})
 	}
-	i.paths.handle(openIDConfigurationPath, i.openIDHandler("application/json", configuration))
-	i.paths.handle(openIDKeysPath, i.openIDHandler("application/jwk-set+json", serviceaccount.Published.Document))
+	i.paths.handle(openIDConfigurationPath, i.readOnly(i.openIDHandler("application/json", configuration)))
+	i.paths.handle(openIDKeysPath, i.readOnly(i.openIDHandler("application/jwk-set+json", serviceaccount.Published.Document)))
 }
 
 // openIDHandler serves a document about the keys as they are, of one media type, and 406 to

@@ -66,7 +66,7 @@ func (i *instance) installPaths() error {
 	if err != nil {
 		return fmt.Errorf("encode the version: %w", err)
 	}
-	version := static("application/json", versionJSON)
+	version := i.readOnly(static("application/json", versionJSON))
 	i.paths.handle("/version", version)
 	i.paths.exact["/version/"] = version
 
@@ -98,6 +98,11 @@ func (i *instance) serveIndex(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body) // the client is gone
+}
+
+// readOnly returns a handler that rejects all methods except GET and HEAD.
+func (i *instance) readOnly(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.api.ReadOnly(handler).ServeHTTP(w, r) })
 }
 
 func static(contentType string, body []byte) http.Handler {

@@ -48,7 +48,7 @@ func (i *instance) installAPI() error {
 	if i.peers != nil {
 		handler.Peers, documents.Peers = i.peers.Handler, i.peers
 	}
-	handler.NonResource = describe(documents, i.documents.Handler(i.env.Logger))
+	handler.NonResource = describe(i.api.ReadOnly(documents), i.documents.Handler(i.env.Logger))
 	i.resources = handler
 	return nil
 }

@@ -129,6 +129,17 @@ func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Res
 	}
 }
 
+// ReadOnly returns a handler that rejects all methods except GET and HEAD.
+func (a *API) ReadOnly(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			a.WriteError(w, r, methodNotAllowed())
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // WriteNotFound answers a request for a resource that nobody serves.
 func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 	a.WriteError(w, r, notFoundResource())
@@ -194,7 +205,8 @@ func (c *call) recordDeprecated() {
 // handler chooses by verb and shape of the path; nil where the resource does
 // not have that verb.
 func (c *call) handler() func() error {
-	if c.r.Method == http.MethodHead || slices.Contains(c.resource.WithoutVerbs, c.info.Verb) {
+	// As in kube-apiserver, HEAD is a method of custom resources only.
+	if c.r.Method == http.MethodHead && !c.resource.Custom || slices.Contains(c.resource.WithoutVerbs, c.info.Verb) {
 		return nil
 	}
 	storage, item := c.resource.Storage, c.info.NameInPath

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/endpoints"
@@ -64,10 +65,20 @@ func (h *Handler) find(r *http.Request, info *request.Info) (*rest.Resource, htt
 	switch {
 	case resource != nil && fits(resource, info):
 		return resource, nil
+	case info.Subresource != "" && h.isCustom(gv, info.Resource):
+		return nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.API.WriteError(w, r, apierrors.NewNotFound(gv.WithResource(info.Resource).GroupResource(), info.Name))
+		})
 	case info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
 		return nil, http.NotFoundHandler() // as kube-apiserver: for other groups not even a Status
 	}
 	return nil, http.HandlerFunc(h.API.WriteNotFound)
+}
+
+// isCustom reports whether a resource is served for a CustomResourceDefinition.
+func (h *Handler) isCustom(gv schema.GroupVersion, name string) bool {
+	resource := h.Catalog.Find(gv, name, "")
+	return resource != nil && resource.Custom
 }
 
 // aggregated returns the handler of the aggregated group version that a request's

@@ -261,7 +261,7 @@ func TestSchemaOnUse(t *testing.T) {
 	if isCompiled() {
 		t.Error("a list of nothing took the schema")
 	}
-	widget := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "w"}}}
+	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "metadata": map[string]any{"name": "w"}}}
 	if _, err := widgets.Version.Accept(widget, false); err != nil {
 		t.Fatal(err)
 	}

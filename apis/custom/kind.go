@@ -114,11 +114,11 @@ func (h *handler) accept(obj codec.Object, report bool) ([]error, error) {
 	return unknown, nil
 }
 
-// checkType compares a document's type with that of the path, which it takes
-// where it has none.
+// checkType compares a document's type with that of the path. As in kube-apiserver, a document
+// must have both apiVersion and kind.
 func (h *handler) checkType(doc map[string]any) error {
 	want := h.gvk.GroupVersion().String()
-	if got, said := doc["apiVersion"]; said && got != want && got != "" {
+	if got, _ := doc["apiVersion"].(string); got != want {
 		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%v) does not match the expected API version (%s)", got, want))
 	}
 	if got, said := doc["kind"]; said && got != h.gvk.Kind && got != "" {

@@ -21,7 +21,7 @@ type structure struct {
 // apply sets or removes the condition. It reports whether anything changed.
 func (s structure) apply(crd *apiextensionsv1.CustomResourceDefinition, now time.Time) bool {
 	switch {
-	case !s.known || s.generation != crd.Generation:
+	case !s.known || s.generation != generationOf(crd):
 		return false
 	case s.condition == nil:
 		return definition.RemoveCondition(crd, apiextensionsv1.NonStructuralSchema)
@@ -36,10 +36,13 @@ func (l *loop) structureOpen(e *entry) bool {
 	return (e.keepsUnknown || e.nonStructural) && l.structures[e.uid] != max(e.generation, 1)
 }
 
+// generationOf returns the generation of a definition. Old definitions were stored without one.
+func generationOf(crd *apiextensionsv1.CustomResourceDefinition) int64 { return max(crd.Generation, 1) }
+
 // structureOf looks at the schemas of a definition, if they are to be looked at;
 // crd is without them.
 func (l *loop) structureOf(crd *apiextensionsv1.CustomResourceDefinition, record *codec.Record) (structure, error) {
-	if l.structures[crd.UID] == max(crd.Generation, 1) {
+	if l.structures[crd.UID] == generationOf(crd) {
 		return structure{}, nil // once: another server may say it in other words
 	}
 	if !crd.Spec.PreserveUnknownFields && definition.FindCondition(crd, apiextensionsv1.NonStructuralSchema) == nil {
@@ -53,6 +56,6 @@ func (l *loop) structureOf(crd *apiextensionsv1.CustomResourceDefinition, record
 	if err != nil {
 		return structure{}, err
 	}
-	l.structures[crd.UID] = max(crd.Generation, 1)
-	return structure{known: true, generation: crd.Generation, condition: condition}, nil
+	l.structures[crd.UID] = generationOf(crd)
+	return structure{known: true, generation: generationOf(crd), condition: condition}, nil
 }

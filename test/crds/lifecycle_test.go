@@ -29,6 +29,7 @@ var living = []behaviour{
 	{"a schema changes for what is stored", liveStored},
 	{"groups of Kubernetes need an approval", liveApproval},
 	{"a definition of what is built in", liveBuiltIn},
+	{"requests that are not quite right", liveRequests},
 	{"found by discovery", liveDiscovered},
 	{"in OpenAPI v2", liveOpenAPI},
 	{"a watch of definitions", liveWatched},
@@ -283,6 +284,33 @@ func liveBuiltIn(t *testing.T, w *world) {
 	}
 	if a := w.send(t, http.MethodGet, "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps", nil); a.code != http.StatusOK {
 		t.Errorf("%d %s", a.code, a.body)
+	}
+}
+
+// liveRequests: a custom object has an apiVersion, HEAD is allowed, and an unknown subresource is
+// answered with a Status.
+func liveRequests(t *testing.T, w *world) {
+	crd := define(t, "requests.live.example.com", "Note", anything)
+	create(t, w.install(t, crd), object(t, crd, "a", `{}`))
+	const notes = "/apis/requests.live.example.com/v1/namespaces/default/notes"
+	const jsonPatch = "application/json-patch+json"
+	for _, tt := range []struct {
+		method, path, body, contentType string
+		code                            int
+		want                            string
+	}{
+		{http.MethodPost, notes, `{"kind":"Note","metadata":{"name":"b"}}`, "application/json", http.StatusBadRequest, "the API version in the data () does not match"},
+		{http.MethodPut, notes + "/a", `{"kind":"Note","metadata":{"name":"a"}}`, "application/json", http.StatusBadRequest, "the API version in the data () does not match"},
+		{http.MethodPatch, notes + "/a", `[{"op":"remove","path":"/apiVersion"}]`, jsonPatch, http.StatusUnprocessableEntity, "the API version in the data () does not match"},
+		{http.MethodHead, notes, "", "", http.StatusOK, ""},
+		{http.MethodHead, notes + "/a", "", "", http.StatusOK, ""},
+		{http.MethodHead, notes + "/b", "", "", http.StatusNotFound, ""},
+		{http.MethodGet, notes + "/a/nope", "", "", http.StatusNotFound, `"kind":"Status"`},
+	} {
+		a := w.send(t, tt.method, tt.path, []byte(tt.body), "Content-Type", tt.contentType)
+		if a.code != tt.code || !strings.Contains(string(a.body), tt.want) {
+			t.Errorf("%s %s %s: %d %s", tt.method, tt.path, tt.body, a.code, a.body)
+		}
 	}
 }
 

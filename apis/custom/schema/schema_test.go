@@ -186,6 +186,7 @@ func TestValidateUpdate(t *testing.T) {
 	valid := strings.Replace(old, `"v2"`, `"v1"`, 1) // of a type that is allowed
 	for _, test := range []struct{ name, doc, want string }{
 		{"all but the type", valid, ""},
+		{"nothing", old, "apiVersion: Unsupported value: \"v2\": supported values: \"v1\""},
 		{"another field", strings.Replace(valid, `"x"`, `"z"`, 1), ""},
 		{"the invalid field", strings.Replace(valid, `toolong`, `longer`, 1), "spec.a: Too long: may not be more than 3 bytes"},
 		{"the list", strings.Replace(valid, `"ok"]`, `"ok","ok"]`, 1), `spec.l[0]: Unsupported value: "bad": supported values: "ok"`},

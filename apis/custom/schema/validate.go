@@ -16,14 +16,29 @@ func (s *Schema) Validate(base *field.Path, value any) field.ErrorList {
 }
 
 // ValidateUpdate is Validate for a value that replaces old, with ratcheting: unchanged
-// values are not validated (KEP-4008). old may be nil.
+// values are not validated (KEP-4008), except the apiVersion and kind of a document, whose base is
+// nil. old may be nil.
 func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorList {
 	c := checker{base: base}
+	r := c.check(s, nil, value, old)
+	if base == nil && old != nil && s.Unchanged(value, old) {
+		c.checkTypeMeta(&r, s, value)
+	}
 	var errs field.ErrorList
-	for _, f := range c.check(s, nil, value, old).faults {
+	for _, f := range r.faults {
 		errs = append(errs, f.err)
 	}
 	return errs
+}
+
+// checkTypeMeta validates the apiVersion and kind of a document.
+func (c *checker) checkTypeMeta(r *result, s *Schema, value any) {
+	doc, _ := value.(map[string]any)
+	for _, name := range [...]string{"apiVersion", "kind"} {
+		if member := s.Properties[name]; member != nil && doc[name] != nil {
+			r.merge(c.check(member, &place{name: name, index: -1}, doc[name], nil))
+		}
+	}
 }
 
 // checker validates one document.
