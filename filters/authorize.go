@@ -69,20 +69,18 @@ func (a *authorization) decide(w http.ResponseWriter, r *http.Request) (close fu
 		annotate(ctx, "allow", reason)
 		return close, true
 	}
-	a.refuse(w, r, &attributes, decision, reason, err)
+	a.refuse(w, r, &attributes, reason, err)
 	return close, false
 }
 
 // refuse answers a request that does not pass.
-func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, attributes *authorizer.Attributes, decision authorizer.Decision, reason string, err error) {
+func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, attributes *authorizer.Attributes, reason string, err error) {
 	ctx := r.Context()
 	if err != nil {
 		a.logger.LogAttrs(ctx, slog.LevelError, "authorize the request", slog.Any("err", err), slog.String("audit-ID", request.AuditID(ctx)))
-		if decision != authorizer.DecisionDeny {
-			_ = request.Annotate(ctx, reasonAnnotation, "internal error") // or there is no room for it
-			a.onError(w, r, apierrors.NewInternalError(err))
-			return
-		}
+		_ = request.Annotate(ctx, reasonAnnotation, "internal error") // or there is no room for it
+		a.onError(w, r, apierrors.NewInternalError(err))
+		return
 	}
 	annotate(ctx, "forbid", reason)
 	a.logger.LogAttrs(ctx, telemetry.Verbosity(4), "forbidden", slog.String("URI", r.RequestURI), slog.String("reason", reason))
