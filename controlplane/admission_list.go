@@ -20,7 +20,7 @@ func (o Options) ListAdmission() []AdmissionPlugin {
 	var listed []AdmissionPlugin
 	for _, p := range admissionPlugins() {
 		listed = append(listed, AdmissionPlugin{
-			Name: p.name, Does: phrases[p.name], Default: !p.onDemand, On: o.has(p), Gate: gateOf(p.name),
+			Name: p.name, Does: phrases[p.name], Default: !p.onDemand, On: o.has(p) && (gateOf(p.name) == "" || o.Gates().Enabled(gateOf(p.name))), Gate: gateOf(p.name),
 		})
 	}
 	return listed
@@ -31,6 +31,8 @@ func gateOf(plugin string) feature.Gate {
 	switch plugin {
 	case "PodGroupProtection", "PodGroupWorkloadExists":
 		return feature.GenericWorkload
+	case "MutatingAdmissionPolicy":
+		return feature.MutatingAdmissionPolicy
 	case "PodTopologyLabels":
 		return feature.PodTopologyLabelsAdmission
 	}

@@ -86,6 +86,8 @@ func (i *instance) postStartHooks() []telemetry.Check {
 	add := func(name string, run func(context.Context) error) {
 		checks = append(checks, telemetry.Check{Name: name, Run: run})
 	}
+	add("poststarthook/start-apiserver-admission-initializer", done)
+	add("poststarthook/generic-apiserver-start-informers", registrations)
 	for _, name := range i.env.Hooks {
 		add("poststarthook/"+name, done)
 	}
@@ -111,6 +113,7 @@ func (i *instance) postStartHooks() []telemetry.Check {
 	} {
 		add("poststarthook/"+h, hook(h))
 	}
+	add("poststarthook/start-service-ip-repair-controllers", done) // addresses are allocated in the transaction of a service
 	add("poststarthook/aggregator-reload-proxy-client-cert", done)
 	for _, h := range []string{
 		"start-kube-aggregator-informers", "apiservice-status-local-available-controller", "apiservice-status-remote-available-controller",

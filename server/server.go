@@ -196,9 +196,17 @@ func (h *Host) open(ctx context.Context) error {
 		return err
 	}
 	var below errgroup.Group // a first start waits for the disk in both
-	below.Go(func() error { return h.openPKI(ctx) })
-	below.Go(h.openFrontProxy)
-	below.Go(h.openKubelets)
+	below.Go(func() error {
+		for _, open := range [...]func() error{
+			func() error { return h.openPKI(ctx) },
+			h.openFrontProxy, h.openKubelets, // their flags may name files that openPKI creates
+		} {
+			if err := open(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	below.Go(func() error { return h.openStorage(ctx) })
 	if err := below.Wait(); err != nil {
 		return err

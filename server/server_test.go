@@ -219,12 +219,14 @@ func TestDistrusted(t *testing.T) {
 // healthOfKubernetes is what a kube-apiserver was seen to check at /readyz, but for
 // what this server does not have.
 const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
+poststarthook/start-apiserver-admission-initializer poststarthook/generic-apiserver-start-informers
 poststarthook/priority-and-fairness-config-consumer poststarthook/priority-and-fairness-filter
 poststarthook/start-apiextensions-informers poststarthook/start-apiextensions-controllers poststarthook/crd-informer-synced
 poststarthook/start-system-namespaces-controller poststarthook/start-cluster-authentication-info-controller
 poststarthook/start-kube-apiserver-identity-lease-controller poststarthook/start-kube-apiserver-identity-lease-garbage-collector poststarthook/storage-readiness
 poststarthook/start-legacy-token-tracking-controller poststarthook/rbac/bootstrap-roles poststarthook/scheduling/bootstrap-system-priority-classes
 poststarthook/priority-and-fairness-config-producer poststarthook/bootstrap-controller poststarthook/start-kubernetes-service-cidr-controller
+poststarthook/start-service-ip-repair-controllers
 poststarthook/aggregator-reload-proxy-client-cert poststarthook/start-kube-aggregator-informers poststarthook/apiservice-status-local-available-controller
 poststarthook/apiservice-status-remote-available-controller poststarthook/apiservice-registration-controller poststarthook/apiservice-wait-for-first-sync
 poststarthook/apiservice-discovery-controller poststarthook/kube-apiserver-autoregistration autoregister-completion

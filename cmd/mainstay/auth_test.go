@@ -92,5 +92,5 @@ func TestRightsCommands(t *testing.T) {
 	mainstay(t, 2, "it must be NAMESPACE/NAME", "kubeconfig", "--serviceaccount=x")
 	mainstay(t, 2, "it must be at least 10m0s", "kubeconfig", "--user=x", "--ttl=1s")
 	mainstay(t, 1, "not found", "kubeconfig", "--serviceaccount=default/nope", "--kubeconfig="+adminFile)
-	mainstay(t, 1, "no such file", "kubeconfig", "--user=x", "--data-dir="+filepath.Join(dir, "nope"))
+	mainstay(t, 1, "there is no data directory of a server at", "kubeconfig", "--user=x", "--data-dir="+filepath.Join(dir, "nope"))
 }

@@ -87,7 +87,7 @@ account is deleted.`,
 	flags.StringVar(&k.account, "serviceaccount", "", "NAMESPACE/NAME of a service account, instead of a user")
 	flags.DurationVar(&k.ttl, "ttl", defaultTTL, "how long the credentials are good")
 	flags.StringVar(&k.dataDir, "data-dir", "./"+server.DefaultDataDir, "data directory of the server")
-	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, instead of its data directory")
+	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, instead of its data directory (default: $KUBECONFIG, if there is no data directory)")
 	flags.StringVar(&k.output, "output", "", "file to write, readable by its owner alone (default: standard output)")
 	return command
 }
@@ -106,14 +106,30 @@ func (k *credentials) check() error {
 	return nil
 }
 
+// administrator returns the kubeconfig to work with: that of --kubeconfig, of the data directory,
+// or of $KUBECONFIG. The last one counts as --kubeconfig.
+func (k *credentials) administrator() (string, error) {
+	if k.kubeconfig != "" {
+		return k.kubeconfig, nil
+	}
+	file := filepath.Join(k.dataDir, "admin.kubeconfig")
+	_, err := os.Stat(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, nil
+	}
+	if k.kubeconfig = os.Getenv("KUBECONFIG"); k.kubeconfig == "" {
+		return "", fmt.Errorf("there is no data directory of a server at %s; name it with --data-dir, or a running server with --kubeconfig or $KUBECONFIG", k.dataDir)
+	}
+	return k.kubeconfig, nil
+}
+
 // make makes the credentials.
 func (k *credentials) make(ctx context.Context) (*kubeconfig.Entry, error) {
-	file := k.kubeconfig
-	if file == "" {
-		file = filepath.Join(k.dataDir, "admin.kubeconfig")
+	file, err := k.administrator()
+	if err != nil {
+		return nil, err
 	}
 	entry := &kubeconfig.Entry{User: k.user}
-	var err error
 	if entry.Server, entry.CA, err = kubeconfig.Cluster(file); err != nil {
 		return nil, err
 	}

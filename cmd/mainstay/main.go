@@ -91,6 +91,8 @@ Start one and talk to it:
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.Version = version
+	root.SetVersionTemplate(versionText())
 	root.AddCommand(newServe(signals), newRun(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
 		newEnvtestAssets(), newKubeAPIServer(signals), newEtcdPlaceholder(signals))
 	return root

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,7 +30,9 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	c.SuggestionsMinimumDistance = suggestionDistance
 	text := fmt.Sprintf("unknown command %q", args[0])
 	var quoted []string
-	for _, name := range c.SuggestionsFor(args[0]) {
+	names := c.SuggestionsFor(args[0])
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) { // cobra lists a name once for each reason
 		quoted = append(quoted, strconv.Quote(c.CommandPath()+" "+name))
 	}
 	if len(quoted) > 0 {

@@ -268,6 +268,11 @@ func (f *Fault) err(info *request.Info) error {
 	resource := schema.GroupResource{Group: info.Group, Resource: info.Resource}
 	switch {
 	case f.Status == http.StatusConflict && info.Verb == "create":
+		if info.Name == "" { // as of most creations, whose name is in the body
+			err := apierrors.NewAlreadyExists(resource, "")
+			err.ErrStatus.Message = message
+			return err
+		}
 		return apierrors.NewAlreadyExists(resource, info.Name)
 	case f.Status == http.StatusConflict:
 		return apierrors.NewConflict(resource, info.Name, errors.New(message))
