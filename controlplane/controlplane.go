@@ -54,6 +54,7 @@ type ControlPlane struct {
 	// opening is held during Open and Close.
 	opening *semaphore.Weighted
 	opened  atomic.Pointer[instance]
+	closed  atomic.Bool // Close has returned
 }
 
 // ErrClosed is returned by the Open of a control plane that was closed.
@@ -111,7 +112,12 @@ func (c *ControlPlane) Close() {
 	if opened := c.opened.Load(); opened != nil {
 		opened.wait()
 	}
+	c.closed.Store(true)
 }
+
+// Closed reports whether Close has ended all goroutines. A new control plane may then be made with
+// the same prefix.
+func (c *ControlPlane) Closed() bool { return c.closed.Load() }
 
 // ServeHTTP serves a request through the filters. It opens the control plane first,
 // and responds with 503 if that fails.

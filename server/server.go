@@ -100,6 +100,7 @@ type Host struct {
 	served *controlplane.ControlPlane
 	mu     struct {
 		sync.Mutex
+		opened bool
 		planes map[string]*controlplane.ControlPlane // by their prefixes, with a slash at the end
 		closed bool
 	}
@@ -237,6 +238,9 @@ func (h *Host) open(ctx context.Context) error {
 	if err := h.openAuthorization(); err != nil {
 		return err
 	}
+	h.mu.Lock()
+	h.mu.opened = true // the environment is complete
+	h.mu.Unlock()
 	if h.served, err = h.ControlPlane(h.config.EtcdPrefix, h.config.Options); err != nil {
 		return err
 	}
@@ -268,8 +272,9 @@ func (h *Host) openDir() error {
 }
 
 // ControlPlane returns a control plane of this host whose objects are below a
-// prefix of its store; see controlplane.New. It must be called between open and
-// close, and ends with the host.
+// prefix of its store; see controlplane.New. It may be called from Config.OnServing on, until Run
+// returns, and is closed with the host. After its Close, the prefix can be used again. It is
+// safe for concurrent use.
 func (h *Host) ControlPlane(prefix string, options controlplane.Options) (*controlplane.ControlPlane, error) {
 	folder := "/" + strings.Trim(prefix, "/") + "/"
 	h.mu.Lock()
@@ -277,7 +282,14 @@ func (h *Host) ControlPlane(prefix string, options controlplane.Options) (*contr
 	if h.mu.closed {
 		return nil, controlplane.ErrClosed
 	}
-	for other := range h.mu.planes {
+	if !h.mu.opened {
+		return nil, errors.New("the host does not run yet: open control planes from Config.OnServing on")
+	}
+	for other, plane := range h.mu.planes {
+		if plane.Closed() {
+			delete(h.mu.planes, other)
+			continue
+		}
 		if strings.HasPrefix(other, folder) || strings.HasPrefix(folder, other) {
 			return nil, fmt.Errorf("open a control plane at %s: there is one at %s", prefix, strings.TrimSuffix(other, "/"))
 		}

@@ -36,6 +36,7 @@ type running struct {
 	stop  context.CancelFunc // begins to stop it
 	ended chan error         // of Run
 	admin *http.Client
+	host  *Host
 }
 
 // listen listens on a free port.
@@ -64,7 +65,7 @@ func start(t testing.TB, config Config) *running {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	r := &running{stop: stop, ended: make(chan error, 1)}
+	r := &running{stop: stop, ended: make(chan error, 1), host: s}
 	go func() { r.ended <- s.Run(ctx) }()
 	select {
 	case r.Serving = <-serving:

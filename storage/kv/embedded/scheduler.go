@@ -79,12 +79,6 @@ func (s *scheduler) setPaused(paused bool) {
 	}
 }
 
-func (s *scheduler) isPaused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.paused
-}
-
 // Done implements pebble.CompactionGrantHandle: the compaction has ended, and a waiting one
 // may start.
 func (s *scheduler) Done() {
