@@ -47,14 +47,18 @@ func (c Config) checkEtcd() error {
 // openEtcd opens the etcd backends, and waits until they answer. It returns the
 // error of ctx if that ends the wait.
 func (h *Host) openEtcd(ctx context.Context) error {
-	var err error
-	if h.backend, err = h.openCluster(ctx, h.config.etcdConfig()); err != nil {
+	store, err := h.openCluster(ctx, h.config.etcdConfig())
+	if err != nil {
 		return err
+	}
+	h.backend = store
+	if err := store.CheckComplete(ctx, h.config.EtcdPrefix); err != nil {
+		return fmt.Errorf("use etcd at %s: %w", strings.Join(h.config.EtcdServers, ","), err)
 	}
 	return h.openOverrides(ctx)
 }
 
-func (h *Host) openCluster(ctx context.Context, config etcd.Config) (kv.Backend, error) {
+func (h *Host) openCluster(ctx context.Context, config etcd.Config) (*etcd.Store, error) {
 	config.Logger, config.Registerer, config.Dial = h.logger, h.registry, h.egress.Etcd
 	where := strings.Join(config.Endpoints, ",")
 	store, err := etcd.Open(config)

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,6 +138,7 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 		}
 		return "", errors.New("the file is there already")
 	}
+	removeStaleParts(path)
 	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
 	if err != nil {
 		return "", err
@@ -163,6 +166,25 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 		return "", err
 	}
 	return info, syncFolder(path)
+}
+
+// staleAfter is the age from which a part of a file belongs to a process that was killed. A running
+// one writes all the time.
+const staleAfter = 10 * time.Minute
+
+// removeStaleParts removes parts of a file that killed processes have left behind.
+func removeStaleParts(path string) {
+	parts, _ := filepath.Glob(escapeGlob(path) + ".part-*") // the pattern is valid
+	for _, part := range parts {
+		if info, err := os.Lstat(part); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > staleAfter {
+			_ = os.Remove(part) // or it stays
+		}
+	}
+}
+
+// escapeGlob returns a pattern of filepath.Glob that matches a path.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(path)
 }
 
 // syncFolder syncs a directory, so that the names in it are durable.

@@ -28,6 +28,8 @@ type Etcd struct {
 	Name string
 	// Prefix of the keys, such as /registry/.
 	Prefix string
+
+	filling bool // it is read to verify what Fill has written
 }
 
 func (e Etcd) String() string { return e.Name }
@@ -40,6 +42,9 @@ func (e Etcd) Count(ctx context.Context) (int64, error) {
 
 // Read implements Place.
 func (e Etcd) Read(ctx context.Context, to Reader) error {
+	if err := e.Store.CheckComplete(ctx, e.Prefix); err != nil && !e.filling {
+		return err
+	}
 	at, err := e.Store.CurrentRevision(ctx)
 	if err != nil {
 		return err
@@ -71,8 +76,20 @@ func (e Etcd) Read(ctx context.Context, to Reader) error {
 	}
 }
 
-// Fill implements Place. Entries get new revisions; existing ones are deleted first.
+// Fill implements Place. Entries get new revisions; existing ones are deleted first. The data is
+// marked as incomplete meanwhile, and stays so if Fill is interrupted: no server uses it.
 func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
+	if err := e.fill(ctx, from); err != nil {
+		return err
+	}
+	e.filling = true
+	if err := check(e); err != nil {
+		return err
+	}
+	return e.Store.SetIncomplete(ctx, e.Prefix, false)
+}
+
+func (e Etcd) fill(ctx context.Context, from func(Reader) error) error {
 	there, err := e.Count(ctx)
 	if err != nil {
 		return fmt.Errorf("count what is in %s: %w", e, err)
@@ -83,6 +100,11 @@ func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Plac
 		if err := from(Reader{Record: e.fits}); err != nil {
 			return err
 		}
+	}
+	if err := e.Store.SetIncomplete(ctx, e.Prefix, true); err != nil {
+		return err
+	}
+	if there > 0 {
 		if err := e.clear(&w); err != nil {
 			return fmt.Errorf("empty %s: %w", e, err)
 		}
@@ -103,7 +125,7 @@ func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Plac
 	if err != nil {
 		return fmt.Errorf("write to %s: %w", e, err)
 	}
-	return check(e)
+	return nil
 }
 
 // fits returns an error for a key outside the prefix, which no server would read.

@@ -202,3 +202,40 @@ func TestFailures(t *testing.T) {
 		t.Errorf("the target has %d keys after what failed", n)
 	}
 }
+
+// TestInterruptedFill: an etcd cluster that was filled in part is marked until a copy is complete.
+func TestInterruptedFill(t *testing.T) {
+	t.Parallel()
+	cluster := newEtcd(t)
+	from := Dir{filepath.Join(t.TempDir(), "store")}
+	store, err := embedded.Open(embedded.Config{Dir: from.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, store)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = Copy(ctx, from, cluster, Options{Progress: func(stage string, done, _ int64) {
+		if stage == "copied" && done >= 240 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	if err := cluster.Store.CheckComplete(t.Context(), prefix); !errors.Is(err, etcd.ErrIncomplete) {
+		t.Errorf("a part is there: %v", err)
+	}
+	to := Dir{filepath.Join(t.TempDir(), "store")}
+	if _, err := Copy(t.Context(), cluster, to, Options{}); !errors.Is(err, etcd.ErrIncomplete) {
+		t.Errorf("a copy of a part: %v", err)
+	}
+	if _, err := Copy(t.Context(), from, cluster, Options{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Store.CheckComplete(t.Context(), prefix); err != nil {
+		t.Errorf("all is there: %v", err)
+	}
+}

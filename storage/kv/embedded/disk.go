@@ -154,7 +154,9 @@ func (d *disk) options(e *engine) *pebble.Options {
 				if e.guard.failure() != nil {
 					return // a file that could not be written to its end is no damage
 				}
-				d.damaged.Store(&info.Path)
+				if before := d.damaged.Swap(&info.Path); before != nil && *before == info.Path {
+					return // it is logged once, and not for each read
+				}
 				d.log.Error("the store is corrupt", "file", info.Path, "err", firstLine(info.Details))
 			},
 		},
