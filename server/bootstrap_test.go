@@ -205,11 +205,9 @@ func TestRestored(t *testing.T) {
 	const (
 		roles   = "/apis/rbac.authorization.k8s.io/v1/clusterroles/"
 		service = "/api/v1/namespaces/default/services/kubernetes"
-		class   = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical"
 	)
 	for _, request := range []struct{ method, path, body string }{
 		{"DELETE", service, ""},
-		{"DELETE", class, ""},
 		{"DELETE", roles + "view", ""},
 		{"PUT", roles + "system:auth-delegator", `{"metadata":{"name":"system:auth-delegator"},"rules":[{"verbs":["get"],"apiGroups":["example.com"],"resources":["own"]}]}`},
 		{"PUT", roles + "system:discovery", `{"metadata":{"name":"system:discovery","annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false"}}}`},
@@ -226,7 +224,7 @@ func TestRestored(t *testing.T) {
 	})
 	s.end(t)
 	s = start(t, Config{DataDir: dir})
-	for _, path := range []string{class, roles + "view"} {
+	for _, path := range []string{roles + "view"} {
 		if code, body := fetch(t, s.admin, s.URL+path); code != 200 {
 			t.Errorf("%s: %d %s", path, code, body)
 		}

@@ -16,6 +16,7 @@ type entry struct {
 	name string
 	mode int64 // permissions
 	data []byte
+	link string // target of a symbolic link; "": it is a file or directory
 }
 
 // entries are the files of an archive: the program and what goes with it, in a folder
@@ -88,6 +89,9 @@ func tarOf(entries []entry, modified time.Time) ([]byte, error) {
 		if e.name[len(e.name)-1] == '/' {
 			header.Typeflag = tar.TypeDir
 			header.Uid, header.Gid = imageUser, imageUser
+		}
+		if e.link != "" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, e.link
 		}
 		if err := w.WriteHeader(header); err != nil {
 			return nil, err

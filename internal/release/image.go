@@ -143,6 +143,8 @@ func (r *release) addImage(l *layout, b binary) (descriptor, error) {
 		{name: product, mode: 0o755, data: program},
 		{name: "data/", mode: 0o700},
 		{name: "tmp/", mode: 0o700},
+		// The command of static pods, as kubeadm writes them.
+		{name: "usr/local/bin/kube-apiserver", mode: 0o777, link: "/" + product},
 	}, r.time)
 	if err != nil {
 		return descriptor{}, err

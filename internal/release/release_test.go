@@ -224,7 +224,7 @@ func TestImage(t *testing.T) {
 		if config.platform != *image.Platform || config.RootFS.DiffIDs[0] != "sha256:"+hexSum(layer) || config.Config.User != "65532:65532" {
 			t.Errorf("the configuration is %+v", config)
 		}
-		if diff := cmp.Diff(map[string]bool{"mainstay": true, "data/": true, "tmp/": true}, names(untar(t, layer))); diff != "" {
+		if diff := cmp.Diff(map[string]bool{"mainstay": true, "data/": true, "tmp/": true, "usr/local/bin/kube-apiserver": true}, names(untar(t, layer))); diff != "" {
 			t.Errorf("the layer (-want +got):\n%s", diff)
 		}
 	}

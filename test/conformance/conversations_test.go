@@ -128,7 +128,7 @@ func clientOf(srv *testserver.Server, subject string) (*http.Client, error) {
 }
 
 // elsewhere are the folders of recordings that other tests replay.
-var elsewhere = []string{"controllers/loops", "expired/", "webhook/", "validation/", "validation-beta/"}
+var elsewhere = []string{"controllers/loops", "expired/", "webhook/", "validation/", "validation-beta/", "transitions/"}
 
 // recordingNames lists the recordings that need nothing but a fresh server.
 func recordingNames(t *testing.T) []string {
