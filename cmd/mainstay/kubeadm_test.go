@@ -82,7 +82,9 @@ func TestKubeadm(t *testing.T) {
 	flags := kubeadmFlags(filepath.Join(filepath.Dir(first.Kubeconfig()), "pki"), etcdtest.Start(t, etcdtest.Options{TLS: true}), address, port)
 	var log lockedBuffer
 	signals, ended := make(chan os.Signal, 1), make(chan int, 1)
-	go func() { ended <- run(commandLine(append([]string{"/usr/local/bin/kube-apiserver"}, flags...)), &log, &log, signals) }()
+	go func() {
+		ended <- run(commandLine(append([]string{"/usr/local/bin/kube-apiserver"}, flags...)), &log, &log, signals)
+	}()
 	t.Cleanup(func() {
 		signals <- syscall.SIGTERM
 		if code := <-ended; code != exitOK {
