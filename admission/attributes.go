@@ -42,6 +42,8 @@ type Request struct {
 	// Lookups is what plugins have read in the mutating pass, for the validating one; nil:
 	// they read again.
 	Lookups *Lookups
+	// Metrics records how long plugins take; nil: nothing does.
+	Metrics *Metrics
 }
 
 // Lookups are what plugins have read for a request. They are used by one goroutine.

@@ -32,7 +32,9 @@ func (c Chain) Validates(op Operation) bool {
 
 // Mutate lets every mutating plugin change the object, and all of them once more
 // where one has asked for it. An error of a plugin is a *Refusal.
-func (c Chain) Mutate(ctx context.Context, a *Attributes) error {
+func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
+	began := a.Metrics.now()
+	defer func() { a.Metrics.observeStep(began, mutating, a.Operation, err) }()
 	if a.Explanation != nil {
 		a.Explanation.Steps = nil
 	}
@@ -51,8 +53,9 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 		if !ok || !plugin.Handles(a.Operation) {
 			continue
 		}
-		seen := a.observe(ctx, plugin, mutating)
+		seen, began := a.observe(ctx, plugin, mutating), a.Metrics.now()
 		err := m.Mutate(ctx, a)
+		a.Metrics.observePlugin(began, plugin.Name(), mutating, a.Operation, err)
 		seen.end(ctx, a, err)
 		if err != nil {
 			return &Refusal{plugin.Name(), err}
@@ -64,15 +67,18 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 
 // Validate lets every validating plugin check the object. An error of a plugin is a
 // *Refusal.
-func (c Chain) Validate(ctx context.Context, a *Attributes) error {
+func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
+	began := a.Metrics.now()
+	defer func() { a.Metrics.observeStep(began, validating, a.Operation, err) }()
 	ctx = rest.WithReadPoint(ctx)
 	for _, plugin := range c {
 		v, ok := plugin.(Validator)
 		if !ok || !plugin.Handles(a.Operation) {
 			continue
 		}
-		seen := a.observe(ctx, plugin, validating)
+		seen, began := a.observe(ctx, plugin, validating), a.Metrics.now()
 		err := v.Validate(ctx, a)
+		a.Metrics.observePlugin(began, plugin.Name(), validating, a.Operation, err)
 		seen.end(ctx, a, err)
 		if err != nil {
 			return &Refusal{plugin.Name(), err}

@@ -51,7 +51,7 @@ func (i *instance) chain(final http.Handler) http.Handler {
 			Authorizer: i.authorizer, Constrained: i.rows.Gates.Enabled(feature.ConstrainedImpersonation), Logger: i.env.Logger, OnError: onError,
 		}),
 		i.limits(onError),
-		filters.Authorize(i.authorizer, i.views(), i.env.Logger, onError),
+		filters.Authorize(authz.Measured{Authorizer: i.authorizer, Metrics: i.env.Metrics.Authorized}, i.views(), i.env.Logger, onError),
 	)
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
+	"mainstay.dev/mainstay/admission"
 	"mainstay.dev/mainstay/admission/plugin"
 	"mainstay.dev/mainstay/admission/policies"
 	"mainstay.dev/mainstay/admission/webhooks"
@@ -156,6 +157,8 @@ type Metrics struct {
 	Authentication *authn.RequestMetrics
 	Tokens         *authn.ServiceAccountMetrics
 	Authorization  *authz.Metrics
+	Authorized     *authz.RequestMetrics
+	Admission      *admission.Metrics
 	Webhooks       *webhooks.Metrics
 	Manifests      *manifestMetrics
 	Objects        *objectMetrics
@@ -204,6 +207,12 @@ func NewMetrics(registerer prometheus.Registerer, hostname string) (*Metrics, er
 		return nil, err
 	}
 	if m.Authorization, err = authz.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Authorized, err = authz.NewRequestMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Admission, err = admission.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.PodSecurity, err = plugin.NewPodSecurityMetrics(registerer); err != nil {

@@ -26,7 +26,7 @@ import (
 func (i *instance) installAPI() error {
 	i.catalog = route.NewCatalog(i.served, i.custom)
 	i.api = endpoints.New(endpoints.Config{
-		Admission:       i.admission(),
+		Admission: i.admission(), AdmissionMetrics: i.env.Metrics.Admission,
 		Authorizer:      i.authorizer,
 		Equivalents:     i.catalog.Equivalents,
 		TypeConverter:   i.env.TypeConverter,

@@ -36,7 +36,7 @@ func (o *operation) request(ctx context.Context, op admission.Operation, name st
 	return admission.Request{
 		Operation: op, Options: options, Resource: o.resource, Namespace: namespace, Name: name,
 		DryRun: len(dryRun) > 0, User: request.UserFrom(ctx), EquivalentsOf: o.api.config.Equivalents, Explanation: o.explanation,
-		Lookups: &o.lookups,
+		Lookups: &o.lookups, Metrics: o.api.config.AdmissionMetrics,
 	}
 }
 

@@ -43,6 +43,8 @@ const (
 type Config struct {
 	// Admission changes and checks every write.
 	Admission admission.Chain
+	// AdmissionMetrics records how long admission takes; nil: nothing does.
+	AdmissionMetrics *admission.Metrics
 	// Authorizer is asked whether a user may create what a request that was
 	// allowed to update or patch finds missing; nil: they may.
 	Authorizer authorizer.Authorizer

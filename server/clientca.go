@@ -37,7 +37,7 @@ func (h *Host) openClientCA() error {
 	h.clientCA = &clientCA{}
 	own := h.authority.Bundle()
 	if h.config.ClientCAFile == "" {
-		h.clientCA.now.Store(&clientCAs{&authn.Certificates{Authorities: h.authority.Pool()}, own})
+		h.clientCA.now.Store(&clientCAs{h.certificatesOf(h.authority.Pool()), own})
 		return nil
 	}
 	return h.reloader.add("--client-ca-file", func(contents [][]byte) error {
@@ -46,9 +46,14 @@ func (h *Host) openClientCA() error {
 			return errNoCertificate
 		}
 		// A new value, so that clients on open connections are authenticated anew.
-		h.clientCA.now.Store(&clientCAs{&authn.Certificates{Authorities: pool}, slices.Concat(own, []byte("\n"), contents[0])})
+		h.clientCA.now.Store(&clientCAs{h.certificatesOf(pool), slices.Concat(own, []byte("\n"), contents[0])})
 		return nil
 	}, h.config.ClientCAFile)
+}
+
+// certificatesOf returns the authenticator of certificates of some authorities.
+func (h *Host) certificatesOf(authorities *x509.CertPool) *authn.Certificates {
+	return &authn.Certificates{Authorities: authorities, Expiration: h.env.Metrics.Authentication.Expiration()}
 }
 
 // clientAuthorities returns the CA certificates that the TLS handshake names to

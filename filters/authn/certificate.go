@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"mainstay.dev/mainstay/request"
 	"mainstay.dev/mainstay/simulation"
 )
@@ -31,6 +33,9 @@ var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 type Certificates struct {
 	// Authorities are the certificates that are trusted to sign users.
 	Authorities *x509.CertPool
+	// Expiration receives the remaining lifetime of each certificate in seconds, once for a
+	// connection; nil: nothing does.
+	Expiration prometheus.Observer
 }
 
 type connKey struct{}
@@ -69,6 +74,9 @@ func (c *Certificates) Authenticate(r *http.Request) (*request.Authentication, e
 	v, err := c.verify(r.Context(), r.TLS.PeerCertificates)
 	if err != nil {
 		return nil, fmt.Errorf("client certificate: %w: %w", ErrUnauthorized, err)
+	}
+	if c.Expiration != nil {
+		c.Expiration.Observe(time.Until(r.TLS.PeerCertificates[0].NotAfter).Seconds())
 	}
 	if at != nil {
 		at.verified.Store(v)

@@ -45,6 +45,7 @@ func NewServiceAccountMetrics(registerer prometheus.Registerer) (*ServiceAccount
 type RequestMetrics struct {
 	users, attempts *prometheus.CounterVec
 	duration        *prometheus.HistogramVec
+	expiration      prometheus.Histogram
 }
 
 // NewRequestMetrics registers the metrics.
@@ -60,12 +61,20 @@ func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error
 			Name: "authentication_duration_seconds", Help: "Authentication duration in seconds broken out by result.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"result"}),
+		expiration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "apiserver_client_certificate_expiration_seconds",
+			Help:    "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+			Buckets: []float64{0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000},
+		}),
 	}
-	if err := errors.Join(registerer.Register(m.users), registerer.Register(m.attempts), registerer.Register(m.duration)); err != nil {
+	if err := errors.Join(registerer.Register(m.users), registerer.Register(m.attempts), registerer.Register(m.duration), registerer.Register(m.expiration)); err != nil {
 		return nil, fmt.Errorf("register metrics of authentication: %w", err)
 	}
 	return m, nil
 }
+
+// Expiration returns the metric of the remaining lifetime of client certificates, in seconds.
+func (m *RequestMetrics) Expiration() prometheus.Observer { return m.expiration }
 
 // Observe counts one request; found is nil where it was refused.
 func (m *RequestMetrics) Observe(found *request.Authentication, err error, took time.Duration) {

@@ -48,6 +48,9 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		gauge("writable", "1 while the store takes writes.", func() float64 { return s.writable() }),
 		gauge("quota_bytes", "Size from which the store accepts deletions only; 0 for no limit.", func() float64 { return float64(s.quota) }),
 		gauge("space_alarm", "1 while the store accepts deletions only, because the disk is full or the quota is reached.", func() float64 { return s.alarm() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "apiserver_storage_size_bytes", Help: "[STABLE] Size of the storage database file physically allocated in bytes.",
+		}, func() float64 { return s.diskBytes() }),
 		gauge("disk_bytes", "Size of the store on disk.", func() float64 { return s.diskBytes() }),
 	}
 	if r == nil {
