@@ -3,8 +3,7 @@
 // does so with each way of sharing the work between the server's own controllers and kube-controller-manager's, and
 // counts in the audit log what both of them did.
 //
-// It is skipped unless MAINSTAY_KUBERNETES_BINARIES names the folder of the programs, which
-// docs/recipes/build-kubernetes builds.
+// It is skipped unless MAINSTAY_KUBERNETES_BINARIES names a folder with the programs of a release.
 //
 // Imports: apitest/manifests, audit, controlplane, test/testserver.
 package cluster

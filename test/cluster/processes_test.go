@@ -34,7 +34,7 @@ func newSite(t *testing.T, controllers string) *site {
 	t.Helper()
 	programs := os.Getenv(programsEnv)
 	if programs == "" {
-		t.Skipf("%s does not name a folder with kube-controller-manager and kube-scheduler, which docs/recipes/build-kubernetes builds", programsEnv)
+		t.Skipf("%s does not name a folder with kube-controller-manager and kube-scheduler of a Kubernetes release", programsEnv)
 	}
 	s := &site{t: t, programs: programs, work: t.TempDir()}
 	s.dir = filepath.Join(s.work, "data")
