@@ -175,6 +175,9 @@ type Config struct {
 	// only. 0 or NoLimit: no limit.
 	StorageQuota int64
 
+	// Flags are the flags of the process and their values, for /flagz.
+	Flags map[string]string
+
 	ShutdownDelay      time.Duration
 	ShutdownRetryAfter bool
 	WithoutProfiling   bool

@@ -3,8 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/pprof"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -23,6 +27,15 @@ func (h *Host) paths() map[string]http.Handler {
 	if !h.config.WithoutProfiling {
 		paths["/debug/pprof"] = http.RedirectHandler("/debug/pprof/", http.StatusMovedPermanently)
 		paths["/debug/pprof/"] = http.HandlerFunc(pprofIndex)
+	}
+	if h.config.Options.Gates().Enabled(componentFlagz) {
+		paths["/flagz"] = h.flagPage()
+	}
+	if h.config.Options.Gates().Enabled(componentStatusz) {
+		listed := append(slices.Collect(maps.Keys(paths)), "/healthz", "/livez", "/readyz", "/statusz", "/version")
+		listed = slices.DeleteFunc(listed, func(path string) bool { return strings.HasSuffix(path, "/") || strings.HasPrefix(path, "/debug") })
+		slices.Sort(listed)
+		paths["/statusz"] = h.statusPage(time.Now(), listed)
 	}
 	if h.config.Faults != nil {
 		paths[faults.Path], paths[faults.Path+"/"] = h.config.Faults, h.config.Faults

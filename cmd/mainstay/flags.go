@@ -62,6 +62,17 @@ func (f *serveFlags) section(title string, add func(*pflag.FlagSet)) {
 	f.sections = append(f.sections, section{title, flags})
 }
 
+// values returns the values of all flags that are supported.
+func (f *serveFlags) values() map[string]string {
+	values := map[string]string{}
+	f.all.VisitAll(func(flag *pflag.Flag) {
+		if _, unsupported := flag.Value.(*refused); !unsupported {
+			values[flag.Name] = flag.Value.String()
+		}
+	})
+	return values
+}
+
 // addTo registers all flags, and those of kube-apiserver that are refused.
 func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	f.all = flags

@@ -72,7 +72,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}
 	}
 	klog.SetSlogLogger(logger) // for apimachinery, which has no other way to be configured
-	config.Logger, config.Version = logger, version
+	config.Logger, config.Version, config.Flags = logger, version, flags.values()
 	config.Checks = append(config.Checks, out.Check())
 	config.OnServing = func(serving server.Serving) {
 		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\n", version, controlplane.KubernetesVersion, serving.URL)
