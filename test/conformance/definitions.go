@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -23,7 +24,7 @@ func changesDefinitions(step Step) bool {
 }
 
 // AwaitDefinitions waits until the server has come to rest with all CustomResourceDefinitions, as the recorder did:
-// names are accepted or refused, and what was deleted is gone.
+// names are accepted or refused, deleted ones are gone, and served versions have an APIService.
 func (r *Replayer) AwaitDefinitions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -32,7 +33,13 @@ func (r *Replayer) AwaitDefinitions(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("wait for definitions to be established: %w", err)
 		}
-		if !slices.ContainsFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool { return !atRest(crd, crds) }) {
+		rest := !slices.ContainsFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool { return !atRest(crd, crds) })
+		if rest {
+			if rest, err = r.areRegistered(ctx, crds); err != nil {
+				return fmt.Errorf("wait for definitions to be registered: %w", err)
+			}
+		}
+		if rest {
 			return nil
 		}
 		select {
@@ -44,20 +51,47 @@ func (r *Replayer) AwaitDefinitions(ctx context.Context) error {
 }
 
 func (r *Replayer) definitions(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+definitionsPath, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := r.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
 	var list apiextensionsv1.CustomResourceDefinitionList
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+	if err := r.read(ctx, definitionsPath, &list); err != nil {
 		return nil, fmt.Errorf("read the definitions: %w", err)
 	}
 	return list.Items, nil
+}
+
+// areRegistered reports whether there is an APIService for each version that an established definition
+// serves.
+func (r *Replayer) areRegistered(ctx context.Context, crds []apiextensionsv1.CustomResourceDefinition) (bool, error) {
+	var services metav1.PartialObjectMetadataList
+	if err := r.read(ctx, "/apis/apiregistration.k8s.io/v1/apiservices", &services); err != nil {
+		return false, fmt.Errorf("read the registrations: %w", err)
+	}
+	registered := map[string]bool{}
+	for i := range services.Items {
+		registered[services.Items[i].Name] = true
+	}
+	for i := range crds {
+		for _, version := range crds[i].Spec.Versions {
+			established := holds(crds[i], apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
+			if established && version.Served && !registered[version.Name+"."+crds[i].Spec.Group] {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// read decodes what the server has at a path.
+func (r *Replayer) read(ctx context.Context, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(into)
 }
 
 // atRest reports whether nothing more will happen to a definition by itself. Names that are refused are another one's, as
