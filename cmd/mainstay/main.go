@@ -86,13 +86,19 @@ Start one and talk to it:
   export KUBECONFIG=$PWD/mainstay-data/admin.kubeconfig
   kubectl get namespaces`,
 		Args:          unknownCommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.Version = version
-	root.SetVersionTemplate(versionText())
+	// cobra's own flag uses text/template, with which the linker keeps all methods of all types.
+	showVersion := root.Flags().Bool("version", false, "print the version of this program and of the API it serves")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *showVersion {
+			printVersion(c.OutOrStdout())
+			return nil
+		}
+		return c.Help()
+	}
 	root.AddCommand(newServe(signals), newRun(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
 		newEnvtestAssets(), newKubeAPIServer(signals), newEtcdPlaceholder(signals))
 	return root

@@ -19,9 +19,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-func printVersion(out io.Writer) { _, _ = io.WriteString(out, versionText()) }
-
-func versionText() string {
-	return fmt.Sprintf("mainstay %s\nKubernetes API %s\n%s %s/%s\n",
+func printVersion(out io.Writer) {
+	fmt.Fprintf(out, "mainstay %s\nKubernetes API %s\n%s %s/%s\n",
 		version, controlplane.KubernetesVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
