@@ -2,8 +2,6 @@
 // rules that are not of one kind: first every plugin that mutates, in order,
 // then, on the final object, every plugin that validates. What is to happen is
 // described by Attributes; it knows neither HTTP nor storage.
-//
-// Imports: codec, request, rest.
 package admission
 
 import "context"

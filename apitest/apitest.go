@@ -14,9 +14,6 @@
 //
 // The names of this package are kept: code that uses them compiles and works with later
 // versions. That does not hold for what Options.Server is made of.
-//
-// Imports: apitest/manifests, apitest/throwaway, filters/faults, server,
-// simulation.
 package apitest
 
 import (

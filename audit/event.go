@@ -3,8 +3,6 @@
 // them, a log file and a webhook. Types, file formats and messages are those of
 // audit.k8s.io/v1. Which requests there are, and when their stages begin, is up to
 // filters.Audit; what handlers know of them is recorded in a request.Audit.
-//
-// Imports: authorizer, egress, egress/kubeconfig.
 package audit
 
 import (

@@ -4,8 +4,6 @@
 // package of this name. What decides is in filters/authz; who asks is the filter
 // in front of all requests, the access reviews, and whatever has to ask again in
 // the middle of a request.
-//
-// Imports: request.
 package authorizer
 
 import (

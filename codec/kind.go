@@ -3,8 +3,6 @@
 // stored in, and a Record is one stored object at one revision,
 // from which readers take bytes that are already there, or an object of their
 // own. It knows no keys, no HTTP and no rules of any resource.
-//
-// Imports: codec/jsonplan, codec/quantity.
 package codec
 
 import (

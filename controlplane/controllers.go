@@ -134,7 +134,7 @@ func (i *instance) openAggregation() error {
 	if err != nil {
 		return err
 	}
-	i.aggregation = clusterroles.New(clusterroles.Config{Stored: roles, Access: i.local, Logger: i.env.Logger})
+	i.aggregation = clusterroles.New(clusterroles.Config{Stored: roles, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
 	i.add(clusterroles.Name, i.aggregation)
 	return nil
 }
@@ -144,7 +144,7 @@ func (i *instance) openServiceAccounts() error {
 	if err != nil {
 		return err
 	}
-	i.accounts = serviceaccounts.New(serviceaccounts.Config{Stored: stored, Access: i.local, Logger: i.env.Logger})
+	i.accounts = serviceaccounts.New(serviceaccounts.Config{Stored: stored, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
 	i.add(serviceaccounts.Name, i.accounts)
 	return nil
 }
@@ -156,7 +156,7 @@ func (i *instance) openAccountTokens() error {
 		return nil
 	}
 	config := accounttokens.Config{
-		Sign: identity.TokenKeys.Sign, Bundle: identity.ServingCA, Access: i.local, Logger: i.env.Logger,
+		Sign: identity.TokenKeys.Sign, Bundle: identity.ServingCA, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
 	}
 	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "serviceaccounts": &config.Accounts})
 	i.add(accounttokens.Name, accounttokens.New(config))
@@ -171,14 +171,14 @@ func (i *instance) openRootCA() error {
 	if err != nil {
 		return err
 	}
-	publisher := rootca.New(rootca.Config{Bundle: i.env.Identity.ServingCA, Stored: stored, Access: i.local, Logger: i.env.Logger})
+	publisher := rootca.New(rootca.Config{Bundle: i.env.Identity.ServingCA, Stored: stored, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
 	i.add(rootca.Name, publisher)
 	return nil
 }
 
 func (i *instance) openNamespaces() error {
 	emptier := namespace.New(namespace.Config{
-		Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Grace: i.options.NamespaceGrace, Logger: i.env.Logger,
+		Plain: i.plain(), Prefix: i.keyPrefix(), Resources: i.stored.namespaced, Remote: i.deleteRemote, Access: i.local, Grace: i.options.NamespaceGrace, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
 	})
 	i.add(namespace.Name, emptier)
 	return nil
@@ -210,7 +210,7 @@ func (i *instance) keyPrefix() string { return "/" + strings.Trim(i.prefix, "/")
 
 func (i *instance) openGarbageCollector() error {
 	collector := garbage.New(garbage.Config{
-		Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger,
+		Plain: i.plain(), Prefix: i.keyPrefix(), OfPath: i.stored.ofPath, OfKind: i.stored.ofKind, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
 		KeepUnknown: i.options.KeepUnknownOwners,
 	})
 	i.add(garbage.Name, collector)
@@ -222,13 +222,13 @@ func (i *instance) openTTLAfterFinished() error {
 	if err != nil {
 		return err
 	}
-	cleaner := ttlafterfinished.New(ttlafterfinished.Config{Stored: jobs, Access: i.local, Logger: i.env.Logger})
+	cleaner := ttlafterfinished.New(ttlafterfinished.Config{Stored: jobs, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
 	i.add(ttlafterfinished.Name, cleaner)
 	return nil
 }
 
 func (i *instance) openStorageProtection(name string) error {
-	protection, err := storageprotection.New(name, storageprotection.Config{Stored: i.uncached, Access: i.local, Logger: i.env.Logger})
+	protection, err := storageprotection.New(name, storageprotection.Config{Stored: i.uncached, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues})
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (i *instance) openCertificates(name string) error {
 		return err
 	}
 	i.add(name, certificates.New(name, certificates.Config{
-		Stored: requests, Authorizer: i.authorizer, Authority: i.env.Identity.Signing, Lifetime: i.options.ClusterSigningDuration, Access: i.local, Logger: i.env.Logger,
+		Stored: requests, Authorizer: i.authorizer, Authority: i.env.Identity.Signing, Lifetime: i.options.ClusterSigningDuration, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
 	}))
 	return nil
 }
@@ -261,7 +261,7 @@ func (i *instance) openStorageMigration() error {
 		return err
 	}
 	i.add(storagemigration.Name, storagemigration.New(storagemigration.Config{
-		Prefix: i.keyPrefix(), Stored: stored, Find: i.stored.ofResource, Access: i.local, Logger: i.env.Logger,
+		Prefix: i.keyPrefix(), Stored: stored, Find: i.stored.ofResource, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues,
 	}))
 	return nil
 }
@@ -279,13 +279,13 @@ func (i *instance) openBootstrapSigner() error {
 }
 
 func (i *instance) bootstrapTokens() (bootstraptokens.Config, error) {
-	config := bootstraptokens.Config{Access: i.local, Logger: i.env.Logger}
+	config := bootstraptokens.Config{Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues}
 	err := i.uncachedCore(map[string]*storage.Interface{"secrets": &config.Secrets, "configmaps": &config.ConfigMaps})
 	return config, err
 }
 
 func (i *instance) openLegacyTokens() error {
-	config := legacytokens.Config{Period: i.options.LegacyTokenCleanUpPeriod, Access: i.local, Logger: i.env.Logger}
+	config := legacytokens.Config{Period: i.options.LegacyTokenCleanUpPeriod, Access: i.local, Logger: i.env.Logger, Queues: i.env.Metrics.Queues}
 	err := i.uncachedCore(map[string]*storage.Interface{
 		"secrets": &config.Secrets, "serviceaccounts": &config.Accounts, "pods": &config.Pods, "configmaps": &config.ConfigMaps,
 	})

@@ -4,23 +4,6 @@
 // kv.Backend. What a process has once, however many control planes it serves
 // (listener, data directory, store, keys, metrics), is the host's (package
 // server), which hands it over as an Env.
-//
-// Imports: admission, admission/config, admission/manifest, admission/plugin,
-// admission/podsecurity, admission/policies, admission/webhooks, apis/aggregated,
-// apis/bootstrap, apis/builtin, apis/builtin/all, apis/builtin/core,
-// apis/builtin/core/allocation, apis/custom, apis/custom/conversion, apis/peers,
-// audit, authorizer, cel/policy, cel/typed, codec, controllers/accounttokens,
-// controllers/bootstraptokens, controllers/certificates, controllers/changes,
-// controllers/clusterroles, controllers/election, controllers/flowschemas,
-// controllers/garbage, controllers/legacytokens, controllers/namespace,
-// controllers/resourcequotas, controllers/rootca, controllers/serviceaccounts,
-// controllers/storagemigration, controllers/storageprotection,
-// controllers/storageversions, controllers/ttlafterfinished, discovery, egress,
-// egress/kubeconfig, endpoints, feature, filters, filters/authn, filters/authz,
-// filters/authz/abac, filters/authz/node, filters/authz/rbac, flowcontrol, kubelet,
-// local, memory, openapi, processor, proxy, quota, registry, request, rest, route,
-// serviceaccount, simulation, storage, storage/cache, storage/factory, storage/kv,
-// storage/reflector, telemetry, webhook.
 package controlplane
 
 import (

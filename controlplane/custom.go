@@ -35,7 +35,7 @@ func (i *instance) openCustom() error {
 			i.cluster.VersionsChanged()
 		},
 		Gone:     i.forget,
-		Lifetime: i.lifetime, Services: i.services, Networks: i.networks(), Conversions: i.env.Metrics.Conversions, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
+		Lifetime: i.lifetime, Services: i.services, Networks: i.networks(), Conversions: i.env.Metrics.Conversions, Rules: i.env.Metrics.Rules, Reflectors: i.env.Metrics.Reflectors, Logger: i.env.Logger,
 	})
 	return err
 }

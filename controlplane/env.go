@@ -20,9 +20,11 @@ import (
 	"mainstay.dev/mainstay/admission/webhooks"
 	"mainstay.dev/mainstay/apis/aggregated"
 	"mainstay.dev/mainstay/apis/custom/conversion"
+	"mainstay.dev/mainstay/apis/custom/rules"
 	"mainstay.dev/mainstay/apis/peers"
 	"mainstay.dev/mainstay/audit"
 	"mainstay.dev/mainstay/codec"
+	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/filters"
 	"mainstay.dev/mainstay/filters/authn"
@@ -167,6 +169,8 @@ type Metrics struct {
 	PodSecurity    *plugin.PodSecurityMetrics
 	Audit          *audit.Metrics
 	FlowControl    *flowcontrol.Metrics
+	Queues         *work.Metrics
+	Rules          *rules.Metrics
 }
 
 // NewMetrics registers the metrics of control planes of a host.
@@ -219,6 +223,12 @@ func NewMetrics(registerer prometheus.Registerer, hostname string) (*Metrics, er
 		return nil, err
 	}
 	if m.Audit, err = audit.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Queues, err = work.NewMetrics(registerer); err != nil {
+		return nil, err
+	}
+	if m.Rules, err = rules.NewMetrics(registerer); err != nil {
 		return nil, err
 	}
 	if m.FlowControl, err = flowcontrol.NewMetrics(registerer); err != nil {

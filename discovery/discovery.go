@@ -1,8 +1,6 @@
 // Package discovery serves API discovery: the documents of groups, versions and
 // resources, and aggregated discovery, which has all in one (KEP-3352). They are
 // built from the catalogue.
-//
-// Imports: codec, endpoints, rest, route.
 package discovery
 
 import (

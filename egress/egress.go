@@ -1,8 +1,6 @@
 // Package egress makes the HTTP transports by which this server calls others,
 // aggregated API servers and webhooks: it resolves services to addresses, and
 // configures the CA certificates to trust and the client certificate to present.
-//
-// Imports: nothing of ours.
 package egress
 
 import (

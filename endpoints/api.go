@@ -2,10 +2,6 @@
 // request's options and body to the bytes of the response, including every
 // error on the way. Which resource a request is for has been decided before
 // (package route); what may be done with it is the storage's affair.
-//
-// Imports: admission, authorizer, codec, codec/gzip, codec/jsonpatch, codec/jsonplan,
-// codec/jsontext, endpoints/apply, endpoints/mergepatch, endpoints/strategic,
-// memory, processor, request, rest, simulation, telemetry.
 package endpoints
 
 import (

@@ -2,8 +2,6 @@
 // there are, of which stage, what their defaults are, and which are on for one
 // server. What a gate changes stands where it is changed; the table says it in a
 // phrase, for people.
-//
-// Imports: nothing of ours.
 package feature
 
 import (

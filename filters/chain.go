@@ -2,8 +2,6 @@
 // read, one per file. Package controlplane puts them in order. Authentication and
 // authorization themselves are in authn and authz; filters here act on their
 // results. No filter serves a resource.
-//
-// Imports: audit, authorizer, filters/authn, flowcontrol, request, telemetry.
 package filters
 
 import (

@@ -9,6 +9,4 @@
 // by the next request: an idle server does nothing.
 //
 // It answers no request: that is for package filters.
-//
-// Imports: codec, flowcontrol/fairqueue, request, storage/reflector.
 package flowcontrol

@@ -15,6 +15,4 @@
 // It is not for HTTP/1.1, which stays net/http's, nor for connections without
 // TLS, server push, priorities, extended CONNECT, or http.Server.ConnState:
 // to net/http a connection is active until it ends.
-//
-// Imports: nothing of ours.
 package http2

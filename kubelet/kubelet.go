@@ -3,8 +3,6 @@
 // and port-forward, between clients and kubelets, in whichever protocol each of them
 // speaks. Which pod and container is meant, and who may do it, has been decided
 // before.
-//
-// Imports: feature, proxy, request, rest.
 package kubelet
 
 import (

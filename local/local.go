@@ -5,8 +5,6 @@
 // encodes nothing.
 //
 // It does not authorize: what code inside the server does, it may do.
-//
-// Imports: codec, request, rest.
 package local
 
 import (

@@ -9,8 +9,6 @@
 // The limit is not exact: what a request makes of its body is estimated, and the garbage
 // collector, which is to be told of the limit too (runtime/debug.SetMemoryLimit), collects
 // more often the nearer it is.
-//
-// Imports: nothing of ours.
 package memory
 
 // Shares of a limit.

@@ -5,8 +5,6 @@
 //
 // All keys are ECDSA P-256: they take well under a millisecond to generate, so that a
 // first start is as fast as any other, and every client supports them.
-//
-// Imports: nothing of ours.
 package pki
 
 import (

@@ -12,6 +12,4 @@
 // A turn is no lock and no permission: one that is not given back in time is not waited for
 // (patience), so that nothing hangs when a wait was forgotten, and two that wait for each
 // other go on. How many requests are served at a time is package flowcontrol's affair.
-//
-// Imports: nothing of ours.
 package processor

@@ -1,8 +1,6 @@
 // Package proxy passes requests on to other servers, and connections that a request
 // upgrades. It is what aggregated servers, nodes, pods and services are reached
 // through. It decides neither where a request goes nor who may send it.
-//
-// Imports: request.
 package proxy
 
 import (

@@ -8,7 +8,4 @@
 //   - ledger: the quotas of all namespaces, in memory.
 //   - account: a storage whose writes charge and release quotas in their own transactions (ADR 26).
 //   - recount: the use of a namespace, counted.
-//
-// Imports: apis/builtin/podspec, codec, request, rest, simulation, storage,
-// storage/reflector.
 package quota

@@ -2,8 +2,6 @@
 // updated and deleted, with the rules that all kinds share (names, metadata,
 // generations, finalizers, graceful deletion, optimistic concurrency). The
 // rules of one kind come in as a Strategy. It knows no HTTP.
-//
-// Imports: codec, request, rest, rest/names, simulation, storage, storage/kv.
 package registry
 
 import (

@@ -1,8 +1,6 @@
 // Package request is what a request is once it has been parsed: the Info read
 // from its path and method, the user who sent it, and how both travel in a
 // context. It decides nothing and answers nothing.
-//
-// Imports: processor.
 package request
 
 import (

@@ -2,8 +2,6 @@
 // interface per verb, and which of them it implements decides which verbs are
 // served, listed in discovery and documented. The names are
 // kube-apiserver's.
-//
-// Imports: codec, request.
 package rest
 
 import (

@@ -2,8 +2,6 @@
 // or the resource in the Catalog, a list of sources of which the first that has
 // the resource serves it (built-in, then custom). There is no router: the grammar
 // of API paths is regular, and package request has parsed the path before.
-//
-// Imports: codec, endpoints, request, rest.
 package route
 
 import (

@@ -3,13 +3,6 @@
 // and the order in which all of it starts and drains. What a Kubernetes API is
 // stands in package controlplane; a host opens one, and can open more. A host is
 // a value: it shares nothing with another one in the same process but the process.
-//
-// Imports: admission/config, codec, controlplane, egress/kubeconfig,
-// egress/selector, endpoints, feature, filters, filters/authn,
-// filters/authn/oidc, filters/authz, filters/authz/abac, filters/authz/webhook,
-// filters/faults, http2, memory, openapi, pki, processor, registry, request, serviceaccount,
-// serviceaccount/external, simulation, storage/cache, storage/encryption,
-// storage/kv, storage/kv/embedded, storage/kv/etcd, telemetry.
 package server
 
 import (

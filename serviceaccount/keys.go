@@ -2,8 +2,6 @@
 // verify them, and what they say. Whether the account and the pod that a token names
 // still exist is asked by whoever authenticates with it (filters/authn); tokens are
 // issued by the subresource serviceaccounts/token (apis/builtin/core).
-//
-// Imports: nothing of ours.
 package serviceaccount
 
 import (

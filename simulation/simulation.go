@@ -5,8 +5,6 @@
 // Neither are elections, whose candidates compare what they see with clocks of their own, the
 // times of audit events, which are measurements, nor the certificates that others sign for
 // PodCertificateRequests.
-//
-// Imports: nothing of ours.
 package simulation
 
 import (

@@ -24,8 +24,6 @@
 // The record is immutable and remembers its encodings: the object is encoded once,
 // not once per reader. Events of other processes, which share an etcd, have no
 // Note; their records are decoded from the stored value.
-//
-// Imports: codec, request, rest, storage/kv.
 package storage
 
 import (

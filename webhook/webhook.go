@@ -1,8 +1,6 @@
 // Package webhook calls users' webhooks: it posts a review and returns the response,
 // with limits on time and size. What reviews contain is up to its callers:
 // conversion of custom resources, admission.
-//
-// Imports: egress, egress/kubeconfig.
 package webhook
 
 import (

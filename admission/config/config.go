@@ -1,8 +1,6 @@
 // Package config is the configuration of admission plugins, as files say it: an
 // AdmissionConfiguration of apiserver.config.k8s.io/v1, which has the configuration of
 // each plugin in it or names a file with it.
-//
-// Imports: admission/podsecurity, egress/kubeconfig.
 package config
 
 import (

@@ -1,8 +1,6 @@
 // Package manifest reads the configuration of admission from files: objects that
 // hold from the start of the server on, which nobody changes by its API. What the
 // objects mean is up to the plugins.
-//
-// Imports: codec.
 package manifest
 
 import (

@@ -1,8 +1,6 @@
 // Package match decides which requests a configuration is about: by rules, the
 // match policy, and selectors of namespaces and objects, as webhooks and admission
 // policies have them. What is then to happen is up to its callers.
-//
-// Imports: admission, rest.
 package match
 
 import (

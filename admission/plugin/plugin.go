@@ -1,10 +1,6 @@
 // Package plugin holds the built-in admission plugins, one file each. Their
 // order is in the server's list, not here. What they look up is read when they
 // decide, at its newest state, and only where the request can need it.
-//
-// Imports: admission, admission/config, admission/podsecurity,
-// apis/builtin/podspec, authorizer, codec, pki, quota, request, rest,
-// webhook/review.
 package plugin
 
 import (

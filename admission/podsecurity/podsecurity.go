@@ -2,8 +2,6 @@
 // levels baseline and restricted, in each version from v1.0 on. It judges pods and
 // reads policies from labels; whom a policy concerns is the admission plugin's
 // question. Texts are kube-apiserver's. Each check has a file.
-//
-// Imports: nothing of ours.
 package podsecurity
 
 import (

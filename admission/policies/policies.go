@@ -5,9 +5,6 @@
 // parameters are read when they are needed.
 //
 // Words, orders, limits and names of metrics are kube-apiserver's.
-//
-// Imports: admission, admission/match, authorizer, cel/environment, cel/library,
-// cel/policy, codec, codec/jsonpatch, request, rest, storage, storage/reflector.
 package policies
 
 import (

@@ -3,9 +3,6 @@
 // ValidatingWebhookConfigurations side by side. What a request and a response of a
 // webhook look like is here; how one is called is package webhook's, which requests
 // it is about is package match's.
-//
-// Imports: admission, admission/match, codec, codec/jsonpatch, request, rest,
-// storage/reflector, webhook.
 package webhooks
 
 import (

@@ -3,7 +3,4 @@
 // their discovery and OpenAPI documents. It also autoregisters the APIServices of
 // the group versions that this server serves itself. It neither authorizes
 // requests nor serves documents.
-//
-// Imports: codec, egress, local, openapi, proxy, request, rest, simulation,
-// storage, storage/reflector.
 package aggregated

@@ -6,6 +6,4 @@
 // hooks.go schedules that, endpoints.go publishes the addresses of a cluster's servers, and
 // identity.go the lease by which each of them is known. A first start takes most of what it
 // creates from seed.go, as it was once recorded.
-//
-// Imports: codec, local, rest, simulation, storage.
 package bootstrap

@@ -2,9 +2,6 @@
 // resource is a row: its names, its scope and what it does differently from
 // all others. Everything about an API group is in the folder of that group;
 // this package turns rows into REST storage. It serves nothing itself.
-//
-// Imports: apis/builtin/validation, authorizer, cel/typed, codec, egress, feature,
-// kubelet, registry, request, rest, serviceaccount, storage.
 package builtin
 
 import (

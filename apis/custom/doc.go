@@ -19,8 +19,4 @@
 //   - convert: how objects come from one version to another.
 //
 // What definitions themselves must look like is package definition's affair.
-//
-// Imports: apis/custom/conversion, apis/custom/definition, apis/custom/rules,
-// apis/custom/schema, codec, codec/jsonplan, egress, openapi, registry, rest,
-// simulation, storage, storage/reflector, webhook.
 package custom

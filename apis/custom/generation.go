@@ -153,7 +153,7 @@ func (g *generationState) schema(ctx context.Context, s *Source, name, version s
 	if err != nil {
 		return nil, err
 	}
-	made, err := compile(crd, version)
+	made, err := compile(crd, version, s.config.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func versionOf(crd *apiextensionsv1.CustomResourceDefinition, name string) (*api
 	return nil, fmt.Errorf("definition %s has no version %s", crd.Name, name)
 }
 
-func compile(crd *apiextensionsv1.CustomResourceDefinition, version string) (*compiled, error) {
+func compile(crd *apiextensionsv1.CustomResourceDefinition, version string, metrics *rules.Metrics) (*compiled, error) {
 	v, err := versionOf(crd, version)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func compile(crd *apiextensionsv1.CustomResourceDefinition, version string) (*co
 		return nil, fmt.Errorf("compile the schema of %s in version %s: %w", crd.Name, version, err)
 	}
 	made.PruneDefaults()
-	return &compiled{Schema: made, rules: rules.New(props, true), keepUnknown: crd.Spec.PreserveUnknownFields}, nil
+	return &compiled{Schema: made, rules: rules.New(props, true).Measured(metrics), keepUnknown: crd.Spec.PreserveUnknownFields}, nil
 }
 
 // complete makes a stored document one of the schema.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/apis/custom/conversion"
+	"mainstay.dev/mainstay/apis/custom/rules"
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/egress"
 	"mainstay.dev/mainstay/rest"
@@ -53,8 +54,9 @@ type Config struct {
 	Services egress.Resolver
 	// Networks are the ways to conversion webhooks; see webhook.Clients.
 	Networks egress.Networks
-	// Conversions and Reflectors may be nil.
+	// Conversions, Reflectors and Rules are the metrics of these packages; nil: none.
 	Conversions *conversion.Metrics
+	Rules       *rules.Metrics
 	Reflectors  *reflector.Metrics
 	// Idle is how long compiled schemas and open handlers are kept unused; 0
 	// means DefaultIdle.

@@ -29,7 +29,7 @@ func TestRulesOfObjects(t *testing.T) {
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &props}}}
-	made, err := compile(crd, "v1")
+	made, err := compile(crd, "v1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

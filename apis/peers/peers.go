@@ -4,8 +4,6 @@
 // answers for what either has. It knows the other servers by their identity leases, and
 // what they have by their discovery. It neither authenticates nor authorizes: the other
 // server does that for the user it is told of.
-//
-// Imports: codec, proxy, request, rest, storage/reflector.
 package peers
 
 import (

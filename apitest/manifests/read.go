@@ -2,8 +2,6 @@
 // apply --server-side does: definitions first, each until it is served. It is for the
 // fixtures of tests; it prunes nothing, and does not wait for what is not a
 // definition.
-//
-// Imports: nothing of ours.
 package manifests
 
 import (

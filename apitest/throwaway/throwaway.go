@@ -1,7 +1,5 @@
 // Package throwaway runs a server inside a program, for as long as a test or a command
 // needs one. It is not for servers that outlive the program that started them.
-//
-// Imports: server.
 package throwaway
 
 import (

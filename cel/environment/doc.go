@@ -3,6 +3,4 @@
 // limits. Callers extend it with their variables and types.
 //
 // It is not for the types of custom resources or their rules.
-//
-// Imports: cel/library, cel/pattern.
 package environment

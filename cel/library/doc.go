@@ -5,6 +5,4 @@
 // Signatures, results, errors and costs are kube-apiserver's: expressions that work there
 // work here, and texts of errors and costs reach users. Libraries of the CEL project come
 // with cel-go.
-//
-// Imports: authorizer, cel/pattern, codec/quantity, request.
 package library

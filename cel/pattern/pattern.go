@@ -5,8 +5,6 @@
 // expression, of which [a-z]{1,1000} has a thousand: a text of 1 MB takes more than
 // a minute. Finding all matches may take the square of the text. Nothing of that
 // can be interrupted, but for expressions that read their text rune by rune.
-//
-// Imports: nothing of ours.
 package pattern
 
 import (

@@ -4,6 +4,4 @@
 //
 // A Compiler makes Programs of the expressions of one policy; an Input is what they see of
 // one request, and a Budget what they may cost. What comes of it is decided in admission.
-//
-// Imports: cel/environment, cel/library, cel/typed.
 package policy

@@ -7,6 +7,4 @@
 //
 // The package declares no variables and compiles no expressions. Of built-in
 // kinds, expressions of policies are checked with types, and evaluated without.
-//
-// Imports: cel/environment.
 package typed

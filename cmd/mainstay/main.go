@@ -2,12 +2,6 @@
 // kube-apiserver is, with its storage built in. This package turns flags and
 // files into a server.Config and reports what went wrong; it serves nothing
 // itself.
-//
-// Imports: admission, admission/webhooks, apitest/manifests, apitest/throwaway,
-// audit, authorizer, controlplane, egress/kubeconfig, endpoints, feature, filters/authz/rbac,
-// filters/faults, kubelet, memory, pki, processor, request, server, simulation, storage,
-// storage/encryption, storage/kv, storage/kv/embedded, storage/kv/etcd,
-// storage/migrate, storage/rewrap, telemetry.
 package main
 
 import (

@@ -1,7 +1,5 @@
 // Package codectest makes API objects for tests of how they are encoded: any
 // object of any type, and pods such as clusters are full of.
-//
-// Imports: nothing of ours.
 package codectest
 
 import (

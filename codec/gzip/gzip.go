@@ -3,8 +3,6 @@
 // first looks at the place where the object before had it, and most of the time is spent
 // comparing memory (match.go). What it writes is RFC 1952 with the blocks of RFC 1951, which
 // any client reads.
-//
-// Imports: nothing of ours.
 package gzip
 
 import (

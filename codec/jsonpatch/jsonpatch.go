@@ -5,8 +5,6 @@
 //
 // What a patch may create, and what it may cost, is limited before it is
 // created: a few operations can ask for more memory than a machine has.
-//
-// Imports: codec/jsontext.
 package jsonpatch
 
 import (

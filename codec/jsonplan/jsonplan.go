@@ -6,8 +6,6 @@
 //
 // A plan is derived from a type alone and never changes, so that plans are kept
 // for the whole process.
-//
-// Imports: codec/quantity.
 package jsonplan
 
 import (

@@ -1,8 +1,6 @@
 // Package jsontext walks over JSON text that is known to be valid: it checks
 // nothing, and decodes nothing but the names of members. Positions are indexes
 // into the text.
-//
-// Imports: nothing of ours.
 package jsontext
 
 import (

@@ -1,8 +1,6 @@
 // Package protoequal compares objects, and parts of objects, by their protobuf encodings.
 // Most writes leave a pod's specification as it is, and to encode it twice takes a tenth of
 // what reflection takes to find that.
-//
-// Imports: nothing of ours.
 package protoequal
 
 import (

@@ -5,8 +5,6 @@
 //
 // An amount that a cluster can have is never refused: kube-apiserver's own
 // documentation ends at 2^63-1, and this limit is a hundred digits beyond.
-//
-// Imports: nothing of ours.
 package quantity
 
 import (

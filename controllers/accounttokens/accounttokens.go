@@ -2,9 +2,6 @@
 // deletes them with their account, as kube-controller-manager's
 // serviceaccount-token-controller does. Tokens like these do not expire; most programs ask
 // for others.
-//
-// Imports: codec, controllers/changes, controllers/work, local, request, rest,
-// serviceaccount, storage.
 package accounttokens
 
 import (
@@ -38,7 +35,7 @@ const (
 	workers = 5
 )
 
-// Config configures a Controller. All fields are required.
+// Config configures a Controller. All fields except Queues are required.
 type Config struct {
 	// Secrets and Accounts are the stored ones, past the watch cache.
 	Secrets, Accounts storage.Interface
@@ -49,6 +46,8 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Controller is the controller.
@@ -77,7 +76,7 @@ type key struct {
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[key]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger})
+	queue := work.New(ctx, work.Config[key]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }
 

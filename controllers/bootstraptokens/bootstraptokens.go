@@ -1,9 +1,6 @@
 // Package bootstraptokens looks after the tokens by which new nodes join: it deletes those
 // that have expired, and signs with the others what kube-public tells nodes of the cluster,
 // as kube-controller-manager's token-cleaner-controller and bootstrap-signer-controller do.
-//
-// Imports: codec, controllers/changes, controllers/work, local, rest,
-// simulation, storage.
 package bootstraptokens
 
 import (
@@ -15,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/controllers/changes"
+	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
@@ -36,13 +34,15 @@ const (
 	signingKey    = "usage-bootstrap-signing"
 )
 
-// Config configures the controllers. All fields are required.
+// Config configures the controllers. All fields except Queues are required.
 type Config struct {
 	// Secrets and ConfigMaps are the stored ones, past the watch cache.
 	Secrets, ConfigMaps storage.Interface
 	// Access is to the control plane; its user is replaced by the controllers'.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // isSecret reports whether a change is of a secret that may be a token: its type is not

@@ -29,7 +29,7 @@ func NewCleaner(config Config) *Cleaner {
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Cleaner) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: CleanerName, Workers: 1, Do: c.sync, Logger: c.config.Logger})
+	queue := work.New(ctx, work.Config[string]{Name: CleanerName, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &cleanerSubscriber{queue}, queue.Close
 }
 

@@ -49,7 +49,7 @@ type signing struct{}
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (s *Signer) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[signing]{Name: SignerName, Workers: 1, Do: s.sync, Logger: s.config.Logger})
+	queue := work.New(ctx, work.Config[signing]{Name: SignerName, Workers: 1, Do: s.sync, Logger: s.config.Logger, Metrics: s.config.Queues})
 	return &signerSubscriber{queue}, queue.Close
 }
 

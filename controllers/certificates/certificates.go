@@ -1,9 +1,6 @@
 // Package certificates approves, signs and cleans up CertificateSigningRequests, as
 // kube-controller-manager's certificatesigningrequest controllers do, for the signers
 // that Kubernetes has itself.
-//
-// Imports: authorizer, controllers/changes, controllers/work, local, pki,
-// request, simulation, storage.
 package certificates
 
 import (
@@ -42,7 +39,7 @@ const (
 // Names are the names of the controllers.
 func Names() []string { return []string{ApprovingName, SigningName, CleanerName} }
 
-// Config configures the controllers. All fields are required.
+// Config configures the controllers. All fields except Queues are required.
 type Config struct {
 	// Stored are the stored requests, past the watch cache.
 	Stored storage.Interface
@@ -56,6 +53,8 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controllers'.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Controller is one of the controllers.
@@ -86,7 +85,7 @@ func New(name string, config Config) *Controller {
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.config.Logger})
+	queue := work.New(ctx, work.Config[string]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }
 

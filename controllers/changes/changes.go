@@ -1,8 +1,6 @@
 // Package changes feeds controllers: one reader of everything that a control plane
 // stores passes on all objects and then each change, as stored bytes in order of
 // revisions. It keeps nothing, and decodes nothing but what Meta asks of the bytes.
-//
-// Imports: codec/jsonplan, rest, storage/kv, storage/reflector.
 package changes
 
 import (

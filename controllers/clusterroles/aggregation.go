@@ -1,8 +1,6 @@
 // Package clusterroles keeps the rules of aggregated ClusterRoles: one with an
 // aggregationRule has all rules of those that its selectors choose. It does what
 // kube-controller-manager's clusterrole-aggregation controller does.
-//
-// Imports: codec, controllers/changes, controllers/work, local, rest, storage.
 package clusterroles
 
 import (
@@ -33,7 +31,7 @@ import (
 // Name is that of the controller, of its service account and field manager.
 const Name = "clusterrole-aggregation-controller"
 
-// Config configures an Aggregation. All fields are required.
+// Config configures an Aggregation. All fields except Queues are required.
 type Config struct {
 	// Stored are the stored ClusterRoles. They are listed with each change that
 	// matters, so a watch cache of them would be a second copy.
@@ -42,6 +40,8 @@ type Config struct {
 	// controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Aggregation is the controller. Only one goroutine at a time may call Aggregate, and none
@@ -50,6 +50,7 @@ type Aggregation struct {
 	stored storage.Interface
 	client *local.Client[*rbacv1.ClusterRole]
 	logger *slog.Logger
+	queues *work.Metrics
 	// selectors are those of all aggregation rules, and members the roles that they
 	// chose, when all were last looked at; nil: that was never.
 	selectors []labels.Selector
@@ -60,7 +61,7 @@ type Aggregation struct {
 func New(config Config) *Aggregation {
 	access := config.Access.AsController(Name)
 	return &Aggregation{
-		stored: config.Stored, logger: config.Logger,
+		stored: config.Stored, logger: config.Logger, queues: config.Queues,
 		client: local.For[*rbacv1.ClusterRole](access.As(access.User, Name), rbacv1.SchemeGroupVersion.WithResource("clusterroles")),
 	}
 }
@@ -78,7 +79,7 @@ func (a *Aggregation) Aggregate(ctx context.Context) error {
 // for its end.
 func (a *Aggregation) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	a.members = nil // they may have changed while another server kept them
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: a.sync, Logger: a.logger})
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: a.sync, Logger: a.logger, Metrics: a.queues})
 	return &subscriber{queue}, queue.Close
 }
 

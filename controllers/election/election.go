@@ -2,8 +2,6 @@
 // the controllers, by a Lease that it renews, as kube-controller-manager's replicas do
 // among themselves. It also watches the lease of a kube-controller-manager that runs
 // beside the servers.
-//
-// Imports: controllers/changes, local, rest, storage.
 package election
 
 import (

@@ -1,8 +1,6 @@
 // Package everynamespace is what controllers have in common that keep an object in every
 // namespace: each namespace that is not going away is looked at when it changes, and when
 // its object does.
-//
-// Imports: controllers/changes, controllers/work, local.
 package everynamespace
 
 import (
@@ -21,7 +19,7 @@ import (
 // workers is how many namespaces are looked at at a time.
 const workers = 16
 
-// Config configures the work. All fields are required.
+// Config configures the work. All fields except Queues are required.
 type Config struct {
 	// Name is the controller's.
 	Name string
@@ -32,13 +30,15 @@ type Config struct {
 	Keep   func(ctx context.Context, namespace string) error
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func Begin(ctx context.Context, config Config) (changes.Subscriber, func()) {
 	s := &subscriber{config: config, namespaces: local.For[*corev1.Namespace](config.Access, corev1.SchemeGroupVersion.WithResource("namespaces"))}
-	s.queue = work.New(ctx, work.Config[string]{Name: config.Name, Workers: workers, Do: s.sync, Logger: config.Logger})
+	s.queue = work.New(ctx, work.Config[string]{Name: config.Name, Workers: workers, Do: s.sync, Logger: config.Logger, Metrics: config.Queues})
 	return s, s.queue.Close
 }
 

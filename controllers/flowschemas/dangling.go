@@ -2,8 +2,6 @@
 // PriorityLevelConfiguration that one names is there. kube-apiserver's flow control
 // writes it a moment after a change; here the write of a schema or level that makes
 // a condition wrong returns when it is right again.
-//
-// Imports: local, rest.
 package flowschemas
 
 import (

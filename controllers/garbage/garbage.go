@@ -7,9 +7,6 @@
 // and its owners as they are stored at that time, and written on the condition that the
 // object is still the same: what the graph has late, or not at all, can delay a
 // deletion, but not cause one.
-//
-// Imports: codec, controllers/changes, controllers/work, local, simulation,
-// storage/kv.
 package garbage
 
 import (
@@ -36,7 +33,7 @@ const (
 	workers = 128
 )
 
-// Config configures a Collector. All fields but Plain and KeepUnknown are required.
+// Config configures a Collector. All fields but Plain, Queues and KeepUnknown are required.
 type Config struct {
 	Plain changes.Plain
 	// Prefix of all keys, such as "/registry".
@@ -48,6 +45,8 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 	// KeepUnknown keeps the dependents of owners that were never there, as far as is known:
 	// tests make such owners up. What had an owner is collected when that goes.
 	KeepUnknown bool
@@ -87,7 +86,7 @@ type collection struct {
 func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	w := &collection{Collector: c, graph: newGraph()}
 	w.events = local.For[*corev1.Event](c.access, corev1.SchemeGroupVersion.WithResource("events"))
-	w.queue = work.New(ctx, work.Config[object]{Name: Name, Workers: workers, Do: w.look, Logger: c.config.Logger})
+	w.queue = work.New(ctx, work.Config[object]{Name: Name, Workers: workers, Do: w.look, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return w, w.queue.Close
 }
 

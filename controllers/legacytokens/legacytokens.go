@@ -2,9 +2,6 @@
 // their account and have not been used for a long time, as kube-controller-manager's
 // legacy-serviceaccount-token-cleaner-controller does: at first it marks them as invalid,
 // and as much later deletes them.
-//
-// Imports: apis/builtin/podspec, codec, controllers/changes, controllers/work,
-// local, rest, simulation, storage.
 package legacytokens
 
 import (
@@ -45,7 +42,7 @@ const (
 	invalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
 )
 
-// Config configures a Cleaner. All fields are required.
+// Config configures a Cleaner. All fields except Queues are required.
 type Config struct {
 	// Secrets, Accounts, Pods and ConfigMaps are the stored ones, past the watch cache.
 	Secrets, Accounts, Pods, ConfigMaps storage.Interface
@@ -54,6 +51,8 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Cleaner is the controller.
@@ -73,7 +72,7 @@ type all struct{}
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Cleaner) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[all]{Name: Name, Workers: 1, Do: func(ctx context.Context, _ all) error { return c.sync(ctx, simulation.Now(ctx).UTC()) }, Logger: c.config.Logger})
+	queue := work.New(ctx, work.Config[all]{Name: Name, Workers: 1, Do: func(ctx context.Context, _ all) error { return c.sync(ctx, simulation.Now(ctx).UTC()) }, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }
 

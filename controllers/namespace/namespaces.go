@@ -1,9 +1,6 @@
 // Package namespace empties namespaces that are being deleted, and then lets them go,
 // as kube-controller-manager's namespace-controller does: pods first, then everything
 // else, by ranges of keys. What remains, and why, is in the conditions of the namespace.
-//
-// Imports: codec, controllers/changes, controllers/work, local, request,
-// simulation, storage/kv.
 package namespace
 
 import (
@@ -53,6 +50,8 @@ type Config struct {
 	// Grace is what passes between the deletion of a namespace and the first look at it.
 	Grace  time.Duration
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Remote is what came of a deletion in aggregated servers.
@@ -81,7 +80,7 @@ func New(config Config) *Controller {
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger})
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue: queue, grace: c.config.Grace}, queue.Close
 }
 

@@ -6,8 +6,6 @@
 //
 // A count is exact: it is taken after the quota was read and written onto the quota that
 // was read, and whoever writes an object meanwhile changes that.
-//
-// Imports: codec, controllers/changes, controllers/work, local, quota.
 package resourcequotas
 
 import (
@@ -44,7 +42,7 @@ const (
 	settles = 20 * time.Millisecond
 )
 
-// Config configures a Controller. All fields are required.
+// Config configures a Controller. All fields except Queues are required.
 type Config struct {
 	// Ledger has the quotas.
 	Ledger *quota.Ledger
@@ -55,6 +53,8 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Controller is the controller.
@@ -73,7 +73,7 @@ func New(config Config) *Controller {
 // end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	s := &subscriber{Controller: c, ctx: ctx}
-	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: s.sync, Logger: c.config.Logger})
+	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: s.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return s, s.queue.Close
 }
 

@@ -1,8 +1,6 @@
 // Package rootca publishes in each namespace, for its pods, by whom this server's
 // certificate is signed, as kube-controller-manager's
 // root-ca-certificate-publisher-controller does.
-//
-// Imports: codec, controllers/changes, controllers/everynamespace, local, storage.
 package rootca
 
 import (
@@ -19,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/everynamespace"
+	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
@@ -36,7 +35,7 @@ const (
 		"No other usage is guaranteed across distributions of Kubernetes clusters."
 )
 
-// Config configures a Controller. All fields are required.
+// Config configures a Controller. All fields except Queues are required.
 type Config struct {
 	// Bundle returns the certificates to publish, as PEM.
 	Bundle func() []byte
@@ -46,11 +45,14 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Controller is the controller.
 type Controller struct {
 	logger *slog.Logger
+	queues *work.Metrics
 	bundle func() []byte
 	stored storage.Interface
 	access *local.Access
@@ -61,7 +63,7 @@ type Controller struct {
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
-		logger: config.Logger, bundle: config.Bundle, stored: config.Stored,
+		logger: config.Logger, queues: config.Queues, bundle: config.Bundle, stored: config.Stored,
 		access: access,
 		maps:   local.For[*corev1.ConfigMap](access, corev1.SchemeGroupVersion.WithResource("configmaps")),
 	}
@@ -73,7 +75,7 @@ func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	return everynamespace.Begin(ctx, everynamespace.Config{
 		Name:    Name,
 		Matters: func(c *changes.Change) bool { return c.Path == "configmaps" && c.Name == configMap },
-		Keep:    c.keep, Access: c.access, Logger: c.logger,
+		Keep:    c.keep, Access: c.access, Logger: c.logger, Queues: c.queues,
 	})
 }
 

@@ -1,7 +1,5 @@
 // Package serviceaccounts creates the default service account of each namespace, as
 // kube-controller-manager's serviceaccount-controller does.
-//
-// Imports: controllers/changes, controllers/everynamespace, local, storage.
 package serviceaccounts
 
 import (
@@ -17,6 +15,7 @@ import (
 
 	"mainstay.dev/mainstay/controllers/changes"
 	"mainstay.dev/mainstay/controllers/everynamespace"
+	"mainstay.dev/mainstay/controllers/work"
 	"mainstay.dev/mainstay/local"
 	"mainstay.dev/mainstay/storage"
 )
@@ -30,7 +29,7 @@ const (
 	defaultName = "default"
 )
 
-// Config configures a Controller. All fields are required.
+// Config configures a Controller. All fields except Queues are required.
 type Config struct {
 	// Stored are the stored ServiceAccounts. Single ones are looked at, which is no
 	// reason to have all of them in a watch cache.
@@ -38,11 +37,14 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Controller is the controller. Ensure may be called at any time, by any goroutine.
 type Controller struct {
 	logger   *slog.Logger
+	queues   *work.Metrics
 	stored   storage.Interface
 	access   *local.Access
 	accounts *local.Client[*corev1.ServiceAccount]
@@ -52,7 +54,7 @@ type Controller struct {
 func New(config Config) *Controller {
 	access := config.Access.AsController(account)
 	return &Controller{
-		logger: config.Logger, stored: config.Stored,
+		logger: config.Logger, queues: config.Queues, stored: config.Stored,
 		access:   access,
 		accounts: local.For[*corev1.ServiceAccount](access, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
 	}
@@ -66,7 +68,7 @@ func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 		Matters: func(c *changes.Change) bool {
 			return c.Path == "serviceaccounts" && c.Name == defaultName && c.Value == nil
 		},
-		Keep: c.keep, Access: c.access, Logger: c.logger,
+		Keep: c.keep, Access: c.access, Logger: c.logger, Queues: c.queues,
 	})
 }
 

@@ -1,9 +1,6 @@
 // Package storagemigration carries out StorageVersionMigrations: it writes all objects of a
 // resource anew, so that they are stored in its storage version and encrypted with the
 // newest key, as kube-controller-manager's storage-version-migrator-controller does.
-//
-// Imports: codec, controllers/changes, controllers/work, local, simulation,
-// storage, storage/kv.
 package storagemigration
 
 import (
@@ -42,7 +39,7 @@ const (
 	failedReason    = "StorageVersionMigrationFailed"
 )
 
-// Config configures a Migrator. All fields are required.
+// Config configures a Migrator. All fields except Queues are required.
 type Config struct {
 	// Prefix of all keys, such as "/registry".
 	Prefix string
@@ -53,6 +50,8 @@ type Config struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Migrator is the controller.
@@ -76,7 +75,7 @@ func New(config Config) *Migrator {
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (m *Migrator) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: m.sync, Logger: m.config.Logger})
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: workers, Do: m.sync, Logger: m.config.Logger, Metrics: m.config.Queues})
 	return &subscriber{queue}, queue.Close
 }
 

@@ -2,8 +2,6 @@
 // that are deleted and that nothing uses, by their finalizers, as three of
 // kube-controller-manager's controllers do: for persistent volume claims, persistent
 // volumes and volume attributes classes.
-//
-// Imports: codec, controllers/changes, controllers/work, local, rest, storage.
 package storageprotection
 
 import (
@@ -26,19 +24,22 @@ import (
 
 const workers = 16
 
-// Config configures the controllers. All fields are required.
+// Config configures the controllers. All fields except Queues are required.
 type Config struct {
 	// Stored opens the stored objects of a resource, past the watch cache.
 	Stored func(schema.GroupResource) (storage.Interface, error)
 	// Access is to the control plane; its user is replaced by the controllers'.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Controller is one of the controllers.
 type Controller struct {
 	*protection
 	logger *slog.Logger
+	queues *work.Metrics
 	stored storage.Interface
 	client *local.Client[codec.Object]
 	users  []storage.Interface // of the resources in usedBy
@@ -63,7 +64,7 @@ func New(name string, config Config) (*Controller, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("there is no controller %q", name)
 	}
-	c := &Controller{protection: protections()[i], logger: config.Logger}
+	c := &Controller{protection: protections()[i], logger: config.Logger, queues: config.Queues}
 	c.client = local.For[codec.Object](config.Access.AsController(c.account), c.resource)
 	var err error
 	if c.stored, err = config.Stored(c.resource.GroupResource()); err != nil {
@@ -92,7 +93,7 @@ func Names() []string {
 // its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
 	s := &subscriber{Controller: c}
-	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.logger})
+	s.queue = work.New(ctx, work.Config[types.NamespacedName]{Name: c.name, Workers: workers, Do: c.sync, Logger: c.logger, Metrics: c.queues})
 	return s, s.queue.Close
 }
 

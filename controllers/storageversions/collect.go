@@ -26,7 +26,7 @@ const (
 	account = "storage-version-garbage-collector"
 )
 
-// CollectorConfig configures a Collector. All fields are required.
+// CollectorConfig configures a Collector. All fields except Queues are required.
 type CollectorConfig struct {
 	// Versions and Leases are the stored ones, past the watch cache.
 	Versions, Leases storage.Interface
@@ -35,6 +35,8 @@ type CollectorConfig struct {
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Collector is the controller.
@@ -54,7 +56,7 @@ const all = ""
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Collector) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: c.sync, Logger: c.config.Logger})
+	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }
 

@@ -3,7 +3,4 @@
 // its server does, in each server; a Collector removes what is said of servers that are
 // gone, in one of them, as kube-controller-manager's
 // storageversion-garbage-collector-controller does.
-//
-// Imports: apis/builtin/apiserverinternal, codec, controllers/changes,
-// controllers/work, local, rest, simulation, storage.
 package storageversions

@@ -1,7 +1,5 @@
 // Package ttlafterfinished deletes jobs some time after they have finished, where they
 // ask for that, as kube-controller-manager's ttl-after-finished-controller does.
-//
-// Imports: controllers/changes, controllers/work, local, storage.
 package ttlafterfinished
 
 import (
@@ -29,13 +27,15 @@ const (
 	workers = 5
 )
 
-// Config configures a Controller. All fields are required.
+// Config configures a Controller. All fields except Queues are required.
 type Config struct {
 	// Stored are the stored Jobs, past the watch cache.
 	Stored storage.Interface
 	// Access is to the control plane; its user is replaced by the controller's.
 	Access *local.Access
 	Logger *slog.Logger
+	// Queues are the metrics of the work queue; nil: none.
+	Queues *work.Metrics
 }
 
 // Controller is the controller.
@@ -52,7 +52,7 @@ func New(config Config) *Controller {
 // Begin returns the subscriber that does the work until ctx ends, and what waits for
 // its end.
 func (c *Controller) Begin(ctx context.Context) (changes.Subscriber, func()) {
-	queue := work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger})
+	queue := work.New(ctx, work.Config[types.NamespacedName]{Name: Name, Workers: workers, Do: c.sync, Logger: c.config.Logger, Metrics: c.config.Queues})
 	return &subscriber{queue}, queue.Close
 }
 

@@ -1,8 +1,6 @@
 // Package work is the queue of a controller: keys of what is to be looked at, each
 // by one goroutine at a time, with delays between attempts that fail. A queue at
 // rest has no goroutine.
-//
-// Imports: simulation.
 package work
 
 import (
@@ -29,7 +27,7 @@ const (
 	warnAfter = 4
 )
 
-// Config configures a Queue. All fields are required.
+// Config configures a Queue. All fields except Metrics are required.
 type Config[K comparable] struct {
 	// Name is the controller's, in the log.
 	Name string
@@ -38,15 +36,18 @@ type Config[K comparable] struct {
 	// Do looks at a key. An error, and a panic, has it called again later.
 	Do     func(ctx context.Context, key K) error
 	Logger *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
 }
 
 // Queue calls Do with the keys that are added to it. A key that is added while Do has
 // it is done again afterwards; one that is waiting is not added twice. Methods may be
 // called concurrently.
 type Queue[K comparable] struct {
-	config Config[K]
-	ctx    context.Context
-	tasks  sync.WaitGroup
+	config  Config[K]
+	metrics *queueMetrics
+	ctx     context.Context
+	tasks   sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -61,7 +62,8 @@ type Queue[K comparable] struct {
 
 type state struct {
 	queued, running bool
-	again           bool // was added while running
+	again           bool      // was added while running
+	added           time.Time // when it was queued
 	failures        int
 	retry           *retry // of a failed key; nil: none
 }
@@ -71,7 +73,7 @@ type retry struct{ stop func() }
 
 // New returns a queue that works until ctx ends.
 func New[K comparable](ctx context.Context, config Config[K]) *Queue[K] {
-	q := &Queue[K]{config: config, ctx: ctx}
+	q := &Queue[K]{config: config, metrics: config.Metrics.of(config.Name), ctx: ctx}
 	q.mu.states = make(map[K]*state)
 	return q
 }
@@ -119,7 +121,8 @@ func (q *Queue[K]) addLocked(key K) {
 		s.again = true
 		return
 	}
-	s.queued = true
+	s.queued, s.added = true, time.Now()
+	q.metrics.add()
 	if s.retry != nil {
 		s.retry.stop()
 		s.retry = nil
@@ -161,6 +164,7 @@ func (q *Queue[K]) retryLocked(key K, s *state, start func(add func()) (stop fun
 func (q *Queue[K]) Close() {
 	q.mu.Lock()
 	q.mu.closed = true
+	q.metrics.drop(len(q.mu.ready))
 	q.mu.ready = nil
 	for _, s := range q.mu.states {
 		if s.retry != nil {
@@ -175,11 +179,14 @@ func (q *Queue[K]) Close() {
 func (q *Queue[K]) run() {
 	growStack()
 	for {
-		key, ok := q.take()
+		key, added, ok := q.take()
 		if !ok {
 			return
 		}
-		q.done(key, q.do(key))
+		task := q.metrics.start(added)
+		err := q.do(key)
+		q.metrics.finish(task)
+		q.done(key, err)
 	}
 }
 
@@ -196,12 +203,14 @@ func growStack() {
 //go:noinline
 func keep(*[16 << 10]byte) {}
 
-func (q *Queue[K]) take() (key K, ok bool) {
+// take removes a key from the queue, with the time at which it was added. ok is false if there is
+// none: the worker ends.
+func (q *Queue[K]) take() (key K, added time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.mu.ready) == 0 || q.ctx.Err() != nil {
 		q.mu.workers--
-		return key, false
+		return key, added, false
 	}
 	key = q.mu.ready[0]
 	q.mu.ready = q.mu.ready[1:]
@@ -210,7 +219,7 @@ func (q *Queue[K]) take() (key K, ok bool) {
 	}
 	s := q.mu.states[key]
 	s.queued, s.running = false, true
-	return key, true
+	return key, s.added, true
 }
 
 // do calls Do. A panic is an error.
@@ -232,6 +241,7 @@ func (q *Queue[K]) done(key K, err error) {
 	if err != nil && q.ctx.Err() == nil {
 		if !errors.Is(err, errNotDue) {
 			s.failures++
+			q.metrics.retry()
 			q.log(key, s.failures, err)
 		}
 		if !s.again {

@@ -1,8 +1,6 @@
 // Package kubeconfig reads kubeconfig files, as far as it takes to reach one server: by a
 // client certificate or a token; and it writes such files. client-go's reader would bring its plugins, and a
 // megabyte of code.
-//
-// Imports: egress.
 package kubeconfig
 
 import (

@@ -1,8 +1,6 @@
 // Package selector reads an EgressSelectorConfiguration: for each network that this
 // server connects to, whether it does so directly, through a proxy by HTTP CONNECT, or
 // through the tunnels of konnectivity. What goes into which network is not decided here.
-//
-// Imports: egress.
 package selector
 
 import (

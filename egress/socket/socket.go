@@ -1,6 +1,4 @@
 // Package socket connects to plugins that serve gRPC on unix domain sockets.
-//
-// Imports: nothing of ours.
 package socket
 
 import (

@@ -2,8 +2,6 @@
 // what is applied: server-side apply (KEP-555). What ownership covers is done
 // there; the rest, which is rare, by apimachinery's field manager over the
 // merge schemas of each kind.
-//
-// Imports: codec, endpoints/apply/ownership, rest, simulation.
 package apply
 
 import (

@@ -1,7 +1,5 @@
 // Package mergepatch applies JSON merge patches (RFC 7386) to documents. What a
 // patch does not name is copied, byte by byte; nothing is decoded.
-//
-// Imports: codec/jsontext.
 package mergepatch
 
 import (

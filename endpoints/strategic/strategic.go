@@ -4,8 +4,6 @@
 // k8s.io/apimachinery/pkg/util/strategicpatch makes of the same patch, to the
 // order of elements, which has no better definition; but the time that takes
 // grows with the size of lists and not with its square.
-//
-// Imports: nothing of ours.
 package strategic
 
 import (

@@ -2,8 +2,6 @@
 // its connection or from a bearer token. An Authenticator knows one way; a
 // Union tries several in turn. What such a user may do is not its concern; the
 // filter that asks is filters.Authenticate.
-//
-// Imports: request, serviceaccount, simulation, webhook/review.
 package authn
 
 import (

@@ -2,9 +2,6 @@
 // request asks for. A Union asks several in turn. They do not know how the
 // request came in, nor what is done to it afterwards: the filter that asks is
 // filters.Authorize, and the question is package authorizer's.
-//
-// Imports: authorizer, egress, egress/kubeconfig, filters/authz/webhook,
-// request.
 package authz
 
 import (

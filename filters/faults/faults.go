@@ -1,8 +1,6 @@
 // Package faults makes chosen requests of a server fail, for tests: the filter that does
 // it, and the endpoint by which programs in any language ask for it. It is not for servers
 // that anybody depends on.
-//
-// Imports: endpoints, request, simulation.
 package faults
 
 import (

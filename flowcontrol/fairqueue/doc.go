@@ -10,6 +10,4 @@
 //
 // It starts no goroutine and knows no request but by its seats: package flowcontrol
 // decides which level and flow a request belongs to, and how many seats it takes.
-//
-// Imports: nothing of ours.
 package fairqueue

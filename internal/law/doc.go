@@ -2,6 +2,4 @@
 // package may import which, that every package says what it is for, that
 // kube-apiserver's own server code is not used, that documents are where they are said to be,
 // and that no package keeps state of its own. It has no code to be used.
-//
-// Imports: nothing of ours.
 package law

@@ -1,8 +1,6 @@
 // Command release makes of built binaries what people download: an archive and a
 // bill of materials for each platform, a container image, and the checksums of all.
 // The same binaries give the same bytes. .ci/release builds the binaries and runs it.
-//
-// Imports: nothing of ours.
 package main
 
 import (

@@ -1,7 +1,5 @@
 // Package kubelettest is a kubelet for tests. It speaks the protocols of kubelets, and
 // has a few commands and logs of its own instead of containers.
-//
-// Imports: nothing of ours.
 package kubelettest
 
 import (

@@ -3,8 +3,6 @@
 // everywhere. What it is that is wrong, in kube-apiserver's words, find the regular
 // expressions of apimachinery, which take a hundred times as long: they are for the few
 // texts that are refused.
-//
-// Imports: nothing of ours.
 package names
 
 import (

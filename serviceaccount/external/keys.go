@@ -1,8 +1,6 @@
 // Package external has the keys of service account tokens that another program keeps: a
 // plugin on a unix domain socket that signs tokens and says which keys are good
 // (ExternalJWTSigner of k8s.io/externaljwt, --service-account-signing-endpoint).
-//
-// Imports: egress, egress/socket, serviceaccount.
 package external
 
 import (

@@ -17,8 +17,6 @@
 //   - decode: events whose values must be decrypted first, queued beside the feed.
 //   - log: the recent changes of a resource, indexed by topics that watches select.
 //   - source: the position of a watch in the log, or in the backend's history.
-//
-// Imports: codec, rest, storage, storage/kv.
 package cache
 
 import (

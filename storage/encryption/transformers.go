@@ -8,8 +8,6 @@
 //   - providers: prefixes, and which key reads or writes.
 //   - transformers: the configuration in force, by resource.
 //   - reload: the file is followed.
-//
-// Imports: egress/socket, storage, storage/encryption/aes, storage/encryption/kms, storage/encryption/secretbox.
 package encryption
 
 import (

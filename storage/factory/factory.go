@@ -8,8 +8,6 @@
 //	storage.Observed    calls an Observer before a write returns
 //
 // Each layer but the lowest two is a storage.Interface around the one below.
-//
-// Imports: codec, storage, storage/cache, storage/kv.
 package factory
 
 import (

@@ -3,8 +3,6 @@
 // recent past. It knows nothing of Kubernetes objects; everything about those
 // is written once, above it, in package storage. A backend is a folder beside
 // this file (embedded, etcd) and passes the suite in kvtest.
-//
-// Imports: nothing of ours.
 package kv
 
 import (

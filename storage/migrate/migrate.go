@@ -2,8 +2,6 @@
 // the store in a data directory and etcd, either way. Values are copied byte by
 // byte, with their remaining TTL; what was copied is read back and compared. It
 // does not decode values.
-//
-// Imports: storage/kv, storage/kv/embedded, storage/kv/etcd.
 package migrate
 
 import (

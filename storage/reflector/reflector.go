@@ -8,8 +8,6 @@
 // Beside it are what such loops share: Backoff, the delays between attempts,
 // VersionTracker, which orders a Reflector's reports with those of writers, and
 // Follower, which keeps what somebody needs of all objects by both.
-//
-// Imports: codec, rest, storage.
 package reflector
 
 import (

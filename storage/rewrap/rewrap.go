@@ -1,8 +1,6 @@
 // Package rewrap rewrites what is stored and not encrypted as it is to be: with another key
 // or provider, or not at all. It works on an embedded store that no server uses. Each step
 // is a commit of the store, so that it can be broken off at any time, and run again.
-//
-// Imports: storage, storage/kv, storage/kv/embedded.
 package rewrap
 
 import (

@@ -1,8 +1,6 @@
 // Package storagetest is the behaviour that every storage.Interface has,
 // whatever keeps its bytes and whether it is cached or not, as a suite of
 // tests; and a store in memory for the tests of others (memory.go). It is for tests alone.
-//
-// Imports: codec, request, rest, storage, storage/kv, storage/kv/embedded.
 package storagetest
 
 import (

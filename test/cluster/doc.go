@@ -4,6 +4,4 @@
 // counts in the audit log what both of them did.
 //
 // It is skipped unless MAINSTAY_KUBERNETES_BINARIES names a folder with the programs of a release.
-//
-// Imports: apitest/manifests, audit, controlplane, test/testserver.
 package cluster

@@ -17,6 +17,4 @@
 //
 // Beside the replay, the package holds the discovery documents against the tables of testdata/facts, and sends every
 // built-in kind through its round trip with the fixtures of k8s.io/api.
-//
-// Imports: admission, pki, test/testserver.
 package conformance

@@ -8,7 +8,4 @@
 //
 // Recorded conversations about custom resources are replayed in
 // test/conformance.
-//
-// Imports: apis/custom/definition, apis/custom/rules, apis/custom/schema,
-// test/testserver.
 package crds

@@ -6,7 +6,4 @@
 // output, exit codes and discovery cache are those of the real thing.
 //
 // No controllers are needed: where a behaviour reads what a controller would have written, the test writes it.
-//
-// Imports: egress/selector/selectortest, feature, kubelet, kubelet/kubelettest, pki, proxy, storage/kv/etcdtest,
-// test/extension, test/testserver.
 package e2e

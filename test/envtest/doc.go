@@ -1,5 +1,3 @@
 // Package envtest runs controller-runtime's envtest on the folder that "mainstay
 // envtest-assets" makes, as tests of operators do after a change of KUBEBUILDER_ASSETS.
-//
-// Imports: test/testserver.
 package envtest

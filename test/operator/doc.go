@@ -3,6 +3,4 @@
 // kubebuilder-style definition, against a running mainstay. The operator is a
 // small real one: it keeps a ConfigMap and a Deployment for each Site, reports
 // in the status, and cleans up behind a finalizer.
-//
-// Imports: pki, test/testserver.
 package operator

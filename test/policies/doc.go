@@ -1,5 +1,3 @@
 // Package policies tries admission policies of the kinds that people publish, each with
 // objects that it allows, refuses or changes, on a server of its own.
-//
-// Imports: test/testserver.
 package policies

@@ -15,6 +15,4 @@
 //
 // A run prints its seed; -seed repeats its random choices, though not the timing. -kills, -faults and -operations make
 // the suites longer than `go test` does. docs/robustness.md has the list of what is promised and tried.
-//
-// Imports: storage/kv/etcdtest, test/testserver.
 package robustness

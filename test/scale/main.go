@@ -14,8 +14,6 @@
 // server has accepted and established them. The other commands are clients of a server, which all but the last
 // start themselves, and read what it uses from /proc and /metrics. Processor time and memory are what they tell; times on the clock depend on
 // what else the machine does.
-//
-// Imports: kubelet/kubelettest, storage/kv, storage/kv/embedded, test/testserver.
 package main
 
 import (

@@ -19,6 +19,4 @@
 // which is how the suites are tried on a real kube-apiserver behind a small wrapper.
 //
 // MAINSTAY_TEST_FLAGS holds flags, separated by spaces, for every server that a suite starts, to run it another way.
-//
-// Imports: nothing of ours.
 package testserver

@@ -6,6 +6,4 @@
 // reasons in docs/upstream-suites.md. That table is read by the tests, and what stands there is skipped.
 //
 // Encryption at rest is compared with kube-apiserver's: each reads what the other has written, and refuses the same files.
-//
-// Imports: audit, codec, rest, storage, storage/cache, storage/encryption, storage/encryption/kmstest, storage/kv, storage/storagetest.
 package upstream

@@ -2,8 +2,6 @@
 // they (SubjectAccessReview), may these images run (ImageReview). A review is sent
 // as JSON to one URL, again where it may help, and the answer is read up to a
 // limit. What is asked and what follows from the answer is its callers'.
-//
-// Imports: nothing of ours.
 package review
 
 import (

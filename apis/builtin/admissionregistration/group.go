@@ -1,8 +1,5 @@
 // Package admissionregistration declares the resources of
 // admissionregistration.k8s.io. It admits nothing itself.
-//
-// Imports: apis/builtin, apis/builtin/validation, authorizer, cel/policy, cel/typed,
-// codec, feature, request, webhook.
 package admissionregistration
 
 import (

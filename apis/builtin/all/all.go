@@ -1,15 +1,5 @@
 // Package all lists the API groups that Kubernetes itself defines. It is the
 // one place that knows all of their folders; package builtin knows none.
-//
-// Imports: apis/builtin, apis/builtin/admissionregistration,
-// apis/builtin/apiextensions, apis/builtin/apiregistration,
-// apis/builtin/apiserverinternal, apis/builtin/apps,
-// apis/builtin/authentication, apis/builtin/authorization,
-// apis/builtin/autoscaling, apis/builtin/batch, apis/builtin/certificates,
-// apis/builtin/coordination, apis/builtin/core, apis/builtin/discovery, apis/builtin/flowcontrol,
-// apis/builtin/lifecycle, apis/builtin/networking, apis/builtin/node, apis/builtin/policy,
-// apis/builtin/rbac, apis/builtin/resource, apis/builtin/scheduling,
-// apis/builtin/storage, apis/builtin/storagemigration.
 package all
 
 import (

@@ -1,8 +1,6 @@
 // Package apiextensions declares the resource of apiextensions.k8s.io. It
 // keeps the definitions, by the rules of package definition; the resources they
 // define are served by package custom.
-//
-// Imports: apis/builtin, apis/builtin/validation, apis/custom/definition, codec.
 package apiextensions
 
 import (

@@ -1,7 +1,5 @@
 // Package apiregistration declares the resource of apiregistration.k8s.io. It
 // keeps the registrations; requests are sent on by package aggregated.
-//
-// Imports: apis/builtin, apis/builtin/validation.
 package apiregistration
 
 import (

@@ -1,7 +1,5 @@
 // Package apiserverinternal declares the resource of internal.apiserver.k8s.io, by
 // which API servers that share a storage tell each other what they store.
-//
-// Imports: apis/builtin, apis/builtin/validation.
 package apiserverinternal
 
 import (

@@ -1,6 +1,4 @@
 // Package apps declares the resources of the apps group.
-//
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, feature.
 package apps
 
 import (

@@ -1,7 +1,5 @@
 // Package authentication declares the reviews of authentication.k8s.io: who a
 // user is, and whose a token is. It authenticates nobody itself.
-//
-// Imports: apis/builtin, codec, request, rest, simulation.
 package authentication
 
 import (

@@ -1,7 +1,5 @@
 // Package authorization declares the reviews of authorization.k8s.io: what a
 // user may do. It decides nothing itself.
-//
-// Imports: apis/builtin, authorizer, codec, request, rest.
 package authorization
 
 import (

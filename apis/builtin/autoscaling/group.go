@@ -1,8 +1,5 @@
 // Package autoscaling declares the resources of the autoscaling group. Their
 // hub is autoscaling/v2; v1 is converted to and from it.
-//
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, codec,
-// codec/quantity, feature.
 package autoscaling
 
 import (

@@ -1,6 +1,4 @@
 // Package batch declares the resources of the batch group.
-//
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, feature.
 package batch
 
 import (

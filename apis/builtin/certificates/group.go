@@ -1,7 +1,4 @@
 // Package certificates declares the resources of certificates.k8s.io.
-//
-// Imports: apis/builtin, apis/builtin/validation, codec, feature, pki,
-// request, rest/names, simulation.
 package certificates
 
 import (

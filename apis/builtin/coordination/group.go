@@ -1,6 +1,4 @@
 // Package coordination declares the resources of coordination.k8s.io.
-//
-// Imports: apis/builtin, apis/builtin/validation, feature.
 package coordination
 
 import (

@@ -1,9 +1,4 @@
 // Package core declares the resources of the core group, those under /api/v1.
-//
-// Imports: apis/builtin, apis/builtin/core/allocation,
-// apis/builtin/declarative/core, apis/builtin/podspec, apis/builtin/validation,
-// authorizer, codec, egress, feature, kubelet, registry, request, rest,
-// serviceaccount, simulation.
 package core
 
 import (

@@ -4,8 +4,6 @@
 // not say is written by hand beside the rows, in apis/builtin/<group>, which calls
 // these by validation.Declared. They follow k8s.io/api: `go generate` after its
 // version in go.mod was changed.
-//
-// Imports: nothing of ours.
 package declarative
 
 //go:generate go tool -modfile=../../../internal/gen/validation/go.mod validation-gen --go-header-file=/dev/null --output-file=zz_generated.validations.go --readonly-pkg=time,k8s.io/apimachinery/pkg/api/resource,k8s.io/apimachinery/pkg/runtime,k8s.io/apimachinery/pkg/runtime/schema,k8s.io/apimachinery/pkg/types,k8s.io/apimachinery/pkg/util/intstr ./core ./lifecycle ./meta ./resource ./resource/v1alpha3 ./scheduling/v1alpha3 ./scheduling/v1beta1

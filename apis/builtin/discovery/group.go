@@ -1,7 +1,5 @@
 // Package discovery declares the resources of discovery.k8s.io: where services
 // are to be found. Discovery of the API itself is not its concern.
-//
-// Imports: apis/builtin, apis/builtin/validation.
 package discovery
 
 import (

@@ -1,7 +1,5 @@
 // Package flowcontrol declares the resources of flowcontrol.apiserver.k8s.io.
 // It makes nobody wait itself.
-//
-// Imports: apis/bootstrap, apis/builtin, apis/builtin/validation.
 package flowcontrol
 
 import (

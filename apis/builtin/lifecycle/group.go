@@ -1,8 +1,5 @@
 // Package lifecycle declares the resources of lifecycle.k8s.io, by which pods are
 // asked to leave their nodes. It evicts none.
-//
-// Imports: apis/builtin, apis/builtin/declarative/lifecycle,
-// apis/builtin/validation, feature.
 package lifecycle
 
 import (

@@ -1,6 +1,4 @@
 // Package networking declares the resources of networking.k8s.io.
-//
-// Imports: apis/builtin, apis/builtin/validation, codec, registry, storage.
 package networking
 
 import (

@@ -1,6 +1,4 @@
 // Package node declares the resource of node.k8s.io.
-//
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation.
 package node
 
 import (

@@ -2,9 +2,6 @@
 // of a pod, which is in pods, in all that make pods from a template, and parts
 // of which, such as volumes and claims, are in other kinds too. What holds for
 // pods only is in package core.
-//
-// Imports: apis/builtin, apis/builtin/declarative/core, apis/builtin/validation,
-// feature, rest/names.
 package podspec
 
 import (

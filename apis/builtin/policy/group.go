@@ -1,6 +1,4 @@
 // Package policy declares the resource of the policy group.
-//
-// Imports: apis/builtin, apis/builtin/validation.
 package policy
 
 import (

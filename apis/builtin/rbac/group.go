@@ -1,8 +1,6 @@
 // Package rbac declares the resources of rbac.authorization.k8s.io, and keeps
 // their writers from granting what they do not have. Who decides by roles and
 // bindings is filters/authz/rbac.
-//
-// Imports: apis/builtin, apis/builtin/validation, authorizer, codec, request.
 package rbac
 
 import (

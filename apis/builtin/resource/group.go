@@ -1,10 +1,5 @@
 // Package resource declares the resources of resource.k8s.io: devices, and who
 // claims them. It allocates none.
-//
-// Imports: apis/builtin, apis/builtin/declarative/resource,
-// apis/builtin/declarative/resource/v1alpha3, apis/builtin/podspec,
-// apis/builtin/validation, authorizer, cel/environment, cel/library, codec,
-// feature, request, simulation.
 package resource
 
 import (

@@ -1,8 +1,5 @@
 // Package scheduling declares the resources of scheduling.k8s.io. It schedules
 // nothing.
-//
-// Imports: apis/builtin, apis/builtin/declarative/scheduling/v1alpha3,
-// apis/builtin/declarative/scheduling/v1beta1, apis/builtin/validation, feature.
 package scheduling
 
 import (

@@ -1,8 +1,6 @@
 // Package storage declares the resources of storage.k8s.io: the storage of
 // pods. How the server keeps its own objects is the concern of the package
 // storage at the root.
-//
-// Imports: apis/builtin, apis/builtin/podspec, apis/builtin/validation, feature.
 package storage
 
 import (

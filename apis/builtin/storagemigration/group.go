@@ -1,7 +1,5 @@
 // Package storagemigration declares the resource of storagemigration.k8s.io.
 // What migrates is in controllers/storagemigration.
-//
-// Imports: apis/builtin, apis/builtin/validation, feature.
 package storagemigration
 
 import (

@@ -12,8 +12,6 @@
 // Field is two words, and becomes a path only when there is a fault to report.
 // The checks here are those that many kinds share; the words of their faults
 // are kube-apiserver's, by way of apimachinery's field.Error.
-//
-// Imports: codec/protoequal, feature, rest/names.
 package validation
 
 import (

@@ -1,8 +1,6 @@
 // Package conversion converts custom resources between versions by the conversion
 // webhook of their definition. It sends a ConversionReview, and validates the response
 // before it is used. It does not prune the result.
-//
-// Imports: codec/jsonplan, webhook.
 package conversion
 
 import (

@@ -4,8 +4,6 @@
 // Paths and texts of errors are kube-apiserver's. It validates the internal version,
 // which has what all versions share at the top of the spec (spec.validation,
 // spec.subresources and so on), so that clients see those paths.
-//
-// Imports: apis/custom/rules, apis/custom/schema, webhook.
 package definition
 
 import (

@@ -4,6 +4,4 @@
 //
 // Texts, paths, costs and limits are kube-apiserver's. Types and values of expressions
 // are in package cel/typed, the language and its functions in cel/environment.
-//
-// Imports: apis/custom/schema, cel/environment, cel/library, cel/typed, request.
 package rules

@@ -19,7 +19,8 @@ const outOfBudget = "failed due to running out of cost budget, no further valida
 
 // rulesOf evaluates the rules of a value itself.
 func (j *validation) rulesOf(n *node, p *place) bool {
-	n.once.Do(func() { n.ready = j.rules.compiled.compile(n) })
+	n.once.Do(func() { n.ready = j.rules.compile(n) })
+	defer j.rules.metrics.observeEvaluation(j.rules.metrics.now())
 	if j.left <= 0 {
 		return j.abort(p.path(j.at), n, "validation "+outOfBudget)
 	}
@@ -44,6 +45,12 @@ func (j *validation) rulesOf(n *node, p *place) bool {
 		}
 	}
 	return true
+}
+
+// compile compiles the rules of a node.
+func (r *Rules) compile(n *node) compiledRules {
+	defer r.metrics.observeCompilation(r.metrics.now())
+	return r.compiled.compile(n)
 }
 
 // abort adds an error after which no rule is evaluated.

@@ -14,6 +14,7 @@ import (
 type Rules struct {
 	root     *node
 	compiled *expressions
+	metrics  *Metrics
 }
 
 // node is a node of a schema that has rules, or has such nodes below it.
@@ -40,6 +41,15 @@ type node struct {
 // resources, whose type and metadata expressions can access.
 func New(props *apiextensions.JSONSchemaProps, resource bool) *Rules {
 	return new(Compiler).Rules(props, resource)
+}
+
+// Measured returns the same rules, which report to metrics. The receiver may be nil and must not be used
+// after the call.
+func (r *Rules) Measured(metrics *Metrics) *Rules {
+	if r != nil {
+		r.metrics = metrics
+	}
+	return r
 }
 
 // Compiler makes Rules that share compiled expressions, for schemas with much in common,

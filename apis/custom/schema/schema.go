@@ -2,8 +2,6 @@
 // definitions, to prune, default and validate documents. A document is JSON as
 // encoding/json decodes it, with integers as int64. The package does not validate
 // schemas; package definition does that before one is stored.
-//
-// Imports: cel/pattern.
 package schema
 
 import (

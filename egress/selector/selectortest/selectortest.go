@@ -1,7 +1,5 @@
 // Package selectortest has proxies for tests: one that speaks HTTP CONNECT, and a
 // konnectivity server that connects itself instead of asking agents to.
-//
-// Imports: nothing of ours.
 package selectortest
 
 import (

@@ -4,6 +4,4 @@
 // schema, and only what changed is turned into sets of fields. It does not
 // convert between versions and reports no errors of its own: what it does not
 // cover exactly it leaves alone and says so, and the caller asks apimachinery.
-//
-// Imports: codec, codec/protoequal, simulation.
 package ownership

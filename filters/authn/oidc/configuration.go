@@ -2,8 +2,6 @@
 // trusted, and what of a token's claims becomes a user, is an AuthenticationConfiguration
 // of apiserver.config.k8s.io, from a file or from flags. Signatures are checked by
 // go-jose, with the keys that a provider publishes.
-//
-// Imports: cel/environment, egress, filters/authn, request, simulation.
 package oidc
 
 import (

@@ -1,7 +1,5 @@
 // Package abac authorizes by the lines of a policy file, which is read at the
 // start.
-//
-// Imports: authorizer, request.
 package abac
 
 import (

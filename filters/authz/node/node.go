@@ -4,8 +4,6 @@
 // What belongs to which node it learns as package rbac does of roles: a pod's
 // binding is in effect when it is answered. What a kubelet may write is told
 // more exactly by the admission plugin NodeRestriction.
-//
-// Imports: apis/builtin/podspec, authorizer, codec, feature, filters/authz/rbac, storage/reflector.
 package node
 
 import (

@@ -3,8 +3,6 @@
 // bindings that name them, so that a decision looks at what is granted to its user
 // and at nothing else. A write of a role or binding is in effect before its writer
 // has the answer.
-//
-// Imports: authorizer, codec, request, storage/reflector.
 package rbac
 
 import (

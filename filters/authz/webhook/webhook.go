@@ -1,8 +1,6 @@
 // Package webhook authorizes by asking a webhook, which is sent a
 // SubjectAccessReview. Conditions in CEL say of which requests it is asked at all;
 // its answers are remembered for a while.
-//
-// Imports: authorizer, cel/environment, webhook/review.
 package webhook
 
 import (

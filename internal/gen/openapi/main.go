@@ -9,8 +9,6 @@
 //
 // Run it as `go generate ./openapi`; with -check nothing is written and the
 // exit status reports whether the files are current.
-//
-// Imports: nothing of ours.
 package main
 
 import (

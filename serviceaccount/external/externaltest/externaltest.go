@@ -1,7 +1,5 @@
 // Package externaltest is a program for tests that signs service account tokens: a plugin
 // of --service-account-signing-endpoint, in the process of the test.
-//
-// Imports: nothing of ours.
 package externaltest
 
 import (

@@ -2,8 +2,6 @@
 // GCM with a key of its own for each value. What they append to and take from is a value
 // without the prefix that names provider and key. A key of the store authenticates the
 // value where the mode can.
-//
-// Imports: nothing of ours.
 package aes
 
 import (

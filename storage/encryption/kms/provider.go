@@ -8,8 +8,6 @@
 //     another key, or does not answer.
 //   - envelope: the stored message.
 //   - plugin: the calls.
-//
-// Imports: egress/socket, storage/encryption/aes.
 package kms
 
 import (

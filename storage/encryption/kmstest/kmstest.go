@@ -1,8 +1,6 @@
 // Package kmstest runs a KMS v2 plugin for tests, as a process of its own that speaks gRPC
 // over a unix socket, as a plugin of a cluster does. The process is the test's own binary:
 // its TestMain calls Main.
-//
-// Imports: nothing of ours.
 package kmstest
 
 import (

@@ -1,8 +1,6 @@
 // Package secretbox encrypts stored values with XSalsa20 and Poly1305, in kube-apiserver's
 // format: a random nonce of 24 bytes, and a box of golang.org/x/crypto/nacl/secretbox. A
 // value that was changed is noticed, one that was moved to another key is not.
-//
-// Imports: nothing of ours.
 package secretbox
 
 import (

@@ -54,6 +54,4 @@
 //   - stall: a write that does not end is reported while it lasts.
 //   - scheduler: one compaction of Pebble's runs at a time.
 //   - snapshot: a copy of the store as a stream, and a store from a copy.
-//
-// Imports: request, simulation, storage/kv, storage/kv/history.
 package embedded

@@ -20,6 +20,4 @@
 //   - retain: revisions that are held against compaction, and times of revisions;
 //     both known to this process only.
 //   - snapshot: a copy in etcd's own format.
-//
-// Imports: request, storage/kv, storage/kv/history.
 package etcd

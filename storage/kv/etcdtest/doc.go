@@ -3,6 +3,4 @@
 // processes of etcd's own program, at the version that the module test/tools names:
 // etcd's server is no dependency of this module. It is for tests alone; nothing
 // that ships imports it.
-//
-// Imports: nothing of ours.
 package etcdtest

@@ -3,8 +3,6 @@
 // operations with a map (the environment variables KVTEST_OPERATIONS and
 // KVTEST_SEED make it longer, and repeat it). It tests through kv.Backend alone; what is particular
 // to a backend (files, crashes, networks) is tested beside that backend.
-//
-// Imports: storage/kv.
 package kvtest
 
 import (

@@ -9,6 +9,4 @@
 //   - bitmap: kube-apiserver's account of ports, kept where it left one.
 //
 // It does not know what a service needs: that is the row's (package core).
-//
-// Imports: codec, rest, storage.
 package allocation

@@ -4,8 +4,6 @@
 
 // Package core holds the rules that the markers of k8s.io/api/core/v1
 // declare, generated (see apis/builtin/declarative).
-//
-// Imports: apis/builtin/declarative/meta.
 package core
 
 import _ "k8s.io/api/core/v1" // the types, for the generator

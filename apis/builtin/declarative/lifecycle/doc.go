@@ -4,8 +4,6 @@
 
 // Package lifecycle holds the rules that the markers of k8s.io/api/lifecycle/v1alpha1
 // declare, generated (see apis/builtin/declarative).
-//
-// Imports: apis/builtin/declarative/meta.
 package lifecycle
 
 import _ "k8s.io/api/lifecycle/v1alpha1" // the types, for the generator

@@ -4,8 +4,6 @@
 
 // Package meta holds the rules that the markers of k8s.io/apimachinery/pkg/apis/meta/v1
 // declare, generated (see apis/builtin/declarative).
-//
-// Imports: nothing of ours.
 package meta
 
 import _ "k8s.io/apimachinery/pkg/apis/meta/v1" // the types, for the generator

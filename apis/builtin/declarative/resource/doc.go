@@ -4,8 +4,6 @@
 
 // Package resource holds the rules that the markers of k8s.io/api/resource/v1
 // declare, generated (see apis/builtin/declarative).
-//
-// Imports: apis/builtin/declarative/meta.
 package resource
 
 import _ "k8s.io/api/resource/v1" // the types, for the generator

@@ -1,7 +1,5 @@
 // Package validationtest tests the rules of one kind with a table: each case is a valid
 // object with a change, and what is then wrong with it.
-//
-// Imports: apis/builtin/validation, feature.
 package validationtest
 
 import (

@@ -1,6 +1,4 @@
 // Package oidctest is an OpenID Connect provider for tests.
-//
-// Imports: nothing of ours.
 package oidctest
 
 import (

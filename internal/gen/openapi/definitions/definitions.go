@@ -1,8 +1,6 @@
 // Package definitions holds the OpenAPI definitions of the built-in types as
 // Go code. This file is what the package is when compiled alone; the generator
 // lays the output of openapi-gen over it.
-//
-// Imports: nothing of ours.
 package definitions
 
 import "k8s.io/kube-openapi/pkg/common"

@@ -1,8 +1,6 @@
 // Command emit turns the OpenAPI definitions of the built-in types into the
 // files that package openapi embeds. It is run by the command one folder up,
 // which supplies the definitions.
-//
-// Imports: internal/gen/openapi/definitions.
 package main
 
 import (

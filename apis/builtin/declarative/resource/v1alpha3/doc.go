@@ -4,8 +4,6 @@
 
 // Package v1alpha3 holds the rules that the markers of k8s.io/api/resource/v1alpha3
 // declare, generated (see apis/builtin/declarative).
-//
-// Imports: apis/builtin/declarative/meta.
 package v1alpha3
 
 import _ "k8s.io/api/resource/v1alpha3" // the types, for the generator

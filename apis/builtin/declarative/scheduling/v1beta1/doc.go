@@ -4,8 +4,6 @@
 
 // Package v1beta1 holds the rules that the markers of k8s.io/api/scheduling/v1beta1
 // declare, generated (see apis/builtin/declarative).
-//
-// Imports: apis/builtin/declarative/meta.
 package v1beta1
 
 import _ "k8s.io/api/scheduling/v1beta1" // the types, for the generator
