@@ -3,7 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,11 +21,17 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"mainstay.dev/mainstay/storage/kv/etcdtest"
@@ -74,6 +88,7 @@ func TestKubeadm(t *testing.T) {
 	port := freePort(t)
 	config.Host = fmt.Sprintf("https://%s", net.JoinHostPort(address, fmt.Sprint(port)))
 	config.TLSClientConfig.ServerName = "localhost" // the certificate is of another server
+	config.QPS = -1 // no client-side limit
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -110,45 +125,117 @@ func TestKubeadm(t *testing.T) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	createKubeadmObjects(ctx, t, client)
+	createKubeadmObjects(ctx, t, config)
+	joinKubeadm(ctx, t, config)
 }
 
-// createKubeadmObjects creates objects of the phases bootstrap-token, upload-config and addon.
-func createKubeadmObjects(ctx context.Context, t *testing.T, client kubernetes.Interface) {
+// createKubeadmObjects creates the objects of testdata/kubeadm.yaml, and creates them again, as a second
+// "kubeadm init" does.
+func createKubeadmObjects(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
-	const system = "kube-system"
-	created := func(what string, err error) {
-		t.Helper()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	discovered, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovered))
+	for _, object := range kubeadmObjects(t) {
+		mapping, err := mapper.RESTMapping(object.GroupVersionKind().GroupKind(), object.GroupVersionKind().Version)
 		if err != nil {
-			t.Errorf("create %s: %v", what, err)
+			t.Fatal(err)
+		}
+		var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
+		if object.GetNamespace() != "" {
+			resource = client.Resource(mapping.Resource).Namespace(object.GetNamespace())
+		}
+		if _, err := resource.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			t.Errorf("create %s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+		// The address of the existing service is allocated, and reported before the name.
+		if _, err := resource.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) && object.GetKind() != "Service" {
+			t.Errorf("create %s %s again: %v", object.GetKind(), object.GetName(), err)
+		}
+		existing, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		object.SetResourceVersion(existing.GetResourceVersion())
+		if _, err := resource.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
+			t.Errorf("update %s %s: %v", object.GetKind(), object.GetName(), err)
 		}
 	}
-	_, err := client.CoreV1().Secrets(system).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken,
-		Data: map[string][]byte{
-			"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "usage-bootstrap-authentication": []byte("true"),
-			"usage-bootstrap-signing": []byte("true"), "auth-extra-groups": []byte("system:bootstrappers:kubeadm:default-node-token"),
+}
+
+// kubeadmObjects returns the objects of testdata/kubeadm.yaml.
+func kubeadmObjects(t *testing.T) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	file, err := os.Open("testdata/kubeadm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
+		object := &unstructured.Unstructured{}
+		switch err := decoder.Decode(&object.Object); {
+		case errors.Is(err, io.EOF):
+			return objects
+		case err != nil:
+			t.Fatal(err)
+		case len(object.Object) > 0:
+			objects = append(objects, object)
+		}
+	}
+}
+
+// joinKubeadm sends the requests of "kubeadm join" and of a kubelet's TLS bootstrap.
+func joinKubeadm(ctx context.Context, t *testing.T, config *rest.Config) {
+	t.Helper()
+	anonymous := rest.AnonymousClientConfig(config)
+	if _, err := kubernetes.NewForConfigOrDie(anonymous).CoreV1().ConfigMaps("kube-public").Get(ctx, "cluster-info", metav1.GetOptions{}); err != nil {
+		t.Errorf("read cluster-info without credentials: %v", err)
+	}
+	anonymous.BearerToken = "abcdef.0123456789abcdef"
+	client := kubernetes.NewForConfigOrDie(anonymous)
+	for _, name := range []string{"kubeadm-config", "kubelet-config", "kube-proxy"} {
+		if _, err := client.CoreV1().ConfigMaps("kube-system").Get(ctx, name, metav1.GetOptions{}); err != nil {
+			t.Errorf("read %s with the bootstrap token: %v", name, err)
+		}
+	}
+	if _, err := client.CoreV1().Nodes().Get(ctx, "joining", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("read the node that joins with the bootstrap token: %v", err)
+	}
+	if _, err := client.CoreV1().Secrets("kube-system").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("list secrets with the bootstrap token: %v", err)
+	}
+	_, err := client.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: nodeCertificateRequest(t, "joining"), SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}, metav1.CreateOptions{})
-	created("the bootstrap token", err)
-	_, err = client.CoreV1().ConfigMaps(system).Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-config"}, Data: map[string]string{"ClusterConfiguration": "kind: ClusterConfiguration\n"},
-	}, metav1.CreateOptions{})
-	created("the configuration", err)
-	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "kubeadm:node-autoapprove-bootstrap"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:bootstrappers:kubeadm:default-node-token"}},
-	}, metav1.CreateOptions{})
-	created("the binding of bootstrap tokens", err)
-	_, err = client.CoreV1().Services(system).Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "kube-dns", ResourceVersion: "0", Labels: map[string]string{"k8s-app": "kube-dns"}},
-		Spec: corev1.ServiceSpec{
-			ClusterIP: "10.96.0.10", Selector: map[string]string{"k8s-app": "kube-dns"},
-			Ports: []corev1.ServicePort{{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53, TargetPort: intstr.FromInt32(53)}},
-		},
-	}, metav1.CreateOptions{})
-	created("the service of CoreDNS", err)
+	if err != nil {
+		t.Errorf("request a certificate with the bootstrap token: %v", err)
+	}
+	// kube-controller-manager approves the request: under the name kube-apiserver, no controllers run here.
+}
+
+// nodeCertificateRequest returns a PEM certificate request of a kubelet.
+func nodeCertificateRequest(t *testing.T, node string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"system:nodes"}, CommonName: "system:node:" + node}}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
 // lockedBuffer is a buffer for several goroutines.
