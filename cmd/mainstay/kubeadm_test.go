@@ -88,7 +88,7 @@ func TestKubeadm(t *testing.T) {
 	port := freePort(t)
 	config.Host = fmt.Sprintf("https://%s", net.JoinHostPort(address, fmt.Sprint(port)))
 	config.TLSClientConfig.ServerName = "localhost" // the certificate is of another server
-	config.QPS = -1 // no client-side limit
+	config.QPS = -1                                 // no client-side limit
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
