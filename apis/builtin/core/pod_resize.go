@@ -83,6 +83,10 @@ func validateRest(f validation.Field, spec, old *corev1.PodSpec) {
 		}
 		spec.InitContainers[i] = old.InitContainers[i]
 	}
+	if !equality.Semantic.DeepEqual(spec.Resources, old.Resources) {
+		f.Forbidden("only cpu and memory resources are mutable at pod-level")
+		spec.Resources = old.Resources
+	}
 	if validation.Changed(spec, old) {
 		f.Forbidden("only cpu and memory resources are mutable")
 	}
@@ -135,29 +139,31 @@ func validateResources(pod, old *corev1.Pod, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range old.Spec.Containers {
 		path := spec.Child("containers").Index(i).Child("resources")
-		errs = append(errs, validateNoneRemoved(&pod.Spec.Containers[i].Resources, &old.Spec.Containers[i].Resources, path)...)
+		errs = append(errs, validateNoneRemoved(&pod.Spec.Containers[i].Resources, &old.Spec.Containers[i].Resources, path, "")...)
 	}
 	for i := range old.Spec.InitContainers {
 		path := spec.Child("initContainers").Index(i).Child("resources")
-		errs = append(errs, validateNoneRemoved(&pod.Spec.InitContainers[i].Resources, &old.Spec.InitContainers[i].Resources, path)...)
+		errs = append(errs, validateNoneRemoved(&pod.Spec.InitContainers[i].Resources, &old.Spec.InitContainers[i].Resources, path, "")...)
 	}
 	if old.Spec.Resources != nil {
 		now := pod.Spec.Resources
 		if now == nil {
 			now = &corev1.ResourceRequirements{}
 		}
-		errs = append(errs, validateNoneRemoved(now, old.Spec.Resources, spec.Child("resources"))...)
+		errs = append(errs, validateNoneRemoved(now, old.Spec.Resources, spec.Child("resources"), "pod-level ")...)
 	}
 	return errs
 }
 
-func validateNoneRemoved(now, old *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+// validateNoneRemoved checks that no request and no limit is removed. Errors have the prefix before the word
+// "resource".
+func validateNoneRemoved(now, old *corev1.ResourceRequirements, path *field.Path, prefix string) field.ErrorList {
 	var errs field.ErrorList
 	if anyRemoved(now.Requests, old.Requests) {
-		errs = append(errs, field.Forbidden(path.Child("requests"), "resource requests cannot be removed"))
+		errs = append(errs, field.Forbidden(path.Child("requests"), prefix+"resource requests cannot be removed"))
 	}
 	if anyRemoved(now.Limits, old.Limits) {
-		errs = append(errs, field.Forbidden(path.Child("limits"), "resource limits cannot be removed"))
+		errs = append(errs, field.Forbidden(path.Child("limits"), prefix+"resource limits cannot be removed"))
 	}
 	return errs
 }

@@ -322,6 +322,9 @@ func TestResize(t *testing.T) {
 		"other resource": {func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].Resources.Limits["example.com/x"] = resource.MustParse("1")
 		}, `Pod "p" is invalid: spec: Forbidden: only cpu and memory resources are mutable`},
+		"other resource of the pod": {func(pod *corev1.Pod) {
+			pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("2Mi")}, Limits: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("2Mi")}}
+		}, `Pod "p" is invalid: spec: Forbidden: only cpu and memory resources are mutable at pod-level`},
 		"container added": {func(pod *corev1.Pod) {
 			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "d", Image: "i"})
 		}, `Pod "p" is invalid: spec.containers: Forbidden: containers may not be added or removed on resize`},
