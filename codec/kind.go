@@ -7,6 +7,7 @@ package codec
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -48,6 +49,10 @@ type Version struct {
 	Untyped bool
 }
 
+// ErrConverterUnreachable is wrapped by errors of Kind.Convert if it could not connect to the service
+// that converts objects.
+var ErrConverterUnreachable = errors.New("the converter is unreachable")
+
 // Kind is a kind with all its versions. It is immutable once a record was made.
 type Kind struct {
 	// Hub is the version in which the server works: rules, admission and the
@@ -65,10 +70,11 @@ type Kind struct {
 	// StoredAsJSON means that objects are stored as JSON although they have a
 	// protobuf form. Clients that accept JSON are then sent the stored bytes.
 	StoredAsJSON bool
-	// Convert, where set, converts objects by a call over the network, many at a
-	// time: it takes the place of ToHub and FromHub wherever there is a context. The objects become its own; the result has them in the
-	// same order, in version to. They need not all be of the same version, and
-	// stored ones are defaulted in theirs.
+	// Convert converts objects with a call over the network, many at a time. If it is set,
+	// it replaces ToHub and FromHub wherever there is a context. Convert takes ownership of
+	// the objects, which may have different versions; stored objects have the defaults of
+	// their version. The result has the objects in the same order, in version to. The error
+	// wraps ErrConverterUnreachable if the call could not connect.
 	Convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)
 	// Memory is the budget for encodings of the kind's records; nil is none.
 	Memory *Memory

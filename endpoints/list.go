@@ -63,6 +63,10 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 	asks := c.resource.Kind != nil && c.resource.Kind.Convert != nil
 	if page || asks || t.media == codec.Protobuf {
 		records, err := c.gather(list, asks)
+		if errors.Is(err, codec.ErrConverterUnreachable) {
+			// In kube-apiserver, a watch cache that cannot be filled rejects the list. Clients retry it.
+			return apierrors.NewTooManyRequests("storage is (re)initializing", converterRetryAfter)
+		}
 		if err != nil {
 			return err
 		}
@@ -164,6 +168,9 @@ func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
 		}
 	}
 }
+
+// converterRetryAfter is the Retry-After of a list whose converter is unreachable, in seconds.
+const converterRetryAfter = 1
 
 const (
 	// fewItems are as many as a list may have that needs no turn.

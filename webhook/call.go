@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -73,15 +74,31 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	return body, nil
 }
 
-// unresolved is the error of a call whose service was not found as kube-apiserver
-// has it, which says no more than why.
+// unresolved shortens the message of a failed call whose service was not found to kube-apiserver's.
 func unresolved(err error) error {
 	var call *url.Error
 	var resolve *egress.ResolveError
 	if errors.As(err, &call) && errors.As(err, &resolve) {
-		return &url.Error{Op: call.Op, URL: call.URL, Err: resolve.Err}
+		return &url.Error{Op: call.Op, URL: call.URL, Err: shortResolveError{resolve}}
 	}
 	return err
+}
+
+// shortResolveError is a ResolveError whose message does not contain the service.
+type shortResolveError struct{ *egress.ResolveError }
+
+func (e shortResolveError) Error() string { return e.Err.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (e shortResolveError) Unwrap() error { return e.ResolveError }
+
+// IsUnreachable reports whether an error of Call means that no connection was established: the name or the service
+// was not found, or nothing accepts connections at the address.
+func IsUnreachable(err error) bool {
+	var dial *net.OpError
+	var name *net.DNSError
+	var service *egress.ResolveError
+	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &service)
 }
 
 // readResponse reads the body of a response, up to limit bytes.

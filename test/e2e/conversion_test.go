@@ -40,6 +40,7 @@ func TestConversionWebhooks(t *testing.T) {
 			{"migrating what is stored", migratedStorage},
 			{"another webhook", redefinedWebhook},
 			{"a webhook that fails", failingWebhook},
+			{"an unreachable webhook", unreachableWebhook},
 			{"a long list", longLists},
 			{"a slow webhook", slowWebhook},
 			{"unreadable certificates", unreadableCertificates},
@@ -493,6 +494,34 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 		}
 		return fmt.Errorf("the definition is still there: %w", err)
 	})
+}
+
+// unreachableWebhook: a list is rejected with a status that clients retry, as in kube-apiserver, whose watch
+// cache cannot be filled. A read of one object is not.
+func unreachableWebhook(t *testing.T, c *clients, e *converted) {
+	ctx := t.Context()
+	e.create(t, "a")
+	e.redefine(t, func(spec map[string]any) {
+		config := e.conversion(e.hook)
+		client := config["webhook"].(map[string]any)["clientConfig"].(map[string]any)
+		client["url"] = "https://127.0.0.1:1" // nothing listens there
+		spec["conversion"] = config
+	})
+	get := func(name ...string) error {
+		path := append([]string{"/apis", e.resource.Group, e.resource.Version, "namespaces", e.namespace, e.resource.Resource}, name...)
+		return c.kube.CoreV1().RESTClient().Get().AbsPath(path...).MaxRetries(0).Do(ctx).Error()
+	}
+	eventually(t, func() error {
+		err := get()
+		if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || seconds != 1 {
+			return fmt.Errorf("list: %w", err)
+		}
+		return nil
+	})
+	var status apierrors.APIStatus
+	if err := get("a"); !errors.As(err, &status) || status.Status().Code != 500 {
+		t.Errorf("get: %v", err)
+	}
 }
 
 // longLists are converted in parts, and fail as a whole.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/codec"
 	"mainstay.dev/mainstay/webhook"
 )
 
@@ -54,7 +55,7 @@ type Converter struct {
 func New(config Config) (*Converter, error) {
 	known := slices.IndexFunc(config.Webhook.ConversionReviewVersions, func(version string) bool { return version == "v1" || version == "v1beta1" })
 	if known < 0 {
-		return nil, &Error{"no supported conversion review versions"}
+		return nil, &Error{Message: "no supported conversion review versions"}
 	}
 	target, err := TargetOf(config.Webhook.ClientConfig)
 	if err != nil {
@@ -62,7 +63,7 @@ func New(config Config) (*Converter, error) {
 	}
 	client, err := config.Clients.Client(target)
 	if err != nil {
-		return nil, &Error{err.Error()}
+		return nil, &Error{Message: err.Error()}
 	}
 	return &Converter{
 		definition: config.Definition, version: config.Webhook.ConversionReviewVersions[known], client: client, metrics: config.Metrics,
@@ -74,9 +75,17 @@ func (c *Converter) Close() { c.client.Close() }
 
 // Error is the error of a failed conversion. It is an API error with kube-apiserver's
 // message: a 500 without a reason.
-type Error struct{ Message string }
+type Error struct {
+	Message string
+	// Unreachable reports that the webhook could not be connected to. The error then wraps
+	// codec.ErrConverterUnreachable.
+	Unreachable bool
+}
 
 func (e *Error) Error() string { return e.Message }
+
+// Is implements errors.Is.
+func (e *Error) Is(target error) bool { return e.Unreachable && target == codec.ErrConverterUnreachable }
 
 // Status implements apierrors.APIStatus.
 func (e *Error) Status() metav1.Status {
@@ -119,7 +128,10 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("conversion webhook for %v: %w", from, context.Cause(ctx))
 		}
-		return nil, &Error{fmt.Sprintf("conversion webhook for %v %s", from, webhook.Truncate(fault.text))}
+		return nil, &Error{
+			Message:     fmt.Sprintf("conversion webhook for %v %s", from, webhook.Truncate(fault.text)),
+			Unreachable: fault.unreachable,
+		}
 	}
 	if len(asked) == len(objects) {
 		return converted, nil
@@ -144,10 +156,13 @@ func isEmpty(obj *unstructured.Unstructured) bool {
 
 // fault is the failure of a conversion: its class in metrics, and what follows
 // "conversion webhook for <kind>" in the message.
-type fault struct{ class, text string }
+type fault struct {
+	class, text string
+	unreachable bool
+}
 
 func faultf(class, format string, args ...any) *fault {
-	return &fault{class, fmt.Sprintf(format, args...)}
+	return &fault{class: class, text: fmt.Sprintf(format, args...)}
 }
 
 // callWebhook converts objects, none of which is in the version.
@@ -158,7 +173,9 @@ func (c *Converter) callWebhook(ctx context.Context, objects []*unstructured.Uns
 	}
 	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Response: answerBytes + answerFactor*int64(len(review))})
 	if err != nil {
-		return nil, faultf(callFailure, "failed: %v", err)
+		f := faultf(callFailure, "failed: %v", err)
+		f.unreachable = webhook.IsUnreachable(err)
+		return nil, f
 	}
 	answers, failed := c.readReview(body, uid)
 	if failed != nil {

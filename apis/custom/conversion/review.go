@@ -17,7 +17,7 @@ import (
 // TargetOf returns the address of the webhook of a definition.
 func TargetOf(config *apiextensionsv1.WebhookClientConfig) (webhook.Target, error) {
 	if config == nil {
-		return webhook.Target{}, &Error{"webhook configuration must have either service or URL"}
+		return webhook.Target{}, &Error{Message: "webhook configuration must have either service or URL"}
 	}
 	return webhook.TargetOf(config.URL, (*webhook.ServiceReference)(config.Service), config.CABundle), nil
 }
